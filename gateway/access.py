@@ -13,7 +13,7 @@ Source: covering is that of paper 3, definition 5; to decide rights by it is our
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,11 @@ class Rights:
     publish: Filter
     subscribe: Filter
     principal: Principal
+
+    def require_publish(self) -> None:
+        """Return if there are events that may be published; AccessDenied if not."""
+        if not self.publish.clauses:
+            raise AccessDenied(f"the right to publish of {self.name!r} is {self.publish}", "publish")
 
     def check_publish(self, batch: EventBatch) -> None:
         """Return if all events of a batch may be published.
@@ -88,6 +93,27 @@ class Rights:
                 "subscribe",
             )
         return left
+
+    def admit_again(self, durable: str, known: Sequence[Filter], allowed: Filter | None) -> Filter:
+        """Return the subscription of a durable name: the one that it has, if that is still within the right.
+
+        Raises
+        ------
+        InputError
+            If it has none and none is given, or another one than is given.
+        AccessDenied
+            If the right does not cover it any more.
+        """
+        if not known:
+            if allowed is None:
+                raise InputError(f"durable {durable!r}: there is no such name yet: give a selector")
+            return allowed
+        there = known[0]
+        if allowed is not None and allowed != there:
+            raise InputError(
+                f"durable {durable!r}: has subscribed to {there}: leave the selector out, or end it first"
+            )
+        return self.admit(there)
 
 
 class Access:

@@ -8,6 +8,8 @@ Rules
   in the network they are ``principal/name``.
 * A durable name is open in one place. Who opens it again takes it over; the stream that was there ends.
 * A session is one connection. Closing it closes its streams.
+* What the network is asked to attach it attaches, also when who asked has gone meanwhile: so that is waited for, and
+  kept or closed.
 """
 
 from __future__ import annotations
@@ -15,12 +17,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 from uuid import uuid4
 
-from ..protocol import checks
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import AccessDenied, ClientError, EventError, InputError, LimitReached
 from ..protocol.gateways import ANONYMOUS, GatewayLimits
@@ -36,8 +37,8 @@ from .streams import Stream
 
 __all__ = ["Accepted", "Delivery", "Gap", "Gateway", "Session", "Stream"]
 
-DURABLE_CHARACTERS_MAX: Final = 128
 Operating: TypeAlias = Literal["watch", "operate"]
+T = TypeVar("T")
 
 
 class Gateway:
@@ -75,6 +76,7 @@ class Gateway:
         self._present: dict[str, Present] = {}
         self._open: dict[str, Stream] = {}
         self._sessions: set[Session] = set()
+        self._asking: set[asyncio.Task[Any]] = set()  # what goes on although who asked may have gone
         self._sharing = 1  # gateways that have the limits of principals together
         self._working_bytes = 0
         self._closed = False
@@ -165,20 +167,33 @@ class Gateway:
         self._closed = True
         for session in list(self._sessions):
             await session.close("the gateway ends")
+        await asyncio.gather(*self._asking, return_exceptions=True)
         for present in self._present.values():
             if present.lane is not None:
-                await present.lane.close()
+                await (await present.lane).close()
 
     # What sessions share.
 
+    def _whole(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin what is done to its end, whoever waits for it behind a shield."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+        return task
+
     async def _lane(self, present: Present) -> Lane:
-        async with present.attaching:
-            if present.lane is None:
-                rights = present.rights
-                rate = rights.principal.events_per_second
-                outlet = await self.upstream.outlet(rights.name, rights.publish, rate)
-                present.lane = Lane(outlet, self.limits)
-            return present.lane
+        if present.lane is None:
+            present.lane = self._whole(self._attached(present))
+        return await asyncio.shield(present.lane)
+
+    async def _attached(self, present: Present) -> Lane:
+        rights = present.rights
+        rate = rights.principal.events_per_second
+        try:
+            return Lane(await self.upstream.outlet(rights.name, rights.publish, rate), self.limits)
+        except BaseException:
+            present.lane = None  # who publishes next tries again
+            raise
 
 
 class Session:
@@ -243,6 +258,7 @@ class Session:
         if not len(events):
             raise EventError("there is no event")
         with gateway._refusals():
+            self._of.rights.require_publish()
             if len(events) > limits.batch_events_max:
                 raise LimitReached(
                     f"{len(events):,} events at once, the limit is {limits.batch_events_max:,} (batch_events_max)",
@@ -252,7 +268,12 @@ class Session:
                 raise AccessDenied("a key belongs to somebody: show a token", "publish")
             most = columns_bytes_max(limits)
             batch = events if isinstance(events, EventBatch) else batch_of(events, bytes_max=most)
-            with gateway.working(min(batch.nbytes, most)):
+            if (unfolded := batch.ways_bytes) > most:
+                raise EventError(
+                    f"the ways of all arrays would take {unfolded:,} bytes together, the limit is {most:,}: "
+                    "publish the events in several requests"
+                )
+            with gateway.working(min(batch.nbytes + unfolded, most)):
                 named = None if key is None else named_by(key, batch.events())
                 self._of.rights.check_publish(batch)
                 await self._pace(len(batch))
@@ -306,7 +327,7 @@ class Session:
         gateway, of = self._gateway, self._of
         self._require_open()
         with gateway._refusals():
-            self._check_durable(durable)
+            self._of.check_durable(durable, heals=self._gateway.upstream.heals)
             if selector is None and durable is None:
                 raise InputError("a selector is missing: only a durable name that comes back has one already")
             allowed = await self._allowed(selector, narrow)
@@ -316,18 +337,22 @@ class Session:
                     "streams_max",
                 )
             of.streams += 1
-            try:
-                if durable is None:
-                    stream = await self._subscribe(allowed, after)
-                else:
-                    stream = await self._come_back(durable, allowed, after)
-            except BaseException:
-                of.streams -= 1
-                raise
+            return await asyncio.shield(gateway._whole(self._opened(durable, allowed, after)))
+
+    async def _opened(self, durable: str | None, allowed: Filter | None, after: str | None) -> Stream:
+        """Open a stream that is counted already, and close it again if the session was closed meanwhile."""
+        try:
+            if durable is None:
+                stream = await self._subscribe(allowed, after)
+            else:
+                stream = await self._come_back(durable, allowed, after)
+        except BaseException:
+            self._of.streams -= 1
+            raise
+        self._streams.add(stream)
         if self._closed:
             await stream.close()
             self._require_open()
-        self._streams.add(stream)
         return stream
 
     async def _allowed(self, selector: str | None, narrow: bool) -> Filter | None:
@@ -358,7 +383,7 @@ class Session:
                 await there.close(f"{durable!r} was opened again elsewhere")
             feed = await gateway.upstream.feed(name, durable=True)
             try:
-                filter = self._known(durable, feed.filters, allowed)
+                filter = of.rights.admit_again(durable, feed.filters, allowed)
                 if not feed.filters:
                     await feed.subscribe(filter)
             except BaseException:
@@ -368,19 +393,6 @@ class Session:
             of.durables.add(durable)
             gateway._open[name] = stream
             return stream
-
-    def _known(self, durable: str, known: Sequence[Filter], allowed: Filter | None) -> Filter:
-        """Return the subscription of a durable name: the one that it has, if that is still within the right."""
-        if not known:
-            if allowed is None:
-                raise InputError(f"durable {durable!r}: there is no such name yet: give a selector")
-            return allowed
-        there = known[0]
-        if allowed is not None and allowed != there:
-            raise InputError(
-                f"durable {durable!r}: has subscribed to {there}: leave the selector out, or end it first"
-            )
-        return self._of.rights.admit(there)
 
     async def _begin(self, feed: Feed, filter: Filter, durable: str | None, after: str | None) -> Stream:
         gateway = self._gateway
@@ -414,7 +426,7 @@ class Session:
             If it cannot be written down.
         """
         self._require_open()
-        self._check_durable(durable)
+        self._of.check_durable(durable, heals=self._gateway.upstream.heals)
         stream = self._gateway._open.get(f"{self.principal}/{durable}")
         if stream is None:
             raise InputError(
@@ -431,7 +443,10 @@ class Session:
             If there is no such name.
         """
         self._require_open()
-        self._check_durable(durable)
+        self._of.check_durable(durable, heals=self._gateway.upstream.heals)
+        await asyncio.shield(self._gateway._whole(self._forgotten(durable)))
+
+    async def _forgotten(self, durable: str) -> None:
         gateway, of = self._gateway, self._of
         name = f"{self.principal}/{durable}"
         async with of.turn:
@@ -444,23 +459,6 @@ class Session:
                 if not known:
                     raise InputError(f"durable {durable!r}: there is no such name")
             of.durables.discard(durable)
-
-    def _check_durable(self, durable: str | None) -> None:
-        if durable is None:
-            return
-        if self.principal == ANONYMOUS:
-            raise AccessDenied("a durable name belongs to somebody: show a token", "subscribe")
-        if not self._gateway.upstream.heals:
-            raise InputError("there are no durable names: this network does not heal")
-        checks.text("durable", durable)
-        if len(durable) > DURABLE_CHARACTERS_MAX or not durable.isprintable():
-            raise checks.wrong("durable", durable, f"1 to {DURABLE_CHARACTERS_MAX} printable characters")
-        most = self._of.limits.durables_max
-        if durable not in self._of.durables and len(self._of.durables) >= most:
-            raise LimitReached(
-                f"{self.principal!r} uses {most} durable names, which is its limit (durables_max)",
-                "durables_max",
-            )
 
     # The end.
 

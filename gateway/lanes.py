@@ -6,6 +6,7 @@ What is published under a key is claimed before, so that it is published once (`
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from typing import Any, Final
 from ..faults.replay.repeats import Published, Wish
 from ..protocol import checks
 from ..protocol.batch import EventBatch, cells_bytes, concat
+from ..protocol.documents import NestedEvent
 from ..protocol.errors import (
     BrokerUnavailable,
     KeyReused,
@@ -63,8 +65,13 @@ def named_by(text: str, events: Sequence[Mapping[str, Any]]) -> Key:
     """Return the key of events; InputError if the text is none."""
     if not 0 < len(checks.text("key", text)) <= KEY_CHARACTERS_MAX or not text.isprintable():
         raise checks.wrong("key", text, f"1 to {KEY_CHARACTERS_MAX} printable characters")
-    content = [sorted(event.items()) for event in events]
+    content = [(sorted(event.items()), _arrays_of(event)) for event in events]
     return Key(text, sha256(repr(content).encode()).digest())
+
+
+def _arrays_of(event: Mapping[str, Any]) -> str:
+    """Return what an event has beside its flat attributes, whatever the order of its members."""
+    return json.dumps(json.loads(event.form), sort_keys=True) if isinstance(event, NestedEvent) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from ..admission.bucket import TokenBucket
-from ..protocol.errors import LimitReached
-from ..protocol.gateways import Principal
+from ..protocol import checks
+from ..protocol.errors import AccessDenied, InputError, LimitReached
+from ..protocol.gateways import ANONYMOUS, Principal
 from .access import Rights
 from .lanes import Lane
+
+DURABLE_CHARACTERS_MAX: Final = 128
 
 
 class Present:
@@ -30,9 +34,9 @@ class Present:
     sessions, streams, durables
         What it uses.
     lane
-        Its publisher, once it has published.
-    turn, attaching
-        One durable name is opened at a time; one publisher is made.
+        Its publisher, from when it is being made.
+    turn
+        One durable name is opened at a time.
     """
 
     def __init__(self, rights: Rights, gateways: int, now: float) -> None:
@@ -42,15 +46,42 @@ class Present:
         self.sessions = 0
         self.streams = 0
         self.durables: set[str] = set()
-        self.lane: Lane | None = None
+        self.lane: asyncio.Future[Lane] | None = None
         self.turn = asyncio.Lock()
-        self.attaching = asyncio.Lock()
 
     def share(self, gateways: int, now: float) -> None:
         """Allow the share of one of so many gateways from now on; what is open stays open."""
         self.limits = self.rights.principal.shared(gateways)
         rate = self.limits.events_per_second
         self._bucket = self._bucket.at_rate(rate, _burst(self.limits) or max(1.0, rate), now)
+
+    def check_durable(self, durable: str | None, *, heals: bool) -> None:
+        """Return if it may use a durable name, in a network that heals or not; None is no name.
+
+        Raises
+        ------
+        AccessDenied
+            If it is nobody in particular.
+        InputError
+            If it is no name, or there are no durable names.
+        LimitReached
+            If it uses too many others.
+        """
+        if durable is None:
+            return
+        if self.rights.name == ANONYMOUS:
+            raise AccessDenied("a durable name belongs to somebody: show a token", "subscribe")
+        if not heals:
+            raise InputError("there are no durable names: this network does not heal")
+        checks.text("durable", durable)
+        if len(durable) > DURABLE_CHARACTERS_MAX or not durable.isprintable():
+            raise checks.wrong("durable", durable, f"1 to {DURABLE_CHARACTERS_MAX} printable characters")
+        most = self.limits.durables_max
+        if durable not in self.durables and len(self.durables) >= most:
+            raise LimitReached(
+                f"{self.rights.name!r} uses {most} durable names, which is its limit (durables_max)",
+                "durables_max",
+            )
 
     def pay(self, events: int, most_seconds: float, now: float) -> float:
         """Take in that so many events are published; return how many seconds they have to wait.

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .checks import shown
-from .documents import FORM, NestedEvent, document, flattened, has_arrays, ways
+from .documents import FORM, NestedEvent, document, flattened, has_arrays, inner_names, ways, ways_of
 from .errors import EventError
 from .values import NULL, Kind, Timestamp, Value, kind_of, normalize
 
@@ -227,6 +227,20 @@ class EventBatch:
             ]
         )
         return Ways(batch, np.concatenate(owners).astype(np.intp))
+
+    @property
+    def ways_bytes(self) -> int:
+        """How much the flat events take that the events stand for, at most; 0 when no event has arrays.
+
+        It is counted, and nothing is unfolded for it.
+        """
+        size = 0
+        inner: set[tuple[str, type]] = set()
+        for _, form, _ in self._forms():
+            if has_arrays(form):
+                size += ways_of(form)
+                inner.update(inner_names(form))
+        return cells_bytes(len(self.columns) + len(inner), size)
 
     def identity(self, row: int) -> tuple[str, int]:
         """Return (publisher, sequence) of one event."""

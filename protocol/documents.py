@@ -19,12 +19,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 from .errors import EventError
 from .values import NULL, Timestamp, Value, is_null
 
 __all__ = [
+    "ELEMENTS_MAX",
     "FORM",
     "NESTING_MAX",
     "WAYS_MAX",
@@ -32,8 +34,10 @@ __all__ = [
     "document",
     "flattened",
     "has_arrays",
+    "inner_names",
     "of_json",
     "ways",
+    "ways_of",
 ]
 
 FORM: Final = ""
@@ -42,6 +46,8 @@ NESTING_MAX: Final = 32
 """How deep objects and arrays may be nested in each other."""
 WAYS_MAX: Final = 1_024
 """How many ways an event may have."""
+ELEMENTS_MAX: Final = WAYS_MAX * 256
+"""How many elements and members all that is nested in an event may have: no more could be attributes of its ways."""
 
 _LEAF: Final = 0
 _TIME: Final = ""  # an attribute has a name, so an object with this one is none
@@ -66,11 +72,11 @@ class NestedEvent(dict[str, Value]):
 def of_json(value: Any, depth: int = 0) -> Any:
     """Return what JSON says as a value of an event: its null is said, so it is one; all else is what it is.
 
-    What is nested too deep for an event is left as it is.
+    What is nested too deep for an event, or too large, is left as it is.
     """
     if value is None:
         return NULL
-    if depth > NESTING_MAX:
+    if depth > NESTING_MAX or (isinstance(value, dict | list) and len(value) > ELEMENTS_MAX):
         return value
     if isinstance(value, dict):
         return {name: of_json(inner, depth + 1) for name, inner in value.items()}
@@ -94,14 +100,29 @@ def flattened(
     EventError
         If a name or a value is none, two are called the same, or it is nested too deep or has too many ways.
     """
+    _check_size(nested)
     values: dict[str, Value] = {}
     names: set[str] = set()
     form = {name: _form(given, name, values, names, check, read, 1) for name, given in nested.items()}
-    many = _count(form)
-    if many > WAYS_MAX:
-        raise EventError(f"its arrays can be combined in {many} ways, the limit is {WAYS_MAX}")
     text = json.dumps(form, ensure_ascii=False, separators=(",", ":"))
     return values, text, len(names)
+
+
+def _check_size(nested: Mapping[str, Any]) -> None:
+    """Return if what is nested has no more elements and ways than an event may; told before anything is made of it."""
+    elements, waiting = 0, [nested]
+    while waiting:
+        each: Any = waiting.pop()
+        inner = each.values() if isinstance(each, Mapping) else each if isinstance(each, list | tuple) else ()
+        elements += len(inner)
+        if elements > ELEMENTS_MAX:
+            raise EventError(
+                f"more than {ELEMENTS_MAX} elements in its objects and arrays, which is the limit"
+            )
+        waiting.extend(inner)
+    many = ways_of(nested)
+    if many > WAYS_MAX:
+        raise EventError(f"its arrays can be combined in {many} ways, the limit is {WAYS_MAX}")
 
 
 def _form(
@@ -151,17 +172,34 @@ def _is_object(form: Any) -> bool:
     return isinstance(form, dict) and _TIME not in form
 
 
-def _count(form: Any) -> int:
-    """Return how many ways there are; of what is in arrays, before it is made."""
-    if _is_object(form):
-        many = 1
-        for inner in form.values():
-            many *= _count(inner)
-        return many
-    if isinstance(form, list):
-        whole = sum(_count(each) for each in form if isinstance(each, list) or _is_object(each))
-        return max(whole, 1) * max(sum(not (isinstance(each, list) or _is_object(each)) for each in form), 1)
+def _is_whole(each: Any) -> bool:
+    """Return whether an element, as it was given or of a form, is no single value."""
+    return isinstance(each, list | tuple) or (isinstance(each, Mapping) and _TIME not in each)
+
+
+def ways_of(given: Any, depth: int = 0) -> int:
+    """Return how many ways there are of what is nested, as it was given or as a form."""
+    if depth > NESTING_MAX:
+        return 1  # no form is made of it
+    if isinstance(given, Mapping):
+        return prod(ways_of(inner, depth + 1) for inner in given.values())
+    if isinstance(given, list | tuple):
+        whole = [each for each in given if _is_whole(each)]
+        single = len(given) - len(whole)
+        return max(sum(ways_of(each, depth + 1) for each in whole), 1) * max(single, 1)
     return 1
+
+
+def inner_names(form: Any, path: str = "", *, inside: bool = False) -> Iterator[tuple[str, type]]:
+    """Iterate over the attributes inside the arrays of a form, and the types of their values, for each value."""
+    if _is_object(form):
+        for name, inner in form.items():
+            yield from inner_names(inner, f"{path}.{name}" if path else name, inside=inside)
+    elif isinstance(form, list):
+        for each in form:
+            yield from inner_names(each, path, inside=True)
+    elif inside:
+        yield path, type(form)
 
 
 def ways(attributes: Mapping[str, Value], form: Mapping[str, Any]) -> list[dict[str, Value]]:

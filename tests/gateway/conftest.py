@@ -14,7 +14,7 @@ from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.gateway.network import Arrived
 from rayvous.protocol.batch import EventBatch, batch_of
-from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.errors import BrokerUnavailable, ClientError
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 from rayvous.protocol.messages.pubsub import Lost
 from rayvous.routing.filters.filter import Filter
@@ -190,6 +190,40 @@ def gateway() -> Callable[..., Gateway]:
         network: LocalNetwork | None = None,
     ) -> Gateway:
         return Gateway(LocalNetwork() if network is None else network, Access(access), limits)
+
+    return make
+
+
+@pytest.fixture
+def slow() -> Callable[[LocalNetwork], LocalNetwork]:
+    """Return what lets a network attach as one on Ray does: in a thread that goes on, and each publisher once.
+
+    What it attaches is there when its `may_attach` is set.
+    """
+
+    def make(network: Any) -> Any:
+        outlet, feed = network.outlet, network.feed
+        network.may_attach, network.asked, network.taken = asyncio.Event(), asyncio.Event(), set()
+
+        def in_a_thread(work: Callable[..., Any]) -> Callable[..., Any]:
+            async def whole(*args: Any, **kwargs: Any) -> Any:
+                network.asked.set()
+                await network.may_attach.wait()
+                return await work(*args, **kwargs)
+
+            async def asks(*args: Any, **kwargs: Any) -> Any:
+                return await asyncio.shield(asyncio.ensure_future(whole(*args, **kwargs)))
+
+            return asks
+
+        async def once(principal: str, may: Filter, rate: float) -> LocalOutlet:
+            if principal in network.taken:
+                raise ClientError(f"there is a publisher {principal!r}")
+            network.taken.add(principal)
+            return await outlet(principal, may, rate)
+
+        network.outlet, network.feed = in_a_thread(once), in_a_thread(feed)
+        return network
 
     return make
 

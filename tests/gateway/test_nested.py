@@ -10,10 +10,10 @@ from rayvous.gateway.access import Rights
 from rayvous.gateway.deliveries import Texts
 from rayvous.gateway.stomp.content import event_of
 from rayvous.gateway.stomp.frames import Frame
-from rayvous.protocol.batch import batch_of
+from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.documents import of_json
-from rayvous.protocol.errors import AccessDenied, EventError
-from rayvous.protocol.gateways import Principal
+from rayvous.protocol.errors import AccessDenied, EventError, LimitReached
+from rayvous.protocol.gateways import GatewayLimits, Principal
 from rayvous.protocol.values import NULL, Timestamp
 from rayvous.routing.filters.filter import to_filter
 
@@ -46,3 +46,48 @@ def test_a_stomp_message_may_be_nested():
     frame = Frame("SEND", {"destination": "/events", "content-type": "application/json"}, b'{"a": {"": 1}}')
     with pytest.raises(EventError, match="attribute name ''"):
         batch_of([event_of(frame)])
+
+
+@pytest.fixture
+def unfolding(monkeypatch):
+    """Return how many batches were unfolded, as it goes."""
+    seen = []
+    unfold = EventBatch._unfold
+    monkeypatch.setattr(EventBatch, "_unfold", lambda batch: (seen.append(batch), unfold(batch))[1])
+    return seen
+
+
+BOMB = {"origin": "JFK", **{f"k{i}": i for i in range(200)}, **{name: list(range(10)) for name in "abc"}}
+
+
+def test_arrays_that_would_take_too_much_are_refused_before_they_are_unfolded(
+    gateway, tokens, run, unfolding
+):
+    async def work():
+        core = gateway(
+            GatewayLimits(body_bytes_max=1 << 18, bodies_bytes_max=1 << 21)
+        )  # columns may take 2 MiB
+        async with await core.open(tokens["bob"]) as bob:
+            with pytest.raises(EventError, match="ways of all arrays would take 3,690,000 bytes together"):
+                await bob.publish([BOMB] * 2)
+            assert not unfolding
+            assert (await bob.publish([BOMB])).last == 1
+            with core.working(1 << 20), pytest.raises(LimitReached, match="bodies_bytes_max"):
+                await bob.publish([BOMB])
+        await core.close()
+
+    run(work())
+
+
+def test_who_may_publish_nothing_is_told_so_before_anything_is_made_of_it(gateway, run, monkeypatch):
+    monkeypatch.setattr("rayvous.gateway.core.batch_of", None)
+
+    async def work():
+        core = gateway()
+        async with await core.open(None) as nobody:
+            with pytest.raises(AccessDenied, match="the right to publish of 'anonymous' is FALSE"):
+                await nobody.publish([BOMB])
+        assert core.counts["refused.publish"] == 1
+        await core.close()
+
+    run(work())

@@ -38,6 +38,19 @@ def test_what_is_published_again_is_answered_as_before_and_not_published(gateway
     assert gate.upstream.last == {"alice": 4}
 
 
+def test_events_with_other_arrays_are_other_events(gateway, run, tokens):
+    async def story():
+        gate = gateway()
+        async with await gate.open(tokens["alice"]) as alice:
+            await alice.publish([{"x": 1, "tags": ["a"], "more": [{"n": 1, "m": 2}]}], key="k")
+            again = await alice.publish([{"more": [{"m": 2, "n": 1}], "tags": ["a"], "x": 1}], key="k")
+            with pytest.raises(KeyReused):
+                await alice.publish([{"x": 1, "tags": ["b"], "more": [{"n": 1, "m": 2}]}], key="k")
+        return again
+
+    assert run(story()).repeated
+
+
 def test_it_is_known_at_another_gateway_too_and_to_its_principal_alone(gateway, run, tokens):
     async def story():
         one = gateway()

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rayvous.faults.durability.packed import pack, unpack
-from rayvous.protocol.batch import ATTRIBUTES_MAX, EventBatch, batch_of, concat
-from rayvous.protocol.documents import NESTING_MAX, WAYS_MAX, NestedEvent
+from rayvous.protocol.batch import ATTRIBUTES_MAX, CELL_BYTES, EventBatch, batch_of, concat
+from rayvous.protocol.documents import ELEMENTS_MAX, NESTING_MAX, WAYS_MAX, NestedEvent, of_json
 from rayvous.protocol.errors import EventError
 from rayvous.protocol.values import NULL, Timestamp
 
@@ -78,8 +78,11 @@ def test_events_come_back_and_have_their_ways(events: list[dict[str, Any]]) -> N
             assert isinstance(flat, NestedEvent) == has_list(event)
             assert plain(flat.ways if isinstance(flat, NestedEvent) else [flat]) == plain(taken(event))
         unfolded = found.unfolded()
-        assert (unfolded is None) == (not any(map(has_list, expected)))
+        assert (unfolded is None) == (not any(map(has_list, expected))) == (not found.ways_bytes)
         if unfolded is not None:
+            assert found.ways_bytes >= CELL_BYTES * len(unfolded.batch.columns) * (
+                len(unfolded.owners) - sum(not has_list(event) for event in expected)
+            )
             owned: dict[int, list[dict[str, Any]]] = {}
             for owner, way in zip(unfolded.owners.tolist(), unfolded.batch.events(), strict=True):
                 owned.setdefault(owner, []).append(dict(way))
@@ -132,10 +135,24 @@ def deep(levels: int, inner: Any) -> Any:
             "event 0: 257 attributes, the limit is 256",
         ),
         ({"a": {f"n{i}": 1 for i in range(ATTRIBUTES_MAX)}, "b": 1}, "event 0: 257 attributes"),
+        ({"a": {"b": [[]] * ELEMENTS_MAX}}, f"event 0: more than {ELEMENTS_MAX} elements"),
+        ({"a": [1] * 1_025 + [b"no value"]}, "event 0: its arrays can be combined in 1026 ways"),
         ({"a": ["x" * 1_048_576]}, "event 0: .* characters of strings, the limit"),
     ],
-    ids=range(14),
+    ids=range(16),
 )
 def test_what_is_nested_too_much_is_refused_by_name(event: Any, message: str) -> None:
     with pytest.raises(EventError, match=message):
         batch_of([event])
+
+
+def test_json_that_is_too_large_for_an_event_is_left_as_it_is() -> None:
+    large = [[]] * (ELEMENTS_MAX + 1)
+    assert of_json({"a": large})["a"] is large
+
+
+def test_what_ways_take_is_counted_without_unfolding_them() -> None:
+    batch = batch_of([{"x": 1, "a": [1, 2], "b": [{"c": 1}, {"d": 2}, {"d": "x"}]}, {"e": [None]}, {"x": 2}])
+    # x, the forms, a, b.c, e, and b.d as a number and as a text; six ways and one
+    assert batch.ways_bytes == CELL_BYTES * 7 * (6 + 1)
+    assert not batch._events

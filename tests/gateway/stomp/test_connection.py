@@ -281,6 +281,23 @@ def test_what_was_sent_is_acknowledged_before_its_stream_ends(served, leaving):
     served(work)
 
 
+def test_a_stomp_connection_that_ends_while_its_publisher_is_made_stops_nobody(served, slow):
+    async def work(client, core):
+        one = await client().connect()
+        await one.ask("SUBSCRIBE", id="1", destination="/events", durable="true")
+        network = slow(core.upstream)
+        one.put(Frame("SEND", {"destination": "/events"}, b"hello"))
+        await network.asked.wait()
+        async with await core.open("token-of-alice") as alice:
+            await alice.unsubscribe("1")  # so the connection ends
+            await one.next("ERROR")
+            await one.ended()
+            network.may_attach.set()
+            assert (await alice.publish([{"n": 2}])).last == 1
+
+    served(work)
+
+
 def test_a_durable_name_that_comes_elsewhere_ends_here(served):
     async def work(client, core):
         one, other = await client().connect(), await client().connect()
