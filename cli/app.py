@@ -416,8 +416,7 @@ def _reproduces(name: str, what: str) -> None:
 
     def verb(
         preset: Annotated[
-            str,
-            typer.Option(help="quick, or paper (its parameters; hours); admission-*: copies, links."),
+            str, typer.Option(help="quick, small (of some), paper (hours); admission-*: copies, links.")
         ] = "quick",
         runs: Annotated[
             int | None,
@@ -438,7 +437,7 @@ def _reproduces(name: str, what: str) -> None:
     verb.__doc__ = f"""{what}
 
     Runs in virtual time, on all CPUs of the Ray that is there, or of this machine; Spark aggregates. Prints what the
-    paper says beside what was measured. Exit status 1 when a statement does not hold that is not known not to.
+    paper says beside what was measured. Exit status 1 when one does not hold that is not listed as known not to.
 
     Examples
     --------

@@ -18,7 +18,8 @@ import pyarrow.parquet
 from ..actors.clients.notification import Notification
 from ..protocol.batch import EVENT_BYTES_MAX
 from ..protocol.documents import of_json
-from ..protocol.errors import InputError
+from ..protocol.errors import EventError, InputError
+from ..protocol.values import Timestamp, moment_of
 from .inputs import one_line
 
 Format: TypeAlias = Literal["json", "table", "cloudevents"]
@@ -88,11 +89,11 @@ class JsonLines:
         yield Line(self._number, of_json(event))
 
 
-def _moment(value: Any, where: str) -> datetime.datetime:
+def _moment(value: Any, where: str) -> Timestamp:
     try:
-        return datetime.datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{where}: {value!r} is no moment in ISO 8601") from None
+        return moment_of(value)
+    except EventError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def table_batches(path: Path) -> Iterator[pa.RecordBatch]:

@@ -29,7 +29,7 @@ from ..routing.filters.filter import Filter
 from .access import Access, wanted_filter
 from .deliveries import Delivery, Texts
 from .lanes import Accepted, Lane, columns_bytes_max, named_by
-from .network import Feed, Upstream
+from .network import Upstream
 from .positions import Seal
 from .present import Present
 from .queues import Gap
@@ -327,7 +327,7 @@ class Session:
         gateway, of = self._gateway, self._of
         self._require_open()
         with gateway._refusals():
-            self._of.check_durable(durable, heals=self._gateway.upstream.heals)
+            of.check_durable(durable, heals=gateway.upstream.heals)
             if selector is None and durable is None:
                 raise InputError("a selector is missing: only a durable name that comes back has one already")
             allowed = await self._allowed(selector, narrow)
@@ -367,45 +367,49 @@ class Session:
 
     async def _subscribe(self, allowed: Filter | None, after: str | None) -> Stream:
         assert allowed is not None
-        feed = await self._gateway.upstream.feed(f"{self.principal}/{uuid4().hex[:12]}", durable=False)
+        gateway = self._gateway
+        feed = await gateway.upstream.feed(f"{self.principal}/{uuid4().hex[:12]}", durable=False)
         try:
             await feed.subscribe(allowed)
-        except BaseException:
-            await feed.close()
-            raise
-        return await self._begin(feed, allowed, None, after)
-
-    async def _come_back(self, durable: str, allowed: Filter | None, after: str | None) -> Stream:
-        gateway, of = self._gateway, self._of
-        name = f"{self.principal}/{durable}"
-        async with of.turn:
-            if (there := gateway._open.get(name)) is not None:
-                await there.close(f"{durable!r} was opened again elsewhere")
-            feed = await gateway.upstream.feed(name, durable=True)
-            try:
-                filter = of.rights.admit_again(durable, feed.filters, allowed)
-                if not feed.filters:
-                    await feed.subscribe(filter)
-            except BaseException:
-                await (feed.close() if feed.filters else feed.end())
-                raise
-            stream = await self._begin(feed, filter, durable, after)
-            of.durables.add(durable)
-            gateway._open[name] = stream
-            return stream
-
-    async def _begin(self, feed: Feed, filter: Filter, durable: str | None, after: str | None) -> Stream:
-        gateway = self._gateway
-        seal = None if durable is None else Seal(gateway.upstream.secret, f"{self.principal}/{durable}")
-        stream = Stream(
-            feed, gateway.limits, gateway.texts, filter=filter, durable=durable, seal=seal, on_end=self._gone
-        )
-        try:
+            stream = Stream(feed, gateway.limits, gateway.texts, filter=allowed, on_end=self._gone)
             await stream.begin(after)
         except BaseException:
             await feed.close()
             raise
         return stream
+
+    async def _come_back(self, durable: str, allowed: Filter | None, after: str | None) -> Stream:
+        gateway, of = self._gateway, self._of
+        name = f"{self.principal}/{durable}"
+        seal = Seal(gateway.upstream.secret, name)
+        if after:
+            seal.marks_of(after)  # before anything is attached for it
+        async with of.turn:
+            of.check_room(durable)
+            if (there := gateway._open.get(name)) is not None:
+                await there.close(f"{durable!r} was opened again elsewhere")
+            feed = await gateway.upstream.feed(name, durable=True)
+            fresh = not feed.filters
+            try:
+                filter = of.rights.admit_again(durable, feed.filters, allowed)
+                if fresh:
+                    await feed.subscribe(filter)
+                stream = Stream(
+                    feed,
+                    gateway.limits,
+                    gateway.texts,
+                    filter=filter,
+                    durable=durable,
+                    seal=seal,
+                    on_end=self._gone,
+                )
+                await stream.begin(after)
+            except BaseException:
+                await (feed.end() if fresh else feed.close())  # a name that was never open is not left behind
+                raise
+            of.durables.add(durable)
+            gateway._open[name] = stream
+            return stream
 
     def _gone(self, stream: Stream) -> None:
         self._streams.discard(stream)

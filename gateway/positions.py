@@ -5,8 +5,8 @@ Rules
 * The id of a delivery names it, ``publisher:sequence``, and after it how far the stream had come with others. So it
   stands for the delivery and all before it, whichever gateway hears it: nothing is lost, and nothing named in it
   comes again.
-* At most :data:`PUBLISHERS_MAX` publishers are in an id, those that were heard last; of others what is not acknowledged
-  may come again.
+* At most :data:`PUBLISHERS_MAX` publishers are in an id, those that were heard last, and no more than it has room for;
+  of others what is not acknowledged may come again.
 * An id of a durable stream is signed for that stream: nobody acknowledges what was not delivered to it.
 * To acknowledge an id acknowledges all before it, or with `alone` that delivery only. A broker is told how far a
   publisher is acknowledged without a gap.
@@ -30,6 +30,8 @@ from ..protocol.errors import InputError
 PUBLISHERS_MAX: Final = 16
 ID_CHARACTERS_MAX: Final = 8_192
 PUBLISHERS_KEPT: Final = 1_024
+_TAG_BYTES: Final = 9
+_TEXT_CHARACTERS_MAX: Final = ID_CHARACTERS_MAX - 2 * _TAG_BYTES - 1
 _MARK: Final = re.compile(r"([^:,;\s]+):([0-9]{1,19})")
 _SAFE: Final = "/@-._~"
 
@@ -60,7 +62,7 @@ class Seal:
 
     def __init__(self, secret: str, stream: str) -> None:
         key = blake2b(secret.encode(), digest_size=32).digest()
-        self._keyed = blake2b(stream.encode() + b"\0", key=key, digest_size=9)
+        self._keyed = blake2b(stream.encode() + b"\0", key=key, digest_size=_TAG_BYTES)
 
     def _tag(self, text: str) -> str:
         made = self._keyed.copy()
@@ -70,7 +72,9 @@ class Seal:
     def id_of(self, marks: Marks, publisher: str) -> str:
         """Return the id of the last delivery of a publisher, where the stream stands at `marks`."""
         others = [other for other in reversed(marks) if other != publisher][: PUBLISHERS_MAX - 1]
-        text = ",".join(identity(each, marks[each]) for each in (publisher, *others))
+        named = [identity(each, marks[each]) for each in (publisher, *others)]
+        while len(text := ",".join(named)) > _TEXT_CHARACTERS_MAX and len(named) > 1:
+            named.pop()
         return f"{text};{self._tag(text)}"
 
     def marks_of(self, id: str) -> Marks:

@@ -36,7 +36,7 @@ class Present:
     lane
         Its publisher, from when it is being made.
     turn
-        One durable name is opened at a time.
+        One durable name is opened, or ended, at a time.
     """
 
     def __init__(self, rights: Rights, gateways: int, now: float) -> None:
@@ -56,7 +56,7 @@ class Present:
         self._bucket = self._bucket.at_rate(rate, _burst(self.limits) or max(1.0, rate), now)
 
     def check_durable(self, durable: str | None, *, heals: bool) -> None:
-        """Return if it may use a durable name, in a network that heals or not; None is no name.
+        """Return if this may be a durable name of it, in a network that heals or not; None is no name.
 
         Raises
         ------
@@ -64,8 +64,6 @@ class Present:
             If it is nobody in particular.
         InputError
             If it is no name, or there are no durable names.
-        LimitReached
-            If it uses too many others.
         """
         if durable is None:
             return
@@ -76,6 +74,9 @@ class Present:
         checks.text("durable", durable)
         if len(durable) > DURABLE_CHARACTERS_MAX or not durable.isprintable():
             raise checks.wrong("durable", durable, f"1 to {DURABLE_CHARACTERS_MAX} printable characters")
+
+    def check_room(self, durable: str) -> None:
+        """Return if it may open a durable name beside the others that it uses, in its `turn`; LimitReached if not."""
         most = self.limits.durables_max
         if durable not in self.durables and len(self.durables) >= most:
             raise LimitReached(

@@ -13,6 +13,7 @@ Rules
 import datetime
 import enum
 import math
+import re
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -32,6 +33,7 @@ _NANOSECONDS: Final = {
     "ns": 1,
 }
 _PARTS_OF_A_NANOSECOND: Final = {"ps": 10**3, "fs": 10**6, "as": 10**9}
+_BELOW_A_MICROSECOND: Final = re.compile(r"[^.,]*[.,][0-9]{6}([0-9]{1,3})")
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -113,8 +115,8 @@ def kind_of(value: Value) -> Kind:
     return _KINDS[type(value)]
 
 
-def timestamp_of(moment: datetime.datetime) -> Timestamp:
-    """Return a ``datetime`` as a :class:`Timestamp`; a naive one is taken as UTC.
+def timestamp_of(moment: datetime.datetime, nanoseconds: int = 0) -> Timestamp:
+    """Return a ``datetime``, and so many nanoseconds, as a :class:`Timestamp`; a naive one is taken as UTC.
 
     Raises
     ------
@@ -124,11 +126,27 @@ def timestamp_of(moment: datetime.datetime) -> Timestamp:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
     delta = moment - _EPOCH
-    nanoseconds = (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1000
+    nanoseconds += (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1000
     nanoseconds += getattr(moment, "nanosecond", 0)  # pandas.Timestamp carries them beside the microseconds
     if not INTEGER_MIN < nanoseconds <= INTEGER_MAX:
         raise EventError(f"timestamp {moment.isoformat()} is outside the years 1678 to 2262")
     return Timestamp(nanoseconds)
+
+
+def moment_of(text: Any) -> Timestamp:
+    """Return the moment that a text says in ISO 8601, to the nanosecond; one without an offset is UTC.
+
+    Raises
+    ------
+    EventError
+        If it says none, or one outside the years 1678 to 2262.
+    """
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise EventError(f"{text!r:.80} is no moment in ISO 8601") from None
+    below = _BELOW_A_MICROSECOND.match(text)  # which `fromisoformat` cuts
+    return timestamp_of(moment, 0 if below is None else int(below[1].ljust(3, "0")))
 
 
 def _timestamp_of_numpy(moment: np.datetime64) -> Timestamp:

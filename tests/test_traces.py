@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rayvous.routing.topologies.cluster_trees import figure_1, fixed
 from rayvous.simulator import Simulation
-from rayvous.simulator.tracing import Tracer
+from tracing import Tracer
 
 FOLDER = Path(__file__).parent / "traces"
 

@@ -26,7 +26,7 @@ from ...protocol.extras import extra
 from ..core import Gateway, Session
 from ..origins import check_origin
 from .answers import FORMS, accepted_members, headers_of, problem
-from .bodies import events_of, key_of, parse
+from .bodies import events_of, key_of, may_be_empty, parse
 from .events import EventStream
 from .metrics import CONTENT_TYPE, metrics_of
 from .openapi import openapi
@@ -193,7 +193,10 @@ class Paths:
         async with await self._session(request) as session:
             with ExitStack() as kept:
                 body = await self._body(request, kept)
-                events = events_of(body, _headers(request.headers), query.getlist("timestamp"))
+                headers = _headers(request.headers)
+                events = events_of(body, headers, query.getlist("timestamp"))
+                if not events and may_be_empty(headers):
+                    return Response(status_code=HTTPStatus.NO_CONTENT)
                 key = key_of(request.headers.get("idempotency-key"), events, once=_flag(query, "once"))
                 accepted = await session.publish(events, flush=flush, key=key)
         return JSONResponse(accepted_members(accepted), HTTPStatus.OK if flush else HTTPStatus.ACCEPTED)

@@ -2,12 +2,12 @@
 
 Rules
 -----
-* An event is a flat JSON object. ``null`` is an attribute that is not there. What is nested is refused by its name.
+* An event is a JSON object; what is nested in it is taken as `protocol.documents` says. ``null`` is null, said.
 * JSON is taken as RFC 8259 has it: UTF-8, no NaN, no Infinity, no half surrogate pairs. Numbers are those of 64 bits.
 * JSON has no moments: attributes that are named as timestamps are read as ISO 8601.
 * A CloudEvent becomes an event with its data's attributes, and with its own under ``ce_``: ``ce_type``,
   ``ce_source``, ``ce_time`` (a timestamp). Data that is no JSON object is one attribute, ``data``, or ``data_base64``
-  if it is no text.
+  if it is no text. Data has no attributes under ``ce_``. Out of it comes the same CloudEvent again.
 
 Source: CloudEvents 1.0.2, HTTP protocol binding, sections 3.1 to 3.3; JSON event format, sections 2 to 4. Which
 attribute becomes which is ours (decision 0059).
@@ -19,6 +19,7 @@ import base64
 import binascii
 import datetime
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, NoReturn
@@ -28,6 +29,7 @@ from ...protocol import checks
 from ...protocol.documents import of_json
 from ...protocol.errors import EventError, InputError
 from ...protocol.extras import extra
+from ...protocol.values import Timestamp, moment_of
 
 with extra("gateway"):
     from cloudevents.core.exceptions import BaseCloudEventException
@@ -43,6 +45,11 @@ CE: Final = "ce_"
 QUOTE: Final = '"'
 _HEADER: Final = "ce-"
 _REQUIRED: Final = ("specversion", "id", "source", "type")
+_VERSION: Final = "1.0"
+_ESCAPED: Final = re.compile(r"\\(.)")
+_OFFSET: Final = re.compile(r"(?:Z|[+-][0-9]{2}:[0-9]{2})$", re.IGNORECASE)
+_INTEGER_END: Final = 2**31
+"""Integers of a CloudEvent have 32 bits ("Type System")."""
 
 
 class UnknownType(InputError):
@@ -70,9 +77,8 @@ def events_of(
     EventError
         If it is not what its type says; the message says which event or line, and what is wrong.
     """
-    kind, _, parameters = headers.get("content-type", "").partition(";")
-    kind = kind.strip().lower()
-    moments = tuple(timestamps)
+    kind, parameters = _kind_of(headers)
+    moments = tuple(dict.fromkeys(timestamps))
     if _HEADER + "specversion" in headers and kind not in (CLOUDEVENT, CLOUDEVENTS):
         return _plain([_binary(body, headers)], moments)
     if "charset" in parameters.lower() and "utf-8" not in parameters.lower():
@@ -91,6 +97,17 @@ def events_of(
             raise EventError("the body is no JSON array, which a batch of CloudEvents is")
         return _plain([_structured(each, f"event {i}") for i, each in enumerate(batch)], moments)
     raise UnknownType(f"content-type {checks.shown(kind)}: it must be one of {', '.join(TYPES)}")
+
+
+def may_be_empty(headers: Mapping[str, str]) -> bool:
+    """Return whether a body of its type may bring no event: a batch of CloudEvents (JSON event format, 4.2)."""
+    return _kind_of(headers)[0] == CLOUDEVENTS
+
+
+def _kind_of(headers: Mapping[str, str]) -> tuple[str, str]:
+    """Return the content type, and its parameters."""
+    kind, _, parameters = headers.get("content-type", "").partition(";")
+    return kind.strip().lower(), parameters
 
 
 def key_of(header: str | None, events: Sequence[Mapping[str, Any]], *, once: bool) -> str | None:
@@ -168,12 +185,12 @@ def _plain(events: Sequence[dict[str, Any]], moments: Sequence[str]) -> list[dic
     return [of_json(event) for event in events]
 
 
-def moment(value: Any, where: str) -> datetime.datetime:
+def moment(value: Any, where: str) -> Timestamp:
     """Return a moment in ISO 8601; EventError if it is none."""
     try:
-        return datetime.datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise EventError(f"{where}: {checks.shown(value)} is no moment in ISO 8601") from None
+        return moment_of(value)
+    except EventError as error:
+        raise EventError(f"{where}: {error}") from None
 
 
 # CloudEvents.
@@ -182,7 +199,7 @@ def moment(value: Any, where: str) -> datetime.datetime:
 def _binary(body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
     """Return the event of a CloudEvent whose attributes are headers, and whose data is the body."""
     attributes = {
-        name.removeprefix(_HEADER): unquote(value)
+        name.removeprefix(_HEADER): _header_value(name, value)
         for name, value in headers.items()
         if name.startswith(_HEADER)
     }
@@ -190,6 +207,16 @@ def _binary(body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
     if kind is not None:
         attributes["datacontenttype"] = kind
     return _cloud_event(attributes, _data(body, kind), "the headers")
+
+
+def _header_value(name: str, value: str) -> str:
+    """Return what a header says, without its quotes and escapes (HTTP protocol binding, 3.1.3.2)."""
+    if len(value) > 1 and value[0] == value[-1] == QUOTE:
+        value = _ESCAPED.sub(r"\1", value[1:-1])
+    try:
+        return unquote(value, errors="strict")
+    except UnicodeDecodeError:
+        raise EventError(f"the headers: {name} is not UTF-8 behind its percent signs") from None
 
 
 def _data(body: bytes, kind: str | None) -> dict[str, Any]:
@@ -231,15 +258,31 @@ def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -
     for name in _REQUIRED:  # the library would make some of these up
         if name not in attributes:
             raise EventError(f"{where}: {name} is missing, which a CloudEvent has")
-    at = attributes.get("time")
-    checked = dict(attributes) if at is None else attributes | {"time": moment(at, f"{where}: time")}
-    if at is not None and checked["time"].tzinfo is None:
-        raise EventError(f"{where}: time has no offset, which RFC 3339 asks for")
+    for name, value in attributes.items():
+        if not _is_attribute(value):
+            raise EventError(f"{where}: {name} is no text, boolean or integer of 32 bits")
+    for name in data:
+        if name.startswith(CE):
+            raise EventError(
+                f"{where}: the data has {checks.shown(name)}: {CE} is before attributes of the CloudEvent"
+            )
+    read = dict(attributes)  # the library adds to what it is given
+    if (at := attributes.get("time")) is not None:
+        read["time"] = moment(at, f"{where}: time")
+        if not _OFFSET.search(at):
+            raise EventError(f"{where}: time has no offset, which RFC 3339 asks for")
     try:
-        CloudEvent(dict(checked), None)
+        CloudEvent(attributes if at is None else attributes | {"time": read["time"].datetime}, None)
     except (BaseCloudEventException, TypeError, ValueError) as error:
         raise EventError(f"{where}: {' '.join(str(error).split())}") from None
-    return data | {f"{CE}{name}": value for name, value in checked.items()}
+    return data | {f"{CE}{name}": value for name, value in read.items()}
+
+
+def _is_attribute(value: Any) -> bool:
+    """Return whether an attribute of a CloudEvent may have this value."""
+    if isinstance(value, int):
+        return -_INTEGER_END <= value < _INTEGER_END  # a bool is in there, too
+    return isinstance(value, str)
 
 
 def cloud_event(
@@ -256,9 +299,15 @@ def cloud_event(
     network
         The name of the network.
     """
-    if f"{CE}id" not in event or f"{CE}source" not in event or f"{CE}type" not in event:
+    envelope = {name.removeprefix(CE): value for name, value in event.items() if name.startswith(CE)}
+    required = [envelope.get(name) for name in _REQUIRED]
+    if (
+        required[0] != _VERSION
+        or not all(isinstance(value, str) and value for value in required)
+        or not all(map(_is_attribute, envelope.values()))
+    ):
         head = {
-            "specversion": "1.0",
+            "specversion": _VERSION,
             "id": str(sequence),
             "source": f"/rayvous/{network}/{publisher}",
             "type": "rayvous.event",
@@ -266,13 +315,7 @@ def cloud_event(
             "datacontenttype": JSON,
         }
         return f'{json.dumps(head)[:-1]}, "data": {text}}}'
-    envelope: dict[str, Any] = {}
-    data: dict[str, Any] = {}
-    for name, value in event.items():
-        if name.startswith(CE):
-            envelope[name.removeprefix(CE)] = value
-        else:
-            data[name] = value
+    data = {name: value for name, value in event.items() if not name.startswith(CE)}
     kind = str(envelope.get("datacontenttype", JSON))
     if set(data) <= {"data", "data_base64"} and not kind.startswith(JSON):
         return json.dumps(envelope | data)

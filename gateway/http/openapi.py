@@ -13,9 +13,9 @@ VERSION: Final = "1.0"
 
 _EVENT: Final = {
     "type": "object",
-    "description": "Attributes, with flat values. null is an attribute that is not there.",
+    "description": "Attributes. An object is a beginning of names, an array a choice; integers have 64 bits.",
     "propertyNames": {"minLength": 1, "maxLength": 128},
-    "additionalProperties": {"type": ["boolean", "number", "string", "null"]},
+    "additionalProperties": {"type": ["boolean", "number", "string", "null", "object", "array"]},
 }
 _PROBLEM: Final = {
     "type": "object",
@@ -98,7 +98,8 @@ def _publish(limits: GatewayLimits) -> dict[str, Any]:
         JSON: {"schema": {"oneOf": [event, {"type": "array", "items": event, **most}]}},
         **{kind: {"schema": {"type": "string", "description": "An event a line."}} for kind in LINES},
         CLOUDEVENT: {"schema": cloud},
-        CLOUDEVENTS: {"schema": {"type": "array", "items": cloud, **most}},
+        CLOUDEVENTS: {"schema": {"type": "array", "items": cloud, "maxItems": limits.batch_events_max}},
+        "*/*": {"schema": {"description": "The data of one CloudEvent, whose attributes are ce- headers."}},
     }
     flush = _query("flush", "Answer when the events are delivered, not only accepted.", {"type": "boolean"})
     once = _query(

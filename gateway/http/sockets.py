@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ...protocol import checks
-from ...protocol.errors import EventError, InputError, RayvousError, StreamEnded
+from ...protocol.errors import EventError, InputError, LimitReached, RayvousError, StreamEnded
 from ...protocol.extras import extra
 from ..core import Gap, Gateway, Session, Stream
 from .answers import FORMS, accepted_members, closing_reason, delivery_members, delivery_text, problem
@@ -101,15 +101,19 @@ class Socket:
                 await self._socket.close(code, closing_reason(reason))
 
     async def _next(self) -> dict[str, Any] | None:
-        """Return the next message, None for a binary one that was refused with words."""
+        """Return the next message; None for one that there was no room for, which was told."""
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1000))
         text = message.get("text")
         if text is None:
             raise EventError("a message is text")
-        with self._gateway.working(len(text)):
-            given = parse(text, "the message")
+        try:
+            with self._gateway.working(len(text)):
+                given = parse(text, "the message")
+        except LimitReached as error:  # who asked does not know which of its messages it was: it was not read
+            await self._send(json.dumps({"type": "error", "error": problem(error)}))
+            return None
         if not isinstance(given, dict):
             raise EventError("a message is a JSON object")
         return given
@@ -144,7 +148,7 @@ class Socket:
         events = given["events"]
         for event in events:
             checks.instance("events", event, dict, "a list of JSON objects", EventError)
-        for name in checks.texts("timestamps", given.get("timestamps", [])):
+        for name in dict.fromkeys(checks.texts("timestamps", given.get("timestamps", []))):
             for event in events:
                 if event.get(name) is not None:
                     event[name] = moment(event[name], name)

@@ -10,14 +10,13 @@ Rules
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias
 
 from ..errors import EventError, ScenarioError
 from ..ids import BrokerId, ClientId
-from ..values import Timestamp, Value, normalize, timestamp_of
+from ..values import Timestamp, Value, moment_of, normalize
 from .plain import known_keys, named_kind
 
 
@@ -128,7 +127,7 @@ def _moment(given: Mapping[str, Any]) -> Value | None:
         raise EventError('an object stands for a timestamp: {"timestamp": "2013-01-01T05:00:00Z"}')
     moment = given["timestamp"]
     if isinstance(moment, str):
-        return timestamp_of(datetime.datetime.fromisoformat(moment))
+        return moment_of(moment)
     if isinstance(moment, bool) or not isinstance(moment, int):
         raise EventError(f"timestamp {moment!r}: it must be ISO 8601 text or whole nanoseconds since 1970")
     return Timestamp(normalize(moment))  # type: ignore[arg-type]

@@ -6,7 +6,14 @@ import asyncio
 
 import pytest
 from rayvous.gateway.core import Accepted, Delivery, Gap
-from rayvous.protocol.errors import AccessDenied, EventError, InputError, LimitReached, StreamEnded
+from rayvous.protocol.errors import (
+    AccessDenied,
+    BrokerUnavailable,
+    EventError,
+    InputError,
+    LimitReached,
+    StreamEnded,
+)
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 from rayvous.protocol.messages.pubsub import Lost
 
@@ -316,6 +323,67 @@ def test_principals_have_limits_of_their_own(gateway, run):
         await session.subscribe("TRUE")
         await session.close()
         await gate.open("t")
+
+    run(story())
+
+
+def test_durable_names_that_are_opened_at_once_are_counted_one_by_one(gateway, run):
+    mine = Principal((digest_of("t"),), "TRUE", "TRUE", durables_max=4, streams_max=64)
+
+    async def story():
+        gate = gateway(access=AccessConfig({"me": mine}))
+        session = await gate.open("t")
+        asked = [session.subscribe("TRUE", durable=f"n{n}") for n in range(20)]
+        opened = await asyncio.gather(*asked, return_exceptions=True)
+        refused = [each for each in opened if isinstance(each, LimitReached)]
+        assert (len(refused), len(gate.upstream.kept), gate.streams) == (16, 4, 4)
+        assert gate.counts["refused.durables_max"] == 16
+
+    run(story())
+
+
+def test_the_limit_of_durable_names_is_in_the_way_of_opening_only(gateway, run):
+    mine = Principal((digest_of("t"),), "TRUE", "TRUE", durables_max=1)
+
+    async def story():
+        network = gateway().upstream
+        one, other = (gateway(access=AccessConfig({"me": mine}), network=network) for _ in range(2))
+        first = await one.open("t")
+        await (await first.subscribe("TRUE", durable="old")).close()
+        second = await other.open("t")
+        await second.subscribe("TRUE", durable="new")
+        with pytest.raises(InputError, match="not open here"):
+            await second.acknowledge("old", "me:1;x")
+        await second.unsubscribe("old")
+        assert set(network.kept) == {"me/new"}
+
+    run(story())
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_durable_name_that_cannot_be_opened_is_not_left_behind(gateway, run, tokens, broken):
+    async def story():
+        gate = gateway()
+        session = await gate.open(tokens["alice"])
+        if broken:  # its id is good, and its position cannot be written
+            stream = await session.subscribe("TRUE", durable="mail")
+            await session.publish([{"n": 1}])
+            after = (await received(stream, 1))[0].id
+            await session.unsubscribe("mail")
+            feed = gate.upstream.feed
+
+            async def fails(marks):
+                raise BrokerUnavailable("the broker is gone")
+
+            async def attached(name, *, durable):
+                made = await feed(name, durable=durable)
+                made.acknowledge = fails
+                return made
+
+            gate.upstream.feed = attached
+        with pytest.raises(BrokerUnavailable if broken else InputError):
+            await session.subscribe("TRUE", durable="mail", after=after if broken else "none")
+        assert (gate.upstream.kept, gate.upstream.feeds, gate.streams) == ({}, [], 0)
 
     run(story())
 

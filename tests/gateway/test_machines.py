@@ -89,6 +89,15 @@ def test_limits_and_addresses_are_checked():
 NAMES = st.text("a:,;%/@ \n\u00e9\u4e2d\U0001f4a9", min_size=1, max_size=6)
 
 
+def test_an_id_has_room_for_its_own_publisher_whatever_the_others_are_called():
+    seal = Seal("secret", "alice/mail")
+    marks = {f"{n}" + "ж" * 120: n for n in range(1, 17)}
+    back = seal.marks_of(seal.id_of(marks, "5" + "ж" * 120))
+    assert 1 < len(back) < len(marks)
+    assert next(iter(back.items())) == ("5" + "ж" * 120, 5)
+    assert back.items() <= marks.items()
+
+
 @settings(max_examples=20)
 @given(st.dictionaries(NAMES, st.integers(1, 2**62), min_size=1, max_size=PUBLISHERS_MAX))
 def test_an_id_says_where_the_stream_stands(marks):

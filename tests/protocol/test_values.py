@@ -19,6 +19,7 @@ from rayvous.protocol.values import (
     Kind,
     Timestamp,
     kind_of,
+    moment_of,
     normalize,
     timestamp_of,
 )
@@ -135,6 +136,29 @@ def test_what_is_no_value_is_an_error(given: Any, message: str) -> None:
 def test_kinds_go_by_class_not_by_number() -> None:
     values = (True, 1, 1.0, "1", Timestamp(1), NULL)
     assert [kind_of(value) for value in values] == list(Kind)
+
+
+@pytest.mark.parametrize("digits", range(1, 10))
+@pytest.mark.parametrize("offset", ["", "Z", "+01:00"])
+def test_a_moment_in_a_text_keeps_all_its_digits(digits: int, offset: str) -> None:
+    fraction = "123456789"[:digits]
+    hour = "06" if offset == "+01:00" else "05"
+    told = moment_of(f"2013-01-01T{hour}:00:00.{fraction}{offset}")
+    assert told.isoformat() == f"2013-01-01T05:00:00.{fraction}Z"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("soon", "'soon' is no moment"),
+        (5, "5 is no moment"),
+        ("1500-01-01", "outside the years"),
+        ("", "no moment"),
+    ],
+)
+def test_what_says_no_moment_is_an_error(given: Any, message: str) -> None:
+    with pytest.raises(EventError, match=message):
+        moment_of(given)
 
 
 @settings(max_examples=200, deadline=None)

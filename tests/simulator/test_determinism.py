@@ -4,19 +4,20 @@ import hashlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import tracing
 from rayvous.protocol.scenarios.scenario import LinkModel, Scenario, Workload
 from rayvous.routing.topologies.cluster_trees import topology_of
 from rayvous.simulator import run_scenario
-from rayvous.simulator.tracing import Tracer
 
 DIGEST = """
 import hashlib
 from rayvous.protocol.scenarios.scenario import Scenario
 from rayvous.routing.topologies.cluster_trees import topology_of
 from rayvous.simulator import run_scenario
-from rayvous.simulator.tracing import Tracer
+from tracing import Tracer
 scenario = Scenario.load({path!r})
 tracer = Tracer(topology_of(scenario.topology).positions())
 run_scenario(scenario, record=tracer.record)
@@ -36,7 +37,7 @@ def scenario(seed=0, scheme="hybrid"):
 
 
 def digest(given):
-    tracer = Tracer(topology_of(given.topology).positions())
+    tracer = tracing.Tracer(topology_of(given.topology).positions())
     run_scenario(given, record=tracer.record)
     assert len(tracer.lines) > 1000
     return hashlib.sha256("\n".join(tracer.lines).encode()).hexdigest()
@@ -54,7 +55,7 @@ def test_hash_order_and_process_make_no_difference(tmp_path):
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", DIGEST.format(path=str(path))],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(tracing.__file__).parent)},
             stdout=subprocess.PIPE,
             text=True,
         )

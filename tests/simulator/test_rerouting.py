@@ -15,7 +15,7 @@ from rayvous.routing.schemes.hybrid import Hybrid
 from rayvous.routing.topologies.cluster_trees import figure_1
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems
-from rayvous.simulator.tracing import Tracer
+from tracing import Tracer
 
 PATH = Path(__file__).parent / "traces" / "rerouting.txt"
 TOLD = Announce, Withdraw, Goodbye, JoinRequest, JoinAnswer

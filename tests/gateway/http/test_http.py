@@ -37,6 +37,12 @@ AS_EVENT = {
 }  # fmt: skip
 BINARY = to_binary_event(FLIGHT)
 STRUCTURED = json.loads(to_structured_event(FLIGHT).body)
+CLOUD = {"content-type": "application/cloudevents+json"}
+
+
+def told(**members):
+    """Return a structured CloudEvent with these members."""
+    return json.dumps({"specversion": "1.0", "id": "7", "source": "/jfk", "type": "delay"} | members).encode()
 
 
 @pytest.mark.parametrize(
@@ -91,6 +97,57 @@ def test_a_cloud_event_comes_out_as_it_went_in(web, run, tokens):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("event", "same"),
+    [
+        ({"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/s", "ce_type": "t", "ce_n": 5}, True),
+        ({"ce_id": "1", "ce_source": "/s", "ce_type": "t"}, False),
+        ({"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/s", "ce_type": 5}, False),
+        ({"ce_specversion": "1.0", "ce_id": "", "ce_source": "/s", "ce_type": "t"}, False),
+        ({"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/s", "ce_type": "t", "ce_n": 0.5}, False),
+        ({"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/s", "ce_type": "t", "ce_n": {"a": 1}}, False),
+    ],
+)
+def test_what_comes_out_as_a_cloud_event_is_one(web, run, tokens, event, same):
+    async def story():
+        http = web()
+        query = {"selector": "TRUE", "format": "cloudevents"}
+        async with http.open("GET", "/subscribe", token=tokens["alice"], query=query) as answer:
+            await answer.messages(1)
+            await http.publish(tokens["alice"], event)
+            return json.loads((await answer.messages(2))[1]["data"])
+
+    out = run(story())
+    if same:
+        assert out == {name.removeprefix("ce_"): value for name, value in event.items()}
+    else:
+        assert (out["type"], out["data"]) == ("rayvous.event", event)
+        from_structured_event(HTTPMessage(CLOUD, json.dumps(out).encode()))
+
+
+def test_headers_of_a_cloud_event_lose_their_quotes_and_escapes(web, run, tokens):
+    async def story():
+        http = web()
+        async with http.open(
+            "GET", "/subscribe", token=tokens["alice"], query={"selector": "TRUE"}
+        ) as answer:
+            await answer.messages(1)
+            headers = BINARY.headers | {"ce-subject": '"a \\"b\\" %E2%82%AC"'}
+            await http.ask("POST", "/events", b"", token=tokens["alice"], headers=headers)
+            return json.loads((await answer.messages(2))[1]["data"])["event"]["ce_subject"]
+
+    assert run(story()) == 'a "b" €'
+
+
+def test_a_batch_of_cloud_events_may_be_empty(web, run, tokens):
+    async def story():
+        headers = {"content-type": "application/cloudevents-batch+json"}
+        return await web().ask("POST", "/events", b"[]", token=tokens["alice"], headers=headers)
+
+    done = run(story())
+    assert (done.status, done.body) == (204, b"")
+
+
 def test_when_asked_the_answer_waits_until_all_is_delivered(web, run, tokens):
     async def story():
         http = web()
@@ -107,12 +164,12 @@ def test_moments_are_named_in_the_query(web, run, tokens):
         selector = {"selector": "at > TIMESTAMP '2013-01-01T00:00:00Z'"}
         async with http.open("GET", "/subscribe", token=tokens["alice"], query=selector) as answer:
             await answer.messages(1)
-            body = b'{"at": "2013-01-01T05:00:00+01:00"}'
-            args = {"token": tokens["alice"], "headers": JSON, "query": {"timestamp": "at"}}
+            body = b'{"at": "2013-01-01T05:00:00.123456789+01:00"}'
+            args = {"token": tokens["alice"], "headers": JSON, "query": {"timestamp": ["at", "at"]}}
             await http.ask("POST", "/events", body, **args)
             return json.loads((await answer.messages(2))[1]["data"])["event"]
 
-    assert run(story()) == {"at": "2013-01-01T04:00:00Z"}
+    assert run(story()) == {"at": "2013-01-01T04:00:00.123456789Z"}
 
 
 BAD = [
@@ -147,6 +204,12 @@ BAD = [
         "1.0",
     ),
     ("POST", "/events", {"content-type": "application/cloudevents+json"}, b"[]", 400, "a CloudEvent is"),
+    ("POST", "/events", BINARY.headers | {"ce-subject": "%FF"}, b"", 400, "ce-subject is not UTF-8"),
+    ("POST", "/events", CLOUD, told(data={"ce_type": "another"}), 400, "the data has 'ce_type'"),
+    ("POST", "/events", CLOUD, told(more=2**31), 400, "more is no text"),
+    ("POST", "/events", CLOUD, told(more=1.5), 400, "more is no text"),
+    ("POST", "/events", CLOUD, told(time="2013-01-01T05:00:00"), 400, "time has no offset"),
+    ("POST", "/events", CLOUD, told(time="2013-13-01T05:00:00Z"), 400, "is no moment"),
     ("POST", "/events", {"content-type": "application/cloudevents-batch+json"}, b"{}", 400, "a batch"),
     ("POST", "/acknowledge", JSON, b'{"durable": 1}', 400, "durable and id"),
     ("GET", "/subscribe?selector=a+%3D", {}, b"", 400, "line 1"),
@@ -480,6 +543,21 @@ def test_a_socket_refuses_with_words_and_goes_on(web, run, tokens, asked, words)
     refused, then = run(story())
     assert (refused["type"], refused["ref"], then["type"]) == ("error", "r", "accepted")
     assert words in refused["error"]["detail"]
+
+
+def test_a_message_that_there_is_no_room_for_is_refused_and_the_socket_goes_on(web, run, tokens):
+    async def story():
+        http = web(GatewayLimits(bodies_bytes_max=100))
+        async with http.socket(tokens["alice"]) as wire:
+            with http.gateway.working(90):
+                await wire.ask(type="publish", events=[{"n": 1}], ref="r")
+                refused = await wire.told()
+            await wire.ask(type="publish", events=[{"n": 1}], ref="r")
+            return refused, await wire.told()
+
+    refused, then = run(story())
+    assert (refused["type"], refused["error"]["limit"]) == ("error", "bodies_bytes_max")
+    assert (then["type"], then["ref"]) == ("accepted", "r")
 
 
 @pytest.mark.parametrize("ref", [{}, [[]], "r" * 129])

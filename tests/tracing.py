@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..actors.broker import Broker
-from ..protocol.batch import EventBatch, Rows
-from ..protocol.configs import Position
-from ..protocol.effects import (
+from rayvous.actors.broker import Broker
+from rayvous.protocol.batch import EventBatch, Rows
+from rayvous.protocol.configs import Position
+from rayvous.protocol.effects import (
     Acknowledge,
     Confirm,
     Deliver,
@@ -33,8 +33,8 @@ from ..protocol.effects import (
     TellLost,
     Ticked,
 )
-from ..protocol.ids import GROUP, BrokerId, Link
-from ..protocol.messages.admission import (
+from rayvous.protocol.ids import GROUP, BrokerId, Link
+from rayvous.protocol.messages.admission import (
     MICRO,
     AdmissionMessage,
     AdmissionRequest,
@@ -51,7 +51,7 @@ from ..protocol.messages.admission import (
     Unadvertised,
     WouldAdmit,
 )
-from ..protocol.messages.pubsub import (
+from rayvous.protocol.messages.pubsub import (
     Ack,
     Announce,
     Back,
@@ -65,16 +65,16 @@ from ..protocol.messages.pubsub import (
     Spread,
     Withdraw,
 )
-from ..protocol.messages.recovery import (
+from rayvous.protocol.messages.recovery import (
     RENDEZVOUS,
     JoinAnswer,
     JoinRequest,
     RecoveryMessage,
     TableOfChild,
 )
-from ..routing.filters.filter import Filter
-from ..routing.schemes.viewed import ViewedRouter
-from .network import Step
+from rayvous.routing.filters.filter import Filter
+from rayvous.routing.schemes.viewed import ViewedRouter
+from rayvous.simulator.network import Step
 
 
 class Tracer:
