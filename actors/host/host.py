@@ -252,7 +252,7 @@ class BrokerHost:
                 raise BrokerUnavailable("the network is still being launched")
             me = ray.get_runtime_context().current_actor
             for place in directory.positions:
-                if directory.hosts[place.broker] == me:
+                if directory.hosts[place.broker] == me and place.broker not in self.seats:
                     self._take_seat(place, 0, again=True)
             await self.connect(directory.hosts)
             await self.begin()
