@@ -137,15 +137,23 @@ class Operations:
         checks.seconds("timeout_seconds", timeout_seconds)
         survey = self._operable()
         for broker in brokers:
-            if broker not in survey:
+            if broker not in survey and not self._has_left(broker):
                 raise InputError(f"no broker {broker} that lives: there are {sorted(survey)}")
-        if len(brokers) == len(survey):
+        if survey.keys() <= set(brokers):
             raise InputError("the last broker of a network cannot leave it: close the network")
         deadline = time.monotonic() + timeout_seconds
         with broker_errors(f"removing brokers {brokers}"):
             self.send_clients_away(brokers)
             for broker in brokers:
                 self._lead_out(broker, deadline)
+
+    def _has_left(self, broker: BrokerId) -> bool:
+        """Return whether a broker has left that is still known: who let it leave has ended before it was forgotten."""
+        host = self._hosts.directory.hosts.get(broker)
+        try:
+            return host is not None and bool(ray.get(host.left.remote(broker), timeout=self._patience))
+        except (RayActorError, GetTimeoutError):
+            return False
 
     def send_clients_away(self, brokers: list[BrokerId]) -> None:
         """Let the clients of these brokers go to others, and nobody come; let those go that have not in time."""

@@ -344,7 +344,8 @@ class Rendezvous:
         others = [place for place in self._directory.positions if place.broker not in hosts]
         now = [*others, *places]
         if not claims_of(self._directory.scheme).flat:
-            now = with_members(now, places[0].cluster, places[0].members)
+            cluster = places[0].cluster  # where others may have come since these were made
+            now = with_members(now, cluster, [place.broker for place in now if place.cluster == cluster])
         self._take_places(now)
 
     def retire(self, brokers: Sequence[BrokerId]) -> None:

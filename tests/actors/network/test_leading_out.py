@@ -7,7 +7,7 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError
 from rayvous.actors.network import operations
 from rayvous.actors.network.operations import Operations
-from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.errors import BrokerUnavailable, InputError
 from rayvous.protocol.messages.recovery import Recovery
 
 AWAY = ActorUnavailableError("not now", None)
@@ -22,9 +22,10 @@ class Net:
         self.waits: list[float] = []
         self.dead: set[Any] = set()
         self.recovery = Recovery.for_tests()
-        self.directory = SimpleNamespace(scheme="hybrid")
+        self.directory = SimpleNamespace(scheme="hybrid", hosts={})
         self.rendezvous = self._actor(retire=[None], clients_at=[0], forget=[None])
         self.host = self._actor(**{"dismiss": [None], "attached": [0], "detach_all": [None]} | answers)
+        self.directory.hosts.update({2: self.host, 3: self.host, 4: self.host})
         monkeypatch.setattr(operations, "ray", SimpleNamespace(get=self.get, kill=self.kill))
         ours = SimpleNamespace(monotonic=lambda: self.now, sleep=self.passes)
         monkeypatch.setattr(operations, "time", ours)
@@ -62,8 +63,8 @@ class Net:
     def find_reborn(self) -> None:
         pass
 
-    def remove(self, timeout_seconds: float = 5.0) -> None:
-        Operations(self).remove_broker(3, timeout_seconds)  # type: ignore[arg-type]
+    def remove(self, timeout_seconds: float = 5.0, broker: int = 3) -> None:
+        Operations(self).remove_broker(broker, timeout_seconds)  # type: ignore[arg-type]
 
 
 def test_who_is_out_of_reach_is_asked_again_until_it_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,3 +109,24 @@ def test_who_dies_meanwhile_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net(monkeypatch, receive=["node"], left=[False, ActorDiedError()], unseat=[0])
     net.remove()
     assert net.done[-2:] == ["forget", "kill"] and "unseat" not in net.done
+
+
+def test_who_has_left_and_was_not_forgotten_is_forgotten_when_it_is_removed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever let it leave has ended before that: no survey has it any more, and it cannot be started again."""
+    net = Net(monkeypatch, receive=["node"], left=[True], unseat=[0])
+    net.remove(broker=4)
+    assert net.done[-2:] == ["forget", "kill"]
+
+
+@pytest.mark.parametrize("answer", [False, AWAY, ActorDiedError(), GetTimeoutError("not in time")])
+def test_who_has_not_left_and_is_in_no_survey_is_not_removed(
+    monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    net = Net(monkeypatch, left=[answer])
+    with pytest.raises(InputError, match="no broker 4 that lives"):
+        net.remove(broker=4)
+    with pytest.raises(InputError, match="no broker 9 that lives"):
+        net.remove(broker=9)
+    assert "forget" not in net.done

@@ -346,6 +346,17 @@ def test_who_comes_is_a_member_of_its_cluster_or_a_node_by_itself(
     ]
 
 
+def test_brokers_that_come_to_one_cluster_at_once_are_both_members_of_it(rendezvous: Rendezvous) -> None:
+    """Each was made by somebody who had not seen the other one."""
+    members = rendezvous.directory().cluster_of(0)  # type: ignore[union-attr]
+    first, second = rendezvous.identities(2, cluster=False)[0]
+    for new in (first, second):
+        rendezvous.admit([newcomer("hybrid", new, 0, (*members, new), members[-1])], {new: f"actor {new}"})
+    directory = rendezvous.directory()
+    assert directory is not None
+    assert {directory.cluster_of(each) for each in (*members, first, second)} == {(*members, first, second)}
+
+
 def test_a_client_whose_broker_has_left_meanwhile_still_gets_another(rendezvous: Rendezvous) -> None:
     """It learns of the departure from the death of the actor, when the rendezvous point has forgotten both."""
     assert rendezvous.place("publisher", ["a"], 3) == [3]
