@@ -12,7 +12,7 @@ from rayvous.actors.clients.notification import Notification
 from rayvous.cli.event_lines import JsonLines, TableLines, printer, table_batches
 from rayvous.protocol.batch import EVENT_BYTES_MAX
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.values import NULL
+from rayvous.protocol.values import NULL, timestamp_of
 
 MOMENT = datetime.datetime(2013, 1, 1, 5, tzinfo=datetime.UTC)
 
@@ -50,7 +50,7 @@ def test_a_line_without_an_end_is_bounded():
 
 def test_moments_are_made_where_they_are_named_and_null_is_a_value():
     (line,) = JsonLines("-", ["at"]).feed(b'{"at": "2013-01-01T05:00:00Z", "to": "2013-01-01", "x": null}\n')
-    assert line.event == {"at": MOMENT, "to": "2013-01-01", "x": NULL}
+    assert line.event == {"at": timestamp_of(MOMENT), "to": "2013-01-01", "x": NULL}
     for wrong in (b'{"at": "soon"}\n', b'{"at": 3}\n'):
         with pytest.raises(InputError, match=r"-:1: at: .* is no moment"):
             list(JsonLines("-", ["at"]).feed(wrong))
