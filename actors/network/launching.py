@@ -372,6 +372,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
 def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], life: int) -> Any:
     """Start dead brokers in one actor of their own, known to the rendezvous point before they say a word."""
     positions = [position for position in directory.positions if position.broker in brokers]
+    _end_unborn(directory, rendezvous, brokers, life)
     host = _start_host(directory, brokers, life)
     try:
         ray.get(host.seat.remote(positions, life))
@@ -385,3 +386,13 @@ def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerI
         ray.kill(host)
         raise
     return host
+
+
+def _end_unborn(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], life: int) -> None:
+    """End actors of lives before this one that never came: who made them ended meanwhile, and they have the stores."""
+    known = ray.get([rendezvous.whereabouts.remote(broker) for broker in brokers])
+    born = max(life for _, life in known)
+    for earlier in range(born + 1, life):
+        with suppress(ValueError):  # there is none
+            unborn = ray.get_actor(host_name(directory.name, brokers, earlier), namespace=NAMESPACE)
+            ray.kill(unborn)

@@ -15,6 +15,7 @@ import pytest
 import ray
 import rayvous as rv
 from ray.exceptions import RayActorError
+from rayvous.actors.network import launching
 from rayvous.protocol.errors import BrokerUnavailable, InputError, StorageFailed
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
 
@@ -164,6 +165,17 @@ def started_by_two(net: rv.Network, broker: int) -> int:
         return sum(both.map(start_again, [net, rv.Network.attach(net.name)]))
 
 
+def starts_it_again_and_ends(net: rv.Network, broker: int) -> Any:
+    """Do what a process has done that starts a broker again and is killed before anybody knows of the new actor."""
+    net._hosts.find_reborn()
+    directory, point = net._hosts.directory, net._hosts.rendezvous
+    life = ray.get(point.start_again.remote([broker], directory.hosts[broker], "who ended"))
+    unborn = launching._start_host(directory, [broker], life)
+    ray.get(unborn.seat.remote([directory.positions[broker]], life))  # it has the store of the broker
+    ray.get(point.give_up.remote("who ended"))  # as it is after a minute
+    return unborn  # a detached network's would live without a handle, this one's does not
+
+
 @pytest.mark.parametrize("scheme", ["hybrid", "hypercube"])
 def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
     ray_started: None, tmp_path: Path, scheme: str
@@ -183,7 +195,10 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
         seen = [next(alice.notifications(BOUND_SECONDS)).sequence for _ in range(10)]
         net.crash(far)  # with what it had accepted and not sent on
         kill(writer, pid)
+        unborn = starts_it_again_and_ends(net, far)
         assert started_by_two(net, far) == 1
+        with pytest.raises(RayActorError):
+            ray.get(unborn.__ray_ready__.remote())
         writer = start(Writer, "stored")
         last = ray.get(writer.published.remote())
         assert 10 <= last < 1_000_000, "the broker knows how far the publisher had come"
