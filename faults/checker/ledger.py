@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from .trace import ITSELF, Bounded, Died, EventId, Kept, Operation, Shed
@@ -122,16 +123,16 @@ class Ledger:
         if found is not None and found[0] < claimed.position:
             return found[1]
         until = claimed if settled is None else min(claimed, settled)
-        if self._past_retention(event, published, until):
+        bound = self.bounds.get(client) if client else None
+        if self._past_retention(event, published, until, bound is not None):
             return "retention"
         if self._died_out(event, published.position, until.position, claimed.position):
             return "died"
-        bound = self.bounds.get(client) if client else None
         if bound is not None and self._past_durable(event, bound, published, claimed, wanted):
             return "durable"
         return ""
 
-    def _past_retention(self, event: EventId, published: Moment, until: Moment) -> bool:
+    def _past_retention(self, event: EventId, published: Moment, until: Moment, durable: bool) -> bool:
         bound = self.bounds.get("")
         if bound is None:
             return False
@@ -140,7 +141,11 @@ class Ledger:
         taken = [each for each in self._taken.get(event, ()) if each.position < until.position]
         own = [each for each in taken if each.broker == ITSELF]
         brokers = [each for each in taken if each.broker != ITSELF]
-        return any(self._crowded(event, each[-1], until.position, bound) for each in (own, brokers) if each)
+        return any(
+            self._crowded(event, taking, following.position, bound)
+            for takings in (own, brokers)
+            for taking, following in pairwise([*(takings if durable else takings[-1:]), until])
+        )
 
     def _crowded(self, event: EventId, taking: _Taking, until: int, bound: Bounded) -> bool:
         totals = self._of(taking.broker, event[0])

@@ -6,7 +6,8 @@ Rules
   the trace says was kept, how large it was, when, and with whom it died.
 * *retention*: while the network had not settled since the publication, the event grew older than what is kept, or who
   has to keep it had too much. The broker that took it last answers for it, and so does its publisher. Whoever keeps
-  lets go of whole batches, the oldest first, and never of the newest one.
+  lets go of whole batches, the oldest first, and never of the newest one. A durable subscriber may have been away when
+  it was told: for it the event may have come to another broker since.
 * *died*: the publisher died before the network had settled, and every broker that had taken the event has died since.
 * *durable*: what waits for one durable subscriber is older, more, or larger than what is kept for it. Seen from
   outside that is, at most, all that was published since and matches one of its subscriptions.
@@ -33,7 +34,7 @@ Keeper: TypeAlias = tuple[int, str]
 
 def explained(client: str, event: EventId) -> Formula:
     """Return "a limit explains that the event is lost for the client"."""
-    return shed(event) | past_retention(event) | died_out(event) | past_durable(client, event)
+    return shed(event) | past_retention(client, event) | died_out(event) | past_durable(client, event)
 
 
 def unsettled(event: EventId) -> Formula:
@@ -41,10 +42,10 @@ def unsettled(event: EventId) -> Formula:
     return in_pub_noti(event) & ~earlier(quiet() & in_pub_noti(event))
 
 
-def past_retention(event: EventId) -> Formula:
-    """Return "before it had settled nobody had to keep the event any more"."""
+def past_retention(client: str, event: EventId) -> Formula:
+    """Return "when it settled, or the client was told, nobody had to keep the event any more"."""
     then = unsettled(event) & (_Older("", event) | _Replayed(lambda now: now.let_go_of(event)))
-    return then | earlier(quiet() & then)
+    return then | earlier((quiet() | _Durable(client)) & then)
 
 
 def died_out(event: EventId) -> Formula:
@@ -160,6 +161,16 @@ class _Older(_Absent):
         if bound is None or published is None:
             return constant(False).truths(trace)
         return np.array([2 * (op.at_seconds - published.at_seconds > bound.seconds) for op in trace], np.int8)
+
+
+class _Durable(_Absent):
+    """The client is a durable subscriber: what it is told was said before, where it was away."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+
+    def truths(self, trace: Trace) -> Truths:
+        return constant(bool(self.client) and self.client in bounds_of(trace)).truths(trace)
 
 
 class _Crowded(_Absent):
