@@ -157,9 +157,14 @@ class Admission:
         """Begin anew with a neighbour.
 
         When it answers ours it has forgotten what was asked before that, and knows what was asked since: that stays.
+        It has forgotten what it was told, too; but what was under way when it greeted is to count no more.
         """
         out = self._clear(source, asked=message.answer)
-        out = [each for each in out if not (isinstance(each, Send) and each.to == source)]
+        out = [
+            each
+            for each in out
+            if not isinstance(each, Send) or each.to != source or isinstance(each.message, Degraded)
+        ]
         if message.answer:
             out += self.spreading.greeting(source, answer=False)
         for advert in message.advertisements:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
 from .trace import ITSELF, Bounded, Died, EventId, Kept, Operation, Shed
@@ -141,11 +140,12 @@ class Ledger:
         taken = [each for each in self._taken.get(event, ()) if each.position < until.position]
         own = [each for each in taken if each.broker == ITSELF]
         brokers = [each for each in taken if each.broker != ITSELF]
-        return any(
-            self._crowded(event, taking, following.position, bound)
-            for takings in (own, brokers)
-            for taking, following in pairwise([*(takings if durable else takings[-1:]), until])
-        )
+        for takings in (own, brokers):
+            ends = [*(each.position for each in takings[1:]), until.position]
+            mine = list(zip(takings, ends, strict=True)) if takings else []
+            if any(self._crowded(event, *each, bound) for each in (mine if durable else mine[-1:])):
+                return True
+        return False
 
     def _crowded(self, event: EventId, taking: _Taking, until: int, bound: Bounded) -> bool:
         totals = self._of(taking.broker, event[0])

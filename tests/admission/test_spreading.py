@@ -139,3 +139,17 @@ def test_who_lets_go_of_a_degraded_filter_is_told_in_each_name_that_all_is_well(
     lacks = (Refusal(7, "cpu", 1.0, 0.0),)
     assert sent_to(machine.handle(1, Degraded(WIDE, 7, lacks)), 2) == [Degraded(WIDE, 7, lacks)]
     assert sent_to(machine.handle(2, Release(WIDE)), 2) == [Degraded(WIDE, 7, ())]
+
+
+@pytest.mark.parametrize("answer", [False, True])
+def test_what_a_neighbour_was_told_while_it_began_anew_counts_no_more(answer):
+    """It comes behind the greeting of the neighbour, as if it were of what that asks for now."""
+    machine = Admission(0, AdmissionConfig(), [1, 2])
+    machine.handle(1, Advertised("p", 1, WIDE, 10, 5, (1,)))
+    (ask,) = sent_to(machine.handle(2, Ask(WIDE, 0, 8)), 1)
+    machine.handle(1, AskAnswer(ask.token, 1, ()))
+    machine.handle(1, Degraded(WIDE, 7, (Refusal(7, "cpu", 1.0, 0.0),)))
+    out = sent_to(machine.handle(2, Greeting((), answer)), 2)
+    assert out[0] == Degraded(WIDE, 7, ())
+    assert [type(each) for each in out[1:]] == [Greeting] * answer
+    machine.check()

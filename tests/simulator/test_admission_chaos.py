@@ -188,9 +188,12 @@ def test_stores_admission_and_operations_at_once(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [780, 1152, 1231])
-def test_what_once_failed_with_everything_on_holds(seed):
-    report = run_chaos(seed, stable=True, admission=True, operations=True)
+@pytest.mark.parametrize(
+    ("seed", "scheme"),
+    [(780, "hybrid"), (1152, "hybrid"), (1231, "hybrid"), (65, "flooding"), (43, "hypercube")],
+)
+def test_what_once_failed_with_everything_on_holds(seed, scheme):
+    report = run_chaos(seed, scheme=scheme, stable=True, admission=True, operations=True)
     assert report.holds, (report.problems, report.verdict.counts())
 
 

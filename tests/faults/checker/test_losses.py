@@ -70,7 +70,10 @@ def test_a_claim_alone_explains_nothing():
         ([*kept(ITSELF, 1), *kept(ITSELF, 1, 1, publisher="q")], ""),  # a publisher keeps its own alone
         (kept(ITSELF, 1, 1, 1), "retention"),
         ([*kept(0, 1, 1, 1), *kept(1, 1)], ""),  # brought along to a broker that has room
-        ([Bounded(0.0, "c", 9, 900, 60.0), *kept(0, 1, 1, 1), *kept(1, 1)], "retention"),  # told before that, when away
+        (
+            [Bounded(0.0, "c", 9, 900, 60.0), *kept(0, 1, 1, 1), *kept(1, 1)],
+            "retention",
+        ),  # told before that, when away
         ([Bounded(0.0, "c", 9, 900, 60.0), *kept(0, 1, 1), *kept(1, 1)], ""),
         ([*kept(0, 1), Died(3.0, 0, ""), *kept(0, 1, 1, first=2)], ""),  # the dead keep nothing
         ([*kept(0, 1, 1, 1), Died(6.0, 0, "")], "retention"),  # it was let go before
