@@ -363,13 +363,15 @@ def _gather_nested(
     nested: Mapping[str, Any],
 ) -> int:
     """Gather the attributes of what is nested, and its form; return how many characters they have."""
-    found, form, attributes = flattened(nested, check_name, normalize)
-    if len(event) - len(nested) + attributes > ATTRIBUTES_MAX:
-        raise EventError(f"{len(event) - len(nested) + attributes} attributes, the limit is {ATTRIBUTES_MAX}")
+    found, form, names = flattened(nested, check_name, normalize)
+    attributes = len(event) - len(nested) + len(names)
+    if attributes > ATTRIBUTES_MAX:
+        raise EventError(f"{attributes} attributes, the limit is {ATTRIBUTES_MAX}")
+    twice = [name for name in names if name in event and name not in nested]
+    if twice:
+        raise EventError(f"attribute {min(twice)!r} is there twice")
     characters = 0
     for name, value in (*found.items(), (FORM, form)):
-        if name in event:
-            raise EventError(f"attribute {name!r} is there twice")
         characters += len(value) if isinstance(value, str) else 0
         rows, values = gathered.setdefault((name, kind_of(value)), ([], []))
         rows.append(row)

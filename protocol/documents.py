@@ -5,7 +5,10 @@ Rules
 * An object inside an event is a beginning of names: ``{"order": {"tier": "gold"}}`` has the attribute ``order.tier``.
 * An array is a choice: an event with arrays stands for all the flat events that take one element of each. It matches
   what one of these *ways* matches. Elements that are objects are taken whole, so what is said of two of their
-  attributes is said of one element. Elements that are objects and those that are none are two choices.
+  attributes is said of one element. Elements that are objects and those that are none are two choices. What is in an
+  array in an array is as if it were in the outer one.
+* An attribute has one place: a name that two places of an event give, whether or not they are in arrays, is refused,
+  so no way hides a value from a condition, or from a right to publish, that an event has.
 * What is nested is kept beside the attributes in one text, the *form*, under a name that no attribute can have: its
   objects, with 0 for each value that is an attribute, and its arrays with all that is in them. So events of one
   form share it, batches that have none are what they were, and a document comes back as it was.
@@ -85,8 +88,8 @@ def of_json(value: Any, depth: int = 0) -> Any:
 
 def flattened(
     nested: Mapping[str, Any], check: Callable[[object], str], read: Callable[[Any], Value | None]
-) -> tuple[dict[str, Value], str, int]:
-    """Return the attributes of what is nested in an event, the form, and how many attributes there are with arrays.
+) -> tuple[dict[str, Value], str, set[str]]:
+    """Return the attributes of what is nested in an event outside of arrays, the form, and the names of all.
 
     Parameters
     ----------
@@ -103,9 +106,19 @@ def flattened(
     _check_size(nested)
     values: dict[str, Value] = {}
     names: set[str] = set()
-    form = {name: _form(given, name, values, names, check, read, 1) for name, given in nested.items()}
+    form = {}
+    for name, given in nested.items():
+        form[name], found = _form(given, name, values, check, read, 1)
+        _join(names, found)
     text = json.dumps(form, ensure_ascii=False, separators=(",", ":"))
-    return values, text, len(names)
+    return values, text, names
+
+
+def _join(names: set[str], found: set[str]) -> None:
+    """Add names that one more place of an event gives."""
+    if twice := names & found:
+        raise EventError(f"attribute {min(twice)!r} is there twice")
+    names |= found
 
 
 def _check_size(nested: Mapping[str, Any]) -> None:
@@ -129,38 +142,44 @@ def _form(
     given: Any,
     path: str,
     values: dict[str, Value] | None,
-    names: set[str],
     check: Callable[[object], str],
     read: Callable[[Any], Value | None],
     depth: int,
-) -> Any:
-    """Return the form of a value; what is outside of arrays goes into `values`, and inside (None) into the form."""
+) -> tuple[Any, set[str]]:
+    """Return the form of a value and the names in it; the value goes into `values` outside of arrays.
+
+    Inside (`values` is None), it goes into the form.
+    """
     if depth > NESTING_MAX:
         raise EventError(f"attribute {path[:40]!r}: nested more than {NESTING_MAX} deep")
+    names: set[str] = set()
     if isinstance(given, Mapping):
         out = {}
         for name, inner in given.items():
             plain = check(name)
-            found = _form(inner, check(f"{path}.{plain}"), values, names, check, read, depth + 1)
-            if found is not None:
-                out[plain] = found
-        return out
+            form, found = _form(inner, check(f"{path}.{plain}"), values, check, read, depth + 1)
+            _join(names, found)
+            if form is not None:
+                out[plain] = form
+        return out, names
     if isinstance(given, list | tuple):
-        items = (_form(inner, path, None, names, check, read, depth + 1) for inner in given)
-        return [None if item is None or item == {_TIME: None} else item for item in items]
+        items = []
+        for inner in given:
+            form, found = _form(inner, path, None, check, read, depth + 1)
+            names |= found  # one of the elements is chosen
+            items.append(None if form == {_TIME: None} else form)
+        return items, names
     try:
         value = read(given)
     except EventError as error:
         raise EventError(f"attribute {path!r}: {error}") from None
     if value is None:
-        return None
-    names.add(path)
+        return None, names
     if values is None:
-        return {_TIME: int(value)} if type(value) is Timestamp else {_TIME: None} if is_null(value) else value
-    if path in values:
-        raise EventError(f"attribute {path!r} is there twice")
+        form = {_TIME: int(value)} if type(value) is Timestamp else {_TIME: None} if is_null(value) else value
+        return form, {path}
     values[path] = value
-    return _LEAF
+    return _LEAF, {path}
 
 
 def has_arrays(form: Any) -> bool:
@@ -172,9 +191,18 @@ def _is_object(form: Any) -> bool:
     return isinstance(form, dict) and _TIME not in form
 
 
-def _is_whole(each: Any) -> bool:
-    """Return whether an element, as it was given or of a form, is no single value."""
-    return isinstance(each, list | tuple) or (isinstance(each, Mapping) and _TIME not in each)
+def _elements(array: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the objects and the single values in an array, as it was given or of a form, and in the arrays in it."""
+    objects: list[Any] = []
+    single: list[Any] = []
+    waiting = [*reversed(array)]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list | tuple):
+            waiting.extend(reversed(each))
+        else:
+            (objects if isinstance(each, Mapping) and _TIME not in each else single).append(each)
+    return objects, single
 
 
 def ways_of(given: Any, depth: int = 0) -> int:
@@ -184,9 +212,8 @@ def ways_of(given: Any, depth: int = 0) -> int:
     if isinstance(given, Mapping):
         return prod(ways_of(inner, depth + 1) for inner in given.values())
     if isinstance(given, list | tuple):
-        whole = [each for each in given if _is_whole(each)]
-        single = len(given) - len(whole)
-        return max(sum(ways_of(each, depth + 1) for each in whole), 1) * max(single, 1)
+        objects, single = _elements(given)
+        return max(sum(ways_of(each, depth + 1) for each in objects), 1) * max(len(single), 1)
     return 1
 
 
@@ -219,12 +246,9 @@ def _ways(form: Any, path: str, *, inside: bool) -> Iterator[dict[str, Value]]:
     if _is_object(form):
         yield from _object_ways(form, path, inside=inside)
     elif isinstance(form, list):
-        whole: list[Any] = []
-        single: list[Any] = []
-        for each in form:
-            (whole if isinstance(each, list) or _is_object(each) else single).append(each)
-        objects = [way for each in whole for way in _ways(each, path, inside=True)] or [{}]
-        for way, value in product(objects, single or [_LEAF]):
+        objects, single = _elements(form)
+        chosen = [way for each in objects for way in _ways(each, path, inside=True)] or [{}]
+        for way, value in product(chosen, single or [_LEAF]):
             yield {**way, path: _value(value)} if single else way
     else:
         yield {path: _value(form)} if inside else {}

@@ -35,8 +35,10 @@ def taken(event: dict[str, Any]) -> list[dict[str, Any]]:
             parts = [of(inner, f"{path}.{name}" if path else name) for name, inner in value.items()]
             return [list(itertools.chain(*chosen)) for chosen in itertools.product(*parts)]
         if isinstance(value, list):
-            whole = [chosen for each in value if isinstance(each, dict | list) for chosen in of(each, path)]
-            single = [[(path, each)] for each in value if not isinstance(each, dict | list)]
+            while any(isinstance(each, list) for each in value):
+                value = [inner for each in value for inner in (each if isinstance(each, list) else [each])]
+            whole = [chosen for each in value if isinstance(each, dict) for chosen in of(each, path)]
+            single = [[(path, each)] for each in value if not isinstance(each, dict)]
             return [a + b for a in whole or [[]] for b in single or [[]]]
         return [[(path, value)]]
 
@@ -121,6 +123,9 @@ def deep(levels: int, inner: Any) -> Any:
     [
         ({"a": {"b": 1}, "a.b": 2}, "event 0: attribute 'a.b' is there twice"),
         ({"a": {"b.c": 1, "b": {"c": 2}}}, "event 0: attribute 'a.b.c' is there twice"),
+        ({"a.b": "secret", "a": [{"b": "plain"}]}, "event 0: attribute 'a.b' is there twice"),
+        ({"a": {"b": ["secret"]}, "a.b": ["plain"]}, "event 0: attribute 'a.b' is there twice"),
+        ({"a": [{"b": {"c": 1}, "b.c": [2]}]}, "event 0: attribute 'a.b.c' is there twice"),
         ({"a": {"": 1}}, "event 0: attribute name ''"),
         ({"a": {5: 1}}, "event 0: attribute name 5 is a int"),
         ({"a": {"b" * 127: 1}}, "event 0: attribute name 'a.bbb.*1 to 128"),
@@ -139,7 +144,7 @@ def deep(levels: int, inner: Any) -> Any:
         ({"a": [1] * 1_025 + [b"no value"]}, "event 0: its arrays can be combined in 1026 ways"),
         ({"a": ["x" * 1_048_576]}, "event 0: .* characters of strings, the limit"),
     ],
-    ids=range(16),
+    ids=range(19),
 )
 def test_what_is_nested_too_much_is_refused_by_name(event: Any, message: str) -> None:
     with pytest.raises(EventError, match=message):
