@@ -1,39 +1,30 @@
-"""LIKE patterns: their one form, the test of a string, and when one implies or excludes another.
+"""LIKE patterns: their one form, and when one implies or excludes another.
 
 Rules
 -----
 * One form for one pattern: no two ``%`` side by side, and ``_`` before ``%`` rather than after (``%_`` is
   ``_%``).
 * A character is itself, or is in either case (``"Ss"``); a pattern that ignores case has those only.
-* A test never goes back: what is between two ``%`` is looked for from the left, once, since the first place where it
-  fits is always good enough. Its time grows with the length of the text alone: a regular expression, which is fastest,
-  does what cannot take it `SHORT_STEPS` steps, and `piece_finder` the rest.
+* How a string is tested is `language/like_tests`.
 * Whether one pattern implies another, or no string matches both, is decided soundly, not completely: a True
-  is true.
+  is true. Of two that are long both, it is not looked at.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, takewhile
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ..language.cases import in_lower_case
-from .piece_finder import Piece, PieceFinder
+from ..language.conditions import SHORT_PATTERN
+from ..language.like_tests import Pattern, like_test
+from ..language.piece_finder import Piece
 
-Pattern: TypeAlias = tuple[Piece, ...]
-
-SHORT_STEPS: Final = 1 << 16
-"""What the length of a text times that of a pattern may be for a regular expression: a tenth of a millisecond."""
-
-SHORT_PATTERN: Final = 256
-"""A longer pattern has no regular expression, which would take memory, too, and its test is not kept in a cache.
-
-A cache is bounded by count: what is in it has to be small.
-"""
+STEPS_MAX: Final = 1 << 20
+"""What the lengths of two patterns, multiplied, may be for one to imply the other: a tenth of a second at worst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +69,19 @@ class LikePattern:
 
     def test(self) -> Callable[[str], bool]:
         """Return a fast function that says whether a string satisfies the condition."""
-        return _pattern_test(self.pattern, self.negated)
+        holds = like_test(self.pattern)
+        if self.negated:
+            return lambda text: not holds(text)
+        return holds
 
     def matches(self, text: str) -> bool:
         """Return whether a string satisfies the condition."""
-        return _pattern_test(self.pattern, self.negated)(text)
+        return like_test(self.pattern)(text) is not self.negated
 
     @property
     def characters(self) -> int:
         """How long it is as text, without escapes."""
-        return sum(len(piece) + 1 for piece in self.pattern)
+        return _size(self.pattern)
 
     @property
     def inverse(self) -> LikePattern:
@@ -126,70 +120,6 @@ def is_literal(element: str | None) -> bool:
     return element is not None and len(element) == 1
 
 
-def _pattern_test(pattern: Pattern, negated: bool) -> Callable[[str], bool]:
-    short = sum(map(len, pattern)) + len(pattern) <= SHORT_PATTERN
-    return (_test_kept if short else _test_made)(pattern, negated)
-
-
-def _test_made(pattern: Pattern, negated: bool) -> Callable[[str], bool]:
-    holds = _matcher(pattern)
-    if negated:
-        return lambda text: not holds(text)
-    return holds
-
-
-_test_kept: Final = lru_cache(maxsize=1024)(_test_made)
-
-
-def _matcher(pattern: Pattern) -> Callable[[str], bool]:
-    """Return what says whether a string matches: a method of strings, a regular expression, or `_long_matcher`."""
-    like = LikePattern(pattern)
-    if like.is_contains or like.is_suffix:
-        wanted = "".join(element or "" for element in pattern[1])
-        return (lambda text: wanted in text) if like.is_contains else (lambda text: text.endswith(wanted))
-    length = sum(map(len, pattern))
-    if length > SHORT_PATTERN:
-        return _long_matcher(pattern)
-    match, long, longest = _pattern_regex(pattern).match, _long_matcher(pattern), SHORT_STEPS // (length + 1)
-    return lambda text: (match(text) is not None) if len(text) <= longest else long(text)
-
-
-def _long_matcher(pattern: Pattern) -> Callable[[str], bool]:
-    pieces = [PieceFinder(piece) for piece in pattern]
-    head, middle, tail = pieces[0], pieces[1:-1], pieces[-1]
-    if len(pieces) == 1:
-        return lambda text: len(text) == head.length and head.fits(text, 0)
-
-    def holds(text: str) -> bool:
-        start, end = head.length, len(text) - tail.length
-        if start > end or not head.fits(text, 0) or not tail.fits(text, end):
-            return False
-        for piece in middle:
-            start = piece.find(text, start, end)
-            if start < 0:
-                return False
-            start += piece.length
-        return True
-
-    return holds
-
-
-def _pattern_regex(pattern: Pattern) -> re.Pattern[str]:
-    """Return a regular expression for the whole string, each middle piece an atomic group: it never goes back."""
-    parts = [_piece_regex(pattern[0])]
-    if len(pattern) > 1:
-        parts += [f"(?>.*?{_piece_regex(piece)})" for piece in pattern[1:-1]]
-        parts.append(".*" + _piece_regex(pattern[-1]))
-    return re.compile("".join(parts) + r"\Z", re.DOTALL)
-
-
-def _piece_regex(piece: Piece) -> str:
-    return "".join(
-        "." if element is None else re.escape(element) if len(element) == 1 else f"[{re.escape(element)}]"
-        for element in piece
-    )
-
-
 def canonical_pattern(pieces: Sequence[Piece]) -> Pattern:
     """Return the one form of a pattern: ``_`` moved before ``%``, and no ``%`` twice in a row."""
     out: list[Piece] = [tuple(pieces[0])]
@@ -209,6 +139,8 @@ def pattern_implies(narrow: Pattern, wide: Pattern) -> bool:
     """Return True only if every string that matches `narrow` matches `wide`; False may be wrong."""
     if narrow == wide:
         return True
+    if _size(narrow) * _size(wide) > STEPS_MAX:
+        return False
     if not _letters(wide) <= _letters(narrow):  # most pairs differ in this, and it is soon seen
         return False
     if _matches_symbols(narrow, wide):
@@ -217,9 +149,13 @@ def pattern_implies(narrow: Pattern, wide: Pattern) -> bool:
     return shifted != wide and _matches_symbols(narrow, shifted)
 
 
+def _size(pattern: Pattern) -> int:
+    return sum(map(len, pattern)) + len(pattern)
+
+
 def _letters(pattern: Pattern) -> frozenset[str]:
     """Return the characters, in lower case, that every match has."""
-    short = sum(map(len, pattern)) + len(pattern) <= SHORT_PATTERN
+    short = _size(pattern) <= SHORT_PATTERN
     return (_letters_kept if short else _letters_of)(pattern)
 
 
@@ -235,10 +171,10 @@ def _wild_to_the_right(pattern: Pattern) -> Pattern:
     out = list(pattern)
     for position in range(len(out) - 1):
         piece = out[position]
-        while piece and piece[-1] is None:
-            piece = piece[:-1]
-        wild = out[position][len(piece) :]
-        out[position : position + 2] = [piece, wild + out[position + 1]]
+        kept = len(piece)
+        while kept and piece[kept - 1] is None:
+            kept -= 1
+        out[position : position + 2] = [piece[:kept], piece[kept:] + out[position + 1]]
     return tuple(out)
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 from ...protocol.batch import ATTRIBUTES_MAX
@@ -28,11 +27,12 @@ from ...protocol.values import Value
 from ..language import predicates as p
 from ..language.cases import either_case
 from ..language.expressions import Literal
+from ..language.like_tests import pieces_of
+from ..language.piece_finder import Piece
 from .clauses import Clause, clause_of
 from .computed import Asked, Calculated, Key, order_of, universe
 from .domains import EVERYTHING, Domain
 from .networks import network_of
-from .piece_finder import Piece
 from .strings import like_strings, strings_of
 
 CLAUSES_MAX: Final = 256
@@ -319,9 +319,9 @@ def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[Key, Domain]:
         case p.IsMissing(name):
             return name, Domain.MISSING if wanted else Domain.THERE
         case p.Like(name, pattern, escape):
-            return name, _strings(_pieces(p.like_elements(pattern, escape)), wanted=wanted)
+            return name, _strings(pieces_of(p.like_elements(pattern, escape)), wanted=wanted)
         case p.ILike(name, pattern, escape):
-            pieces = _pieces(p.like_elements(pattern, escape))
+            pieces = pieces_of(p.like_elements(pattern, escape))
             either = [tuple(element and either_case(element) for element in piece) for piece in pieces]
             return name, _strings(either, wanted=wanted)
         case p.Cidr(name, text):
@@ -359,11 +359,3 @@ def _in_group(domain: Domain, member: Value, *, wanted: bool) -> Domain:
 
 def _strings(pieces: Sequence[Piece], *, wanted: bool) -> Domain:
     return Domain.matching(like_strings(pieces, negated=not wanted))
-
-
-def _pieces(elements: tuple[str | int, ...]) -> list[Piece]:
-    cuts = [-1, *(i for i, element in enumerate(elements) if element == p.ANY_TEXT), len(elements)]
-    return [
-        tuple(element if isinstance(element, str) else None for element in elements[start + 1 : end])
-        for start, end in pairwise(cuts)
-    ]

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from ..language.like_tests import Pattern
+from ..language.piece_finder import Piece
 from .intervals import (
     EVERYTHING,
     NOTHING,
@@ -30,9 +32,8 @@ from .intervals import (
     settle_strings,
     unite,
 )
-from .likes import LikePattern, Pattern, canonical_pattern, literal_prefix
+from .likes import LikePattern, canonical_pattern, literal_prefix
 from .networks import Network
-from .piece_finder import Piece
 
 TextCondition: TypeAlias = LikePattern | Network
 

@@ -6,6 +6,8 @@ Rules
   as Python writes them, timestamps in ISO 8601. 5.0 is the Integer 5, as everywhere here.
 * An *error* (a missing attribute, a cast that fails, a division by 0, an overflow, a bad argument) ends the evaluation:
   the event does not pass (1.2, "fail fast mode" of 4.1). AND and OR look at their right side only where they must.
+* An evaluation looks at no more than `TEXT_MAX` characters, or it has an error: neither an expression nor an event can
+  make it long.
 * Nothing is converted but by the rules of 3.7: the right side of ``=`` says what the left side is cast to, the left
   side of IN what its items are.
 
@@ -21,7 +23,8 @@ from typing import Any, Final, TypeAlias
 
 from ...protocol.errors import FilterTooComplex, SelectorError
 from ...protocol.values import Timestamp, Value, comparable
-from .conditions import like_elements, like_matches
+from .conditions import like_elements
+from .like_tests import like_test, pieces_of
 from .values import DEPTH_MAX
 
 __all__ = [
@@ -44,6 +47,8 @@ __all__ = [
 
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
+TEXT_MAX: Final = 16 * 1024 * 1024
+"""How many characters the operands and results of an evaluation may have, all together: 16 times a whole event."""
 REQUIRED: Final = frozenset(("id", "source", "specversion", "type"))
 """The attributes that every CloudEvent has: they always exist (3.4.4)."""
 
@@ -56,6 +61,20 @@ _SPACES: Final = (
 
 class Failed(Exception):
     """The expression has an error for this event."""
+
+
+class _Work:
+    """How many characters an evaluation may still look at."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = TEXT_MAX
+
+    def take(self, characters: int) -> None:
+        self.left -= characters
+        if self.left < 0:
+            raise Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +197,7 @@ def type_of(node: Node) -> type | None:
 def result_of(node: Node, event: Mapping[str, Any]) -> bool | None:
     """Return whether an event passes an expression; None where there is an error, or the result is no Boolean."""
     try:
-        result = _value(node, event)
+        result = _value(node, event, _Work())
     except Failed:
         return None
     return result if type(result) is bool else None
@@ -209,7 +228,7 @@ def cast(value: bool | int | str, to: type) -> Any:
     if to is bool:
         if type(value) is int:
             return value != 0
-        if (word := str(value).lower()) in ("true", "false"):
+        if len(str(value)) <= 5 and (word := str(value).lower()) in ("true", "false"):
             return word == "true"
         raise Failed
     if type(value) is str and not _INTEGER.fullmatch(value):
@@ -223,27 +242,31 @@ def _fitting(number: int) -> int:
     return number
 
 
-def _value(node: Node, event: Mapping[str, Any]) -> bool | int | str:
+def _value(node: Node, event: Mapping[str, Any], work: _Work) -> bool | int | str:
     match node:
         case Constant(value):
             return value
         case Name(name):
             return primitive(comparable(event.get(name)))
         case Call("AND" | "OR" | "XOR" as what, operands):
-            return _logic(what, operands, event)
+            return _logic(what, operands, event, work)
         case Call("EXISTS", (Name(name),)):
             return name.lower() in REQUIRED or comparable(event.get(name)) is not None
         case Call("IN", (first, *items)):
-            wanted = _value(first, event)
-            return any(cast(_value(item, event), type(wanted)) == wanted for item in items)
+            wanted = _value(first, event, work)
+            return any(cast(_value(item, event, work), type(wanted)) == wanted for item in items)
         case Call(what, operands):
-            values = [_value(operand, event) for operand in operands]
+            values = [_value(operand, event, work) for operand in operands]
+            work.take(sum(len(value) for value in values if isinstance(value, str)))
             if what in FUNCTIONS:
                 function = FUNCTIONS[what]
                 takes = function.takes[: len(values)] + function.takes[-1:] * (
                     len(values) - len(function.takes)
                 )
-                result: bool | int | str = function.does(*map(cast, values, takes))
+                given = [cast(value, to) for value, to in zip(values, takes, strict=True)]
+                if what == "CONCAT_WS":  # what stands between is there as often
+                    work.take(len(given[0]) * len(given))
+                result: bool | int | str = function.does(*given)
                 return result
             if what in ("=", "<>"):
                 return (cast(values[0], type(values[1])) == values[1]) is (what == "=")
@@ -251,12 +274,12 @@ def _value(node: Node, event: Mapping[str, Any]) -> bool | int | str:
             return made
 
 
-def _logic(what: str, operands: Sequence[Node], event: Mapping[str, Any]) -> bool:
-    truth: bool = cast(_value(operands[0], event), bool)
+def _logic(what: str, operands: Sequence[Node], event: Mapping[str, Any], work: _Work) -> bool:
+    truth: bool = cast(_value(operands[0], event, work), bool)
     for operand in operands[1:]:
         if what != "XOR" and truth is (what == "OR"):
             return truth
-        other: bool = cast(_value(operand, event), bool)
+        other: bool = cast(_value(operand, event, work), bool)
         truth = truth is not other if what == "XOR" else other
     return truth
 
@@ -291,7 +314,7 @@ def _of_integers(does: Callable[[int, int], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _like(value: Any, pattern: str) -> bool:
-    return like_matches(cast(value, str), pattern_elements(pattern))
+    return like_test(pieces_of(pattern_elements(pattern)))(cast(value, str))
 
 
 def pattern_elements(pattern: str) -> tuple[str | int, ...]:

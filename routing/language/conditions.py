@@ -395,24 +395,3 @@ def plain_pattern(pattern: str, escape: str) -> str:
                 continue
         out += ["\\\\" if each == "\\" else each for each in character + following]
     return "".join(out)
-
-
-def like_matches(text: str, elements: tuple[str | int, ...]) -> bool:
-    """Return whether a string matches a LIKE pattern.
-
-    Walks along both; when they part, goes back to the last ``%`` and lets it swallow one character more.
-    """
-    at, element, retry_at, retry_element = 0, 0, 0, -1
-    while at < len(text):
-        wanted = elements[element] if element < len(elements) else None
-        if wanted == ANY_TEXT:
-            retry_at, retry_element = at, element
-            element += 1
-        elif wanted == ANY_CHARACTER or wanted == text[at]:
-            at, element = at + 1, element + 1
-        elif retry_element >= 0:
-            retry_at += 1
-            at, element = retry_at, retry_element + 1
-        else:
-            return False
-    return all(rest == ANY_TEXT for rest in elements[element:])

@@ -93,4 +93,4 @@ class InCase:
         return case(text) == text
 
     def _never(self) -> Predicate:
-        return Not(Like(self.name, "%"))
+        return Compare(self.name, "<", "")  # no text is before the empty one

@@ -43,7 +43,9 @@ def unquoted(token: Token) -> str:
 def read_number(token: Token, *, negative: bool = False) -> int | float:
     """Return a number; `negative` when a minus stands before it, which is part of the least integer."""
     text = str(token)
-    if _STRAY.search(text):
+    mantissa, _, exponent = text.lower().partition("p" if text[:2] in ("0x", "0X") else "e")
+    digits = "0-9a-f" if text[:2] in ("0x", "0X") else "0-9"
+    if _is_stray(mantissa.removeprefix("0x").removeprefix("0b"), digits) or _is_stray(exponent, "0-9"):
         at(token, f"{_shortened(text)} is no number: _ stands between digits")
     plain = text.replace("_", "").lower()
     integer = _integer(token, plain)
@@ -56,7 +58,9 @@ def read_number(token: Token, *, negative: bool = False) -> int | float:
     return integer
 
 
-_STRAY: Final = re.compile(r"_(?![0-9a-fA-F_])|(?<![0-9a-fA-F_])_")
+def _is_stray(text: str, digits: str) -> bool:
+    """Return whether a ``_`` stands elsewhere than between digits."""
+    return re.search(f"_(?![{digits}_])|(?<![{digits}_])_", text) is not None
 
 
 def _integer(token: Token, text: str) -> int | None:
@@ -94,8 +98,10 @@ def _float(token: Token, text: str) -> float:
         )
     try:
         number = float.fromhex(text.rstrip("fd")) if text[:2] == "0x" else float(text.rstrip("fd"))
-    except (ValueError, OverflowError):
+    except OverflowError:
         number = float("inf")
+    except ValueError:
+        at(token, f"{_shortened(str(token))} is no number")
     if number == float("inf"):
         at(token, f"the number {_shortened(str(token))} is too large for a float")
     return number

@@ -9,7 +9,8 @@ Rules
 * IS TRUE and the like are never unknown either.
 * NaN and None in an event are missing.
 * :func:`evaluate` spells this out; :func:`compile_predicate` says the same faster. Neither shares any code
-  with the normal form, the covering or the match index, so that each can be held against the other.
+  with the normal form, the covering or the match index, so that each can be held against the other; but one search
+  (`like_tests`) looks for a pattern in a text, for whoever asks, in a time that no pattern can make long.
 
 Source: JMS 1.1, section 3.8.1.2.
 """
@@ -17,7 +18,6 @@ Source: JMS 1.1, section 3.8.1.2.
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -30,7 +30,6 @@ from .conditions import (
     ANY_TEXT,
     COMPARISONS,
     FALSE,
-    SHORT_PATTERN,
     TRUE,
     And,
     Between,
@@ -54,10 +53,10 @@ from .conditions import (
     Undefined,
     check_one_group,
     like_elements,
-    like_matches,
     plain_pattern,
 )
 from .expressions import Expression, value_of
+from .like_tests import like_test, pieces_of
 from .relations import OPERATORS
 from .values import DEPTH_MAX, GROUPS, check_literal
 
@@ -96,7 +95,6 @@ __all__ = [
     "compile_predicate",
     "evaluate",
     "like_elements",
-    "like_matches",
     "plain_pattern",
 ]
 
@@ -164,9 +162,9 @@ def _evaluate_text(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
         return None
     match predicate:
         case Like(_, pattern, escape):
-            return like_matches(text, like_elements(pattern, escape))
+            return like_test(pieces_of(like_elements(pattern, escape)))(text)
         case ILike(_, pattern, escape):
-            return like_matches(in_lower_case(text), _lower_elements(pattern, escape))
+            return like_test(pieces_of(_lower_elements(pattern, escape)))(in_lower_case(text))
         case Prefix(_, wanted):
             return text.startswith(wanted)
         case Suffix(_, wanted):
@@ -255,14 +253,10 @@ def _compiled(predicate: Predicate) -> Test:
 def _compile_text(predicate: Predicate) -> Test:
     match predicate:
         case Like(attribute, pattern, escape):
-            if len(pattern) > SHORT_PATTERN:  # `re` would keep it
-                elements = like_elements(pattern, escape)
-                return _compile_leaf(attribute, "", lambda text: like_matches(text, elements))
-            match_whole = re.compile(_like_regex(like_elements(pattern, escape)), re.DOTALL).fullmatch
-            return _compile_leaf(attribute, "", lambda text: match_whole(text) is not None)
+            return _compile_leaf(attribute, "", like_test(pieces_of(like_elements(pattern, escape))))
         case ILike(attribute, pattern, escape):
-            lower = _lower_elements(pattern, escape)
-            return _compile_leaf(attribute, "", lambda text: like_matches(in_lower_case(text), lower))
+            holds = like_test(pieces_of(_lower_elements(pattern, escape)))
+            return _compile_leaf(attribute, "", lambda text: holds(in_lower_case(text)))
         case Prefix(attribute, wanted):
             return _compile_leaf(attribute, "", lambda text: text.startswith(wanted))
         case Suffix(attribute, wanted):
@@ -314,17 +308,3 @@ def _compile_many(tests: list[Test], *, decisive: bool) -> Test:
         return otherwise
 
     return test_many
-
-
-def _like_regex(elements: tuple[str | int, ...]) -> str:
-    """Return a regular expression in which each text between two ``%`` settles where it first fits."""
-    pieces: list[str] = [""]
-    for element in elements:
-        if element == ANY_TEXT:
-            pieces.append("")
-        else:
-            pieces[-1] += "." if isinstance(element, int) else re.escape(element)
-    if len(pieces) == 1:
-        return pieces[0]
-    middle = "".join(f"(?>.*?{piece})" for piece in pieces[1:-1])
-    return pieces[0] + middle + ".*" + pieces[-1]

@@ -84,6 +84,8 @@ def comparison(op: str, left: Expression, right: Expression, *, strict: bool = T
     if isinstance(left, Arithmetic):
         if GROUPS[type(right.value)] == "number":
             return Relation(left, op, right)
+        if not strict:
+            return Relation(left, "<>", left)  # false, and unknown where it has no value
         raise SelectorError(
             f"what is calculated is a number, and never compares with a {GROUPS[type(right.value)]}"
         )

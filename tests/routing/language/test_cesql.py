@@ -4,6 +4,7 @@ Reference: CloudEvents SQL, version 1.0 (sections in the names of the tests' gro
 """
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -143,6 +144,28 @@ def test_expressions_combine_with_selectors() -> None:
     with pytest.raises(SelectorError, match=r"line 1, column 7: .*there is no function NO of 0"):
         to_filter("CESQL 'NO()'")
     assert to_filter("cesql = 1") == to_filter('"cesql" = 1')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a LIKE '%" + "a_" * 30_000 + "b'",
+        "LENGTH(CONCAT(" + ", ".join("a" * 40_000) + ")) > 0",
+        "LENGTH(CONCAT_WS(a, " + ", ".join(["''"] * 20_000) + ")) > 0",
+        " OR ".join(["LOWER(a) = 'x'"] * 5_000),
+        " OR ".join("a" * 20_000),
+    ],
+    ids=["like", "concat", "between", "lower", "truths"],
+)
+def test_no_expression_and_no_event_take_long(text: str) -> None:
+    """A value of a million characters; before there was a limit these took minutes, or gigabytes."""
+    event = {"a": "a" * 1_000_000}
+    node = expression_of(text)
+    began = time.process_time()
+    assert result_of(node, event) is not True
+    assert time.process_time() - began < 1.5
+    if "a LIKE" not in text:
+        assert result_of(node, {"a": "true"}) is not None
 
 
 def test_what_is_too_large_is_refused() -> None:

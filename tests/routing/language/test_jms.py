@@ -114,6 +114,15 @@ def test_ours_refuses_what_jms_takes_or_takes_what_it_refuses(text: str) -> None
     assert taken("rayvous") is not taken("jms")
 
 
+@pytest.mark.parametrize("text", ["UPPER(a) = 'x'", "a + 1 = 'x'", "a + 1 <> 'x'"])
+def test_what_nothing_can_be_equal_to_is_false_of_every_value_and_unknown_of_none(text: str) -> None:
+    for value in (1, 2.5, True, "x", "X"):
+        assert not to_filter(text, dialect="jms").matches({"a": value})
+        assert to_filter(f"NOT ({text})", dialect="jms").matches({"a": value})
+    assert not to_filter(text, dialect="jms").matches({})
+    assert not to_filter(f"NOT ({text})", dialect="jms").matches({})
+
+
 def test_a_dialect_that_there_is_not() -> None:
     with pytest.raises(ValueError, match="dialect is 'sql'"):
         to_filter("a = 1", dialect="sql")  # type: ignore[arg-type]

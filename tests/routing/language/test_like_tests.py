@@ -6,9 +6,9 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rayvous.routing.filters import likes, piece_finder
 from rayvous.routing.filters.likes import LikePattern, canonical_pattern
-from rayvous.routing.filters.piece_finder import PieceFinder
+from rayvous.routing.language import like_tests, piece_finder
+from rayvous.routing.language.piece_finder import PieceFinder
 
 LETTERS = st.sampled_from("aabAü\n")
 PIECES = st.lists(st.one_of(LETTERS, st.none(), st.just("Aa"), st.just("ab")), max_size=5).map(tuple)
@@ -18,15 +18,15 @@ def regex_of(piece):
     return "".join("." if element is None else f"[{re.escape(element)}]" for element in piece)
 
 
-@pytest.mark.parametrize("steps", [0, likes.SHORT_STEPS])
+@pytest.mark.parametrize("steps", [0, like_tests.SHORT_STEPS])
 @given(
     pieces=st.lists(PIECES, min_size=1, max_size=4), text=st.text(LETTERS, max_size=14), negated=st.booleans()
 )
 def test_a_pattern_matches_what_a_regular_expression_matches(steps, pieces, text, negated):
     expected = re.fullmatch(".*".join(map(regex_of, pieces)), text, re.DOTALL) is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(likes, "SHORT_STEPS", steps)
-        likes._test_kept.cache_clear()
+        patch.setattr(like_tests, "SHORT_STEPS", steps)
+        like_tests._test_kept.cache_clear()
         like = LikePattern(canonical_pattern(pieces), negated)
         assert like.matches(text) is like.test()(text) is (expected != negated)
 

@@ -1,0 +1,98 @@
+"""Whether a string matches a LIKE pattern.
+
+Rules
+-----
+* A test never goes back: what is between two ``%`` is looked for from the left, once, since the first place where it
+  fits is always good enough.
+* So its time grows with the length of the text alone: a regular expression, which is fastest, does what cannot take it
+  `SHORT_STEPS` steps, and `piece_finder` the rest. Patterns and texts are somebody else's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from .conditions import ANY_TEXT, SHORT_PATTERN
+from .piece_finder import Piece, PieceFinder
+
+__all__ = ["SHORT_STEPS", "Pattern", "like_test", "pieces_of"]
+
+Pattern: TypeAlias = tuple[Piece, ...]
+"""What stands between the ``%`` of a pattern; one piece alone has none."""
+
+SHORT_STEPS: Final = 1 << 16
+"""What the length of a text times that of a pattern may be for a regular expression: a tenth of a millisecond."""
+
+
+def pieces_of(elements: tuple[str | int, ...]) -> Pattern:
+    """Return the pieces of a pattern from its elements (:func:`~.conditions.like_elements`)."""
+    cuts = [-1, *(i for i, element in enumerate(elements) if element == ANY_TEXT), len(elements)]
+    return tuple(
+        tuple(element if isinstance(element, str) else None for element in elements[start + 1 : end])
+        for start, end in pairwise(cuts)
+    )
+
+
+def like_test(pattern: Pattern) -> Callable[[str], bool]:
+    """Return a fast function that says whether a string matches.
+
+    That of a long pattern is made anew each time: a cache is bounded by count, so what is in it has to be small.
+    """
+    short = sum(map(len, pattern)) + len(pattern) <= SHORT_PATTERN
+    return (_test_kept if short else _test_made)(pattern)
+
+
+def _test_made(pattern: Pattern) -> Callable[[str], bool]:
+    wanted = "".join(element or "" for element in pattern[-2 if len(pattern) == 3 else -1])
+    if pattern == ((), tuple(wanted), ()):
+        return lambda text: wanted in text
+    if pattern == ((), tuple(wanted)):
+        return lambda text: text.endswith(wanted)
+    length = sum(map(len, pattern))
+    if length > SHORT_PATTERN:
+        return _long_test(pattern)
+    match, long, longest = _pattern_regex(pattern).match, _long_test(pattern), SHORT_STEPS // (length + 1)
+    return lambda text: (match(text) is not None) if len(text) <= longest else long(text)
+
+
+_test_kept: Final = lru_cache(maxsize=1024)(_test_made)
+
+
+def _long_test(pattern: Pattern) -> Callable[[str], bool]:
+    pieces = [PieceFinder(piece) for piece in pattern]
+    head, middle, tail = pieces[0], pieces[1:-1], pieces[-1]
+    if len(pieces) == 1:
+        return lambda text: len(text) == head.length and head.fits(text, 0)
+
+    def holds(text: str) -> bool:
+        start, end = head.length, len(text) - tail.length
+        if start > end or not head.fits(text, 0) or not tail.fits(text, end):
+            return False
+        for piece in middle:
+            start = piece.find(text, start, end)
+            if start < 0:
+                return False
+            start += piece.length
+        return True
+
+    return holds
+
+
+def _pattern_regex(pattern: Pattern) -> re.Pattern[str]:
+    """Return a regular expression for the whole string, each middle piece an atomic group: it never goes back."""
+    parts = [_piece_regex(pattern[0])]
+    if len(pattern) > 1:
+        parts += [f"(?>.*?{_piece_regex(piece)})" for piece in pattern[1:-1]]
+        parts.append(".*" + _piece_regex(pattern[-1]))
+    return re.compile("".join(parts) + r"\Z", re.DOTALL)
+
+
+def _piece_regex(piece: Piece) -> str:
+    return "".join(
+        "." if element is None else re.escape(element) if len(element) == 1 else f"[{re.escape(element)}]"
+        for element in piece
+    )
