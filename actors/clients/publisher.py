@@ -259,7 +259,7 @@ class Publisher(Client):
             return self._adverts.advertise(filter, max_rate, excess)
 
     def unadvertise(self, number: int) -> None:
-        """Withdraw an advertisement.
+        """Withdraw an advertisement, behind all that was published under it.
 
         Raises
         ------
@@ -268,6 +268,7 @@ class Publisher(Client):
         """
         with self._turn:
             self._open()
+            self._hand_over_all()  # without the advertisement nobody would take it
             self._adverts.unadvertise(number)
 
     @property

@@ -383,7 +383,7 @@ def _not_owed(trace: Trace) -> Iterator[tuple[int, EventId, bool]]:
             len(trace) if life.cancelled is None else life.cancelled
         ]
         before: frozenset[str] | None = frozenset()
-        for (place, of), end in zip(life.terms, ends, strict=True):
+        for (place, of), end in zip(life.terms, ends, strict=False):  # without terms there is one end
             for at, op in published if of is not None else ():
                 event = op.publisher, op.sequence
                 outside = op.publisher not in (of or ()) and event not in named

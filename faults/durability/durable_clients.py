@@ -260,7 +260,7 @@ class DurableClients(Restorable):
         entry = self.entries.get(report.client)
         if entry is None:
             return [report]
-        entry.losses += report.losses
+        entry.lose(report.losses)
         return [*self._written([entry.row()]), report]
 
     # To look at.

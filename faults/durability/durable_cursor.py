@@ -4,9 +4,10 @@ Rules
 -----
 * The position is, for each publisher, the last sequence that the subscriber has acknowledged: it has done with that one
   and all before it. Notifications are kept from when they were made until the position has passed them.
-* What is kept is bounded by count, bytes and age. What goes beyond is a loss by name, the oldest first, and the
-  position goes on behind it. A process that had it already may still acknowledge it;
-  who comes anew without is told.
+* What is kept is bounded by count, bytes and age; what the position has passed does not count, wherever it stands.
+  What goes beyond is a loss by name, the oldest first, and the position goes on behind it. A process that had it
+  already may still acknowledge it; who comes anew without is told.
+* Of losses one stands for each publisher, from the first to the last: none is forgotten before it is told and passed.
 * A *life* begins whenever the subscriber comes, at this broker or another. Whoever speaks in an earlier life than the
   last is not listened to.
 
@@ -16,7 +17,7 @@ Pure: a broker tells these objects what happened, and makes stable the rows that
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,7 +31,6 @@ from ...routing.filters.filter import Filter
 
 SUBSCRIBERS: Final = "subscribers"
 NOTES: Final = "notes"
-LOSSES_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ class DurableCursor:
     subscriptions
         What it wants, by number.
     losses
-        What it lost and has not passed yet, oldest first.
+        What it lost and has not passed yet: for each publisher one.
     priorities
         Of its subscriptions, by number.
     """
@@ -108,13 +108,16 @@ class DurableCursor:
     _events: int = 0
     _bytes: int = 0
     _next: int = 1
+    _passed: bool = False  # whether the position may have gone on within what is kept
 
     @classmethod
     def restored(cls, name: ClientId, row: tuple[Any, ...]) -> DurableCursor:
         """Return the subscriber that a row made by `row` stands for, still without its notifications."""
         life, since, marks, subscriptions, losses, priorities = row
         lost = [Lost(*each) for each in losses]
-        return cls(name, life, since, dict(marks), dict(subscriptions), lost, dict(priorities))
+        entry = cls(name, life, since, dict(marks), dict(subscriptions), lost, dict(priorities))
+        entry._passed = True
+        return entry
 
     def registers(self) -> list[Register]:
         """Return its subscriptions as it made them; all of them were admitted."""
@@ -166,6 +169,7 @@ class DurableCursor:
             return []
         self.marks |= news
         self.losses = losses
+        self._passed = bool(self._notes)
         writes = [self.row()]
         while self._notes and not len(self._left(self._notes[0])):
             writes.append(self._drop())
@@ -189,6 +193,25 @@ class DurableCursor:
         batch = note.batch
         marks = np.array([self.marks.get(name, 0) for name in batch.publishers], np.int64)
         return np.flatnonzero(batch.sequence > marks[batch.publisher])
+
+    def _compact(self) -> list[Write]:
+        """Let go of what the position has passed in notifications behind one that it has not; return what to write."""
+        writes: list[Write] = []
+        notes, self._notes = self._notes, deque()
+        self._events = self._bytes = 0
+        following = self._next
+        for note in notes:
+            rows = self._left(note)
+            key = self.name, note.number
+            if not len(rows):
+                writes.append(Write(NOTES, key, None))
+                continue
+            if len(rows) < len(note.batch):
+                note = Note(note.number, note.at, note.batch.take(rows))
+                writes.append(Write(NOTES, key, (note.at, note.batch)))
+            self.restore(note)
+        self._next, self._passed = following, False
+        return writes
 
     def _drop(self) -> Write:
         note = self._notes.popleft()
@@ -223,6 +246,8 @@ class DurableCursor:
         writes: list[Write] = []
         lost: list[Lost] = []
         letters: list[DeadLetter] = []
+        if self._passed and self._notes and self._beyond(now, bounds):
+            writes += self._compact()
         while self._notes and (reason := self._beyond(now, bounds)):
             note = self._notes[0]
             rows = self._left(note).tolist()
@@ -235,10 +260,14 @@ class DurableCursor:
             writes.append(self._drop())
         if lost:
             lost = merged(lost)
-            self.losses = merged([*self.losses, *lost])[-LOSSES_MAX:]
+            self.lose(lost)
         if writes:
             writes.append(self.row())
         return writes, lost, letters
+
+    def lose(self, losses: Sequence[Lost]) -> None:
+        """Note losses that it is to be told of until it has passed them."""
+        self.losses = merged([*self.losses, *losses])
 
     def _beyond(self, now: float, bounds: Bounds) -> str:
         """Return which bound is passed, "" for none; one note is kept however large it is."""
@@ -249,15 +278,11 @@ class DurableCursor:
         return "bytes" if len(self._notes) > 1 and self._bytes > bounds.bytes_max else ""
 
 
-def merged(losses: list[Lost]) -> list[Lost]:
-    """Return losses with those of one publisher that follow each other as one; in between nothing was for it."""
-    last: dict[ClientId, int] = {}
-    out: list[Lost] = []
+def merged(losses: Iterable[Lost]) -> list[Lost]:
+    """Return losses with those of one publisher as one; what is in between was not for it, or had come."""
+    out: dict[ClientId, Lost] = {}
     for each in losses:
-        place = last.get(each.publisher)
-        if place is not None and out[place].last < each.first:
-            out[place] = Lost(each.publisher, out[place].first, each.last)
-        else:
-            last[each.publisher] = len(out)
-            out.append(each)
-    return out
+        known = out.get(each.publisher, each)
+        first, last = min(known.first, each.first), max(known.last, each.last)
+        out[each.publisher] = Lost(each.publisher, first, last)
+    return list(out.values())

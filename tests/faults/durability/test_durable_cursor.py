@@ -67,6 +67,31 @@ def test_one_note_is_kept_however_large_it_is():
     assert entry.shed(0.0, Bounds(1, 1, 1_000.0)) == ([], [], [])
 
 
+def test_what_is_acknowledged_behind_something_that_is_not_does_not_count():
+    entry = DurableCursor("s", 1, 0.0)
+    entry.add(0.0, batch("slow", 1))
+    for sequence in range(1, 11):
+        entry.add(1.0, batch("fast", 2 * sequence - 1, 2 * sequence))
+        entry.acknowledge({"fast": 2 * sequence - 1})
+        _, losses, letters = entry.shed(1.0, Bounds(3, 1_000_000, 100.0))
+        assert not losses and not letters, "only three events wait for it"
+    assert waiting(entry) == [("slow", 1), ("fast", 20)] and len(entry) <= 3
+    assert entry.add(2.0, batch("fast", 21)).key == ("s", 12), "no number is used twice"
+    _, losses, _ = entry.shed(2.0, Bounds(1, 1_000_000, 100.0))
+    assert losses == [Lost("slow", 1, 1), Lost("fast", 20, 20)] and waiting(entry) == [("fast", 21)]
+
+
+def test_no_loss_is_forgotten_however_many_publishers_have_lost_something():
+    entry = DurableCursor("s", 1, 0.0)
+    for number in range(2_000):
+        entry.add(0.0, batch(f"p{number}", 1))
+    entry.shed(1.0, Bounds(1, 1_000_000, 100.0))
+    assert entry.losses == [Lost(f"p{number}", 1, 1) for number in range(1_999)]
+    for _ in range(3):
+        entry.lose([Lost("p7", 2, 4)])
+    assert len(entry.losses) == 1_999 and Lost("p7", 1, 4) in entry.losses
+
+
 def test_losses_of_one_publisher_that_follow_each_other_are_one():
     assert merged([Lost("p", 1, 1), Lost("q", 4, 4), Lost("p", 3, 7)]) == [Lost("p", 1, 7), Lost("q", 4, 4)]
 
