@@ -12,7 +12,8 @@ Rules
 * What comes under a ballot that has not begun here waits for its beat. What comes under an older one goes no further,
   as under the next round all that is kept is sent again. Who could not hold all takes nothing under that ballot, and
   says that it has missed something.
-* A member that has missed a copy has missed a multicast; it gets nothing more until another ballot has begun.
+* A member that has missed a copy has missed a multicast, too: it gets no copy more until another ballot has begun. What
+  else it is sent is not in order with copies, and goes on at once.
 
 For clusters whose network has no multicast: there, one that multicasts sends all n copies itself.
 Source: paper 5, section 3; docs/decisions/0022-fan-out-that-heals.md.
@@ -63,7 +64,8 @@ class FanOut:
         self._ballot: Ballot | None = None  # without healing there is none
         self._refused: Ballot = BEFORE_ANY  # the last ballot of which some could not be held
         self._held: list[tuple[BrokerId, Events | Handed]] = []
-        self._missed: dict[BrokerId, dict[bool, None]] = {}  # over which ways: whether over the group
+        self._cut: dict[BrokerId, None] = {}  # who has missed a copy
+        self._unheard: dict[BrokerId, None] = {}  # who has missed a multicast
         self.takes: Mapping[type, Handler] = {Handed: self._on_handed}
         self.sees: Mapping[type, Handler] = {Events: self._on_events}
         self.alters: Mapping[type, Handler] = {Multicast: self._on_multicast}
@@ -89,7 +91,8 @@ class FanOut:
     def _copies(self, origin: BrokerId, message: Events | Handed) -> list[Out]:
         """Return the copies that this broker sends of what a member hands to all others."""
         others = tuple(member for member in self._members if member != origin)
-        return [Send(child, message) for child in handed_on(origin, others).get(self._me, ())]
+        mine = handed_on(origin, others).get(self._me, ())
+        return [Send(child, message) for child in mine if child not in self._cut]
 
     # What others hand to it.
 
@@ -140,15 +143,19 @@ class FanOut:
     # Copies that were lost.
 
     def _on_missed(self, event: Missed) -> list[Out]:
-        if not event.over_group and event.broker not in self._members:
-            return [Inward(event)]
-        self._missed.setdefault(event.broker, {})[event.over_group] = None
-        return [Inward(replace(event, over_group=True))]
+        if event.over_group:
+            self._unheard[event.broker] = None
+        elif event.broker in self._members:
+            self._cut[event.broker] = None
+            return [Inward(event), Inward(replace(event, over_group=True))]
+        return [Inward(event)]
 
     def _on_renew(self, effect: Renew) -> list[Out]:
+        """Let copies go again with multicasts; those are renewed where it was one that was missed."""
         if not effect.over_group:
             return [effect]
-        return [Renew(effect.broker, way) for way in self._missed.pop(effect.broker, ())]
+        self._cut.pop(effect.broker, None)
+        return [effect] if self._unheard.pop(effect.broker, 0) is None else []
 
     # To be recorded.
 
