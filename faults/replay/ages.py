@@ -81,8 +81,13 @@ class Ages(Restorable):
         waited = self._waited(self._now)
         if not waited:
             return [Inward(event)]
-        since, away = message.since_seconds + waited, message.away_seconds + waited
-        return [Inward(Received(event.source, replace(message, since_seconds=since, away_seconds=away)))]
+        older = replace(
+            message,
+            since_seconds=message.since_seconds + waited,
+            away_seconds=message.away_seconds + waited,
+            ages_seconds={number: age + waited for number, age in message.ages_seconds.items()},
+        )
+        return [Inward(Received(event.source, older))]
 
     def describe(self) -> Mapping[str, int]:
         """Return nothing: it keeps two moments."""

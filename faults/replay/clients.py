@@ -70,6 +70,7 @@ class SubscriberMachine:
     """
 
     __slots__ = (
+        "_begun",
         "_local_first",
         "_priorities",
         "_since",
@@ -101,6 +102,7 @@ class SubscriberMachine:
         self.unconfirmed: set[int] = set()
         self._since: float | None = None
         self._subscriptions: dict[int, Filter] = {}
+        self._begun: dict[int, float] = {}
 
     # Subscriptions.
 
@@ -115,6 +117,8 @@ class SubscriberMachine:
     ) -> list[ClientMessage]:
         """Return what to tell the broker about a new subscription."""
         self._since = now if self._since is None else self._since
+        if self._subscriptions.get(number) != wanted:
+            self._begun[number] = now
         self._subscriptions[number] = wanted
         self.last_number = max(self.last_number, number)
         self.unconfirmed.add(number)
@@ -134,6 +138,7 @@ class SubscriberMachine:
             known.discard(number)
         for told in (self._priorities, self.lacking, self.answers):
             told.pop(number, None)
+        self._begun.pop(number, None)
         return [Cancel(number)]
 
     def confirmed(self, number: int) -> None:
@@ -256,9 +261,11 @@ class SubscriberMachine:
     def resume(self, now: float, away_seconds: float, numbers: tuple[int, ...] = ()) -> Resume:
         """Return what it says first at another broker."""
         since = float("inf") if self._since is None else now - self._since
+        begun = {number: self._begun.get(number, self._since) for number in numbers}
+        ages = {number: float("inf") if at is None else now - at for number, at in begun.items()}
         if not self.durable:
-            return Resume(dict(self.marks), since, away_seconds)
-        return Resume(dict(self.position), since, away_seconds, self.life, numbers)
+            return Resume(dict(self.marks), since, away_seconds, ages_seconds=ages)
+        return Resume(dict(self.position), since, away_seconds, self.life, numbers, ages)
 
     def _register(self, number: int, wanted: Filter) -> Register:
         priority, admitted = self._priorities.get(number, 0), number in self.admitted
@@ -279,13 +286,15 @@ class SubscriberMachine:
             "priorities": {number: self._priorities.get(number, 0) for number in wanted},
             "local_first": [number for number in wanted if number in self._local_first],
             "since": self._since,
+            "begun": {number: at for number, at in self._begun.items() if number in wanted},
         }
 
     def restore(self, record: Mapping[str, Any]) -> None:
         """Go on from what `record` gave."""
         self.life, self._since = record["life"], record["since"]
         self.position, self._subscriptions = dict(record["position"]), dict(record["subscriptions"])
-        # What an earlier version wrote has neither.
+        # What an earlier version wrote has none of these.
+        self._begun = dict(record.get("begun", {}))
         self._priorities = dict(record.get("priorities", {}))
         self._local_first = set(record.get("local_first", ()))
         self.admitted = set(self._subscriptions)  # it is written down when it is in force

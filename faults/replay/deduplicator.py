@@ -4,9 +4,10 @@ Rules
 -----
 * A publisher's events reach a broker in the order of their sequence, also when they are sent again; so one number for
   each subscriber and publisher says all: what is not above it was delivered, or did not match.
-* What was accepted before a subscriber came is not for it when it is sent again. No two clocks are compared: an event
-  that is sent again says how long ago it was accepted, by the clock of the broker that did, and a subscription's age
-  is told by the clock of this one. The way takes time, so an event seems younger than it is: in doubt it is delivered.
+* What was accepted before a subscriber came is not for it when it is sent again, nor is what none of its subscriptions
+  wants that were there then. No two clocks are compared: an event that is sent again says how long ago it was accepted,
+  by the clock of the broker that did, and a subscription's age is told by the clock of this one. The way takes time, so
+  an event seems younger than it is: in doubt it is delivered.
 
 Source: promises 1 and 3; docs/decisions/0011-recovery.md.
 """
@@ -20,6 +21,7 @@ import numpy as np
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.ids import ClientId
 from ...protocol.messages.pubsub import Lost
+from ...routing.filters.filter import Filter
 
 
 class Deduplicator:
@@ -28,6 +30,7 @@ class Deduplicator:
     def __init__(self) -> None:
         self._marks: dict[ClientId, dict[str, int]] = {}
         self._since: dict[ClientId, float] = {}
+        self._wants: dict[ClientId, dict[int, tuple[float, Filter]]] = {}  # since when, and what
         self._told: dict[ClientId, dict[str, int]] = {}  # up to where losses were told
 
     def begin(self, client: ClientId, now: float) -> None:
@@ -41,6 +44,16 @@ class Deduplicator:
         self._marks[client] = dict(marks)
         self._since[client] = since
         self._told.pop(client, None)
+
+    def want(self, client: ClientId, number: int, wanted: Filter, since: float) -> None:
+        """Note since when a subscriber wants something; nothing new if it does already."""
+        wants = self._wants.setdefault(client, {})
+        if number not in wants or wants[number][1] != wanted:
+            wants[number] = since, wanted
+
+    def want_no_more(self, client: ClientId, number: int) -> None:
+        """Forget a subscription that was cancelled."""
+        self._wants.get(client, {}).pop(number, None)
 
     def advance(self, client: ClientId, marks: Mapping[str, int]) -> None:
         """Note what a subscriber has had beside what it was given here."""
@@ -81,6 +94,7 @@ class Deduplicator:
         """Forget a subscriber that left."""
         self._marks.pop(client, None)
         self._since.pop(client, None)
+        self._wants.pop(client, None)
         self._told.pop(client, None)
 
     def admit(
@@ -98,8 +112,8 @@ class Deduplicator:
             When they were accepted, at the latest, by the clock here; None for events that were not sent before.
         """
         marks = self._marks.setdefault(client, {})
-        if accepted is not None and accepted < self.since(client):
-            return rows[:0]
+        if accepted is not None:
+            rows = rows[:0] if accepted < self.since(client) else self._timely(client, batch, rows, accepted)
         keep = np.zeros(len(rows), np.bool_)
         publishers = batch.publisher[rows]
         sequences = batch.sequence[rows]
@@ -111,3 +125,15 @@ class Deduplicator:
             keep[mine] = highest[1:] > highest[:-1]
             marks[name] = int(highest[-1])
         return rows if keep.all() else rows[keep]
+
+    def _timely(self, client: ClientId, batch: EventBatch, rows: Rows, accepted: float) -> Rows:
+        """Return those of the rows that a subscription wants which was there when they were accepted."""
+        wants = self._wants.get(client, {}).values()
+        if all(since <= accepted for since, _ in wants) or not len(rows):
+            return rows
+        part = batch.take(rows)
+        wanted = np.zeros(len(rows), np.bool_)
+        for since, item in wants:
+            if since <= accepted:
+                wanted |= item.evaluate_batch(part)
+        return rows[wanted]

@@ -123,6 +123,8 @@ class Replay(Restorable):
         self._taken_over: dict[ClientId, int] = {}  # from where on another broker keeps a publisher's events
         # By subscription whose events it is owed: those of these publishers, or everybody's, which is None.
         self._wanting: dict[ClientId, dict[int, frozenset[ClientId] | None]] = {}
+        # Of subscribers that moved here: since when they want what they bring along, until that is registered.
+        self._brought: dict[ClientId, dict[int, float]] = {}
         self._awaited: set[Link] = set()  # links that are closed since an earlier life
         self._remind_at: float | None = None
         self._stale: list[Write] = []  # rows that are not needed any more
@@ -279,19 +281,24 @@ class Replay(Restorable):
     # Subscribers.
 
     def _on_register(self, event: Received[ClientId, Register]) -> list[Out]:
-        self._wanting.setdefault(event.source, {})[event.message.subscription] = None
-        self.deduplicator.begin(event.source, self._now)
+        client, message = event.source, event.message
+        self._wanting.setdefault(client, {})[message.subscription] = None
+        self.deduplicator.begin(client, self._now)
+        since = self._brought.get(client, {}).pop(message.subscription, self._now)
+        self.deduplicator.want(client, message.subscription, message.filter, since)
         return [Inward(event)]
 
     def _on_cancel(self, event: Received[ClientId, Cancel]) -> list[Out]:
         mine = self._wanting.get(event.source, {})
         mine.pop(event.message.subscription, None)
+        self.deduplicator.want_no_more(event.source, event.message.subscription)
         if not mine:
             self._wanting.pop(event.source, None)
         return [Inward(event)]
 
     def _on_detach(self, event: Received[ClientId, Detach]) -> list[Out]:
         self._wanting.pop(event.source, None)
+        self._brought.pop(event.source, None)
         self.deduplicator.forget(event.source)
         self.rounds.forget(event.source)
         return [Inward(event)]
@@ -299,8 +306,10 @@ class Replay(Restorable):
     def _on_resume(self, event: Received[ClientId, Resume]) -> list[Out]:
         """Let a subscriber that moved here wait for a round that begins when all that it wants is installed."""
         message = event.message
-        since = self._now - message.since_seconds - self._recovery.doubt_seconds
+        now = self._now - self._recovery.doubt_seconds
+        since = now - message.since_seconds
         self.deduplicator.resume(event.source, message.marks, since)
+        self._brought[event.source] = {number: now - age for number, age in message.ages_seconds.items()}
         self.rounds.close(event.source)
         self.rounds.doubt_from(self._now - message.away_seconds)
         return [Inward(RoundWanted())]
@@ -314,6 +323,8 @@ class Replay(Restorable):
         self.deduplicator.resume(event.client, event.marks, event.since)
         self.rounds.close(event.client)
         self._awaited.add(event.client)
+        for register in event.registers:
+            self.deduplicator.want(event.client, register.subscription, register.filter, event.since)
         self._wanting[event.client] = dict.fromkeys(register.subscription for register in event.registers)
         return [Inward(event)]
 

@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..batch import EventBatch
@@ -147,6 +147,8 @@ class Resume:
         Of a durable subscriber: grows whenever it comes, wherever that is; 0 for one that is not durable.
     numbers
         Of a durable subscriber: its subscriptions. Others that are still here under its name are cancelled.
+    ages_seconds
+        How long ago it made each of the subscriptions that it brings along, by number.
     """
 
     marks: Mapping[str, int]
@@ -154,6 +156,7 @@ class Resume:
     away_seconds: float = 0.0
     life: int = 0
     numbers: tuple[int, ...] = ()
+    ages_seconds: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

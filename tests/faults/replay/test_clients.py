@@ -54,9 +54,27 @@ def test_a_durable_one_says_its_position_and_a_new_life_wherever_it_comes():
     assert machine.acknowledge({"p": 3}) == [Consumed({"p": 3}, 1)]
     assert machine.acknowledge({"p": 2}) == [], "it never goes back"
     resume, again = machine.arrive(14.0, away_seconds=2.0)
-    assert resume == Resume({"p": 3}, 4.0, 2.0, 2, (1,)) and again == Register(1, wanted)
+    assert resume == Resume({"p": 3}, 4.0, 2.0, 2, (1,), {1: 4.0}) and again == Register(1, wanted)
     assert admitted(machine, batch("p", 4, 2)) == [], "this process was given them"
     assert machine.acknowledge() == [Consumed({"p": 5}, 2)]
+
+
+def test_each_subscription_has_an_age_wherever_it_goes():
+    """Also in another process, and where what was written down does not say it: then it is as old as the subscriber."""
+    machine = SubscriberMachine(durable=True)
+    machine.subscribe(1, to_filter("x > 0"), 10.0)
+    machine.subscribe(2, to_filter("x > 1"), 14.0)
+    machine.subscribe(1, to_filter("x > 0"), 15.0)  # said again
+    record = machine.record()
+    earlier = {name: value for name, value in record.items() if name != "begun"}
+    for known, ages in ((record, {1: 10.0, 2: 6.0}), (earlier, {1: 10.0, 2: 10.0})):
+        heir = SubscriberMachine(durable=True)
+        heir.restore(known)
+        assert heir.arrive(20.0)[0].ages_seconds == ages
+    machine.subscribe(1, to_filter("x > 5"), 16.0)
+    machine.cancel(2)
+    machine.subscribe(2, to_filter("x > 1"), 17.0)
+    assert machine.arrive(20.0)[0].ages_seconds == {1: 4.0, 2: 3.0}
 
 
 def test_a_process_that_dies_has_had_what_it_acknowledged_and_nothing_else():

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from rayvous.faults.replay.deduplicator import Deduplicator
 from rayvous.protocol.batch import batch_of, concat
 from rayvous.protocol.messages.pubsub import Lost
+from rayvous.routing.filters.filter import to_filter
 
 
 def batch(publisher, first, count, at=0.0):
@@ -53,6 +54,23 @@ def test_what_was_accepted_before_a_subscriber_came_is_not_for_it_when_it_is_sen
     deduplicator.resume("bob", {}, since=10.0)
     assert admitted(deduplicator, "bob", batch("p", 1, 1), accepted=9.0) == []
     assert admitted(deduplicator, "bob", batch("p", 2, 1), accepted=10.0) == [("p", 2)]
+
+
+def test_what_is_sent_again_is_for_subscriptions_that_were_there():
+    deduplicator = Deduplicator()
+    deduplicator.begin("alice", now=0.0)
+    deduplicator.want("alice", 1, to_filter("n < 2"), 0.0)
+    deduplicator.want("alice", 2, to_filter("n > 0"), 10.0)
+    deduplicator.want("alice", 2, to_filter("n > 0"), 30.0)  # said again
+    assert admitted(deduplicator, "alice", batch("p", 1, 4), accepted=9.0) == [("p", 1), ("p", 2)]
+    assert admitted(deduplicator, "alice", batch("p", 1, 4), accepted=10.0) == [("p", 3), ("p", 4)]
+    deduplicator.want_no_more("alice", 1)
+    assert admitted(deduplicator, "alice", batch("q", 1, 2), accepted=9.0) == []
+    assert admitted(deduplicator, "alice", batch("q", 1, 2)) == [("q", 1), ("q", 2)], (
+        "it is new, so it is for it"
+    )
+    deduplicator.forget("alice")
+    assert admitted(deduplicator, "alice", batch("q", 1, 2), accepted=9.0) == [("q", 1), ("q", 2)]
 
 
 def test_a_loss_is_told_once_and_only_of_what_was_not_had():
