@@ -7,7 +7,8 @@ Rules
 * What was accepted before a subscriber came is not for it when it is sent again, nor is what none of its subscriptions
   wants that were there then. No two clocks are compared: an event that is sent again says how long ago it was accepted,
   by the clock of the broker that did, and a subscription's age is told by the clock of this one. The way takes time, so
-  an event seems younger than it is: in doubt it is delivered.
+  an event seems younger than it is; older it seems by no more than what both brokers may be behind with the time. In
+  doubt it is delivered.
 
 Source: promises 1 and 3; docs/decisions/0011-recovery.md.
 """
@@ -25,9 +26,16 @@ from ...routing.filters.filter import Filter
 
 
 class Deduplicator:
-    """The last sequence of each publisher that each subscriber was notified of."""
+    """The last sequence of each publisher that each subscriber was notified of.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    behind_seconds
+        How far two brokers together may be behind with the time: by no more an event seems older than it is.
+    """
+
+    def __init__(self, behind_seconds: float = 0.0) -> None:
+        self._behind_seconds = behind_seconds
         self._marks: dict[ClientId, dict[str, int]] = {}
         self._since: dict[ClientId, float] = {}
         self._wants: dict[ClientId, dict[int, tuple[float, Filter]]] = {}  # since when, and what
@@ -81,7 +89,7 @@ class Deduplicator:
         accepted
             When that was accepted, by the clock here.
         """
-        if client not in self._marks or accepted < self.since(client):
+        if client not in self._marks or accepted + self._behind_seconds < self.since(client):
             return None
         told = self._told.setdefault(client, {})
         known = max(self._marks[client].get(publisher, 0), told.get(publisher, 0))
@@ -109,11 +117,12 @@ class Deduplicator:
         batch, rows
             The events that match its subscriptions; rows rise.
         accepted
-            When they were accepted, at the latest, by the clock here; None for events that were not sent before.
+            When they were accepted, by the clock here; None for events that were not sent before.
         """
         marks = self._marks.setdefault(client, {})
         if accepted is not None:
-            rows = rows[:0] if accepted < self.since(client) else self._timely(client, batch, rows, accepted)
+            latest = accepted + self._behind_seconds
+            rows = rows[:0] if latest < self.since(client) else self._timely(client, batch, rows, latest)
         keep = np.zeros(len(rows), np.bool_)
         publishers = batch.publisher[rows]
         sequences = batch.sequence[rows]

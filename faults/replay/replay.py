@@ -113,7 +113,7 @@ class Replay(Restorable):
         confirms: bool = False,
     ) -> None:
         self.rounds = rounds
-        self.deduplicator = Deduplicator()
+        self.deduplicator = Deduplicator(2 * recovery.heartbeat_seconds)  # each is told the time once in one
         self.losses_told = 0
         self._me = broker
         self._recovery = recovery

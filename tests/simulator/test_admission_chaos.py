@@ -190,7 +190,14 @@ def test_stores_admission_and_operations_at_once(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "scheme"),
-    [(780, "hybrid"), (1152, "hybrid"), (1231, "hybrid"), (65, "flooding"), (43, "hypercube")],
+    [
+        (780, "hybrid"),
+        (1152, "hybrid"),
+        (1231, "hybrid"),
+        (330, "hybrid"),
+        (65, "flooding"),
+        (43, "hypercube"),
+    ],
 )
 def test_what_once_failed_with_everything_on_holds(seed, scheme):
     report = run_chaos(seed, scheme=scheme, stable=True, admission=True, operations=True)

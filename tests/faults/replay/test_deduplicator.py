@@ -114,3 +114,14 @@ def test_who_left_is_not_known_and_one_who_was_never_here_may_leave():
     assert deduplicator.marks("alice") is None
     assert admitted(deduplicator, "alice", batch("p", 1, 1), accepted=9.0) == [("p", 1)], "since when, too"
     assert deduplicator.missed("alice", "p", 9, 20.0) == Lost("p", 2, 9), "and of what it was told"
+
+
+def test_an_event_that_seems_older_by_what_two_clocks_are_behind_is_delivered():
+    deduplicator = Deduplicator(behind_seconds=0.5)
+    deduplicator.begin("alice", 10.0)
+    deduplicator.want("alice", 1, to_filter("n > 10"), 20.0)
+    assert admitted(deduplicator, "alice", batch("p", 1, 1), accepted=9.25) == []
+    assert admitted(deduplicator, "alice", batch("p", 1, 1), accepted=19.25) == []
+    assert deduplicator.missed("alice", "p", 1, 9.25) is None
+    assert deduplicator.missed("alice", "p", 1, 9.75) == Lost("p", 1, 1)
+    assert admitted(deduplicator, "alice", batch("p", 11, 1), accepted=19.75) == [("p", 11)]
