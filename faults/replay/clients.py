@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.ids import ClientId
 from ...protocol.messages.admission import Judgement, Refusal, Standing
@@ -37,6 +35,7 @@ from ...protocol.messages.pubsub import (
     Unanswered,
 )
 from ...routing.filters.filter import Filter
+from .rising import rising
 
 
 class SubscriberMachine:
@@ -199,17 +198,7 @@ class SubscriberMachine:
 
     def admit(self, batch: EventBatch, rows: Rows) -> Rows:
         """Return those of the rows, which rise, that it was not given before, and note that it is given them now."""
-        publishers = batch.publisher[rows]
-        sequences = batch.sequence[rows]
-        keep = np.zeros(len(rows), np.bool_)
-        for code in np.unique(publishers).tolist():
-            name = batch.publishers[code]
-            mine = np.flatnonzero(publishers == code)
-            # A batch may have an event twice, when two copies were under way together.
-            highest = np.maximum.accumulate([self.marks.get(name, 0), *sequences[mine].tolist()])
-            keep[mine] = highest[1:] > highest[:-1]
-            self.marks[name] = int(highest[-1])
-        return rows if keep.all() else rows[keep]
+        return rising(batch, rows, self.marks)
 
     def notified(self, publisher: ClientId, sequence: int) -> None:
         """Take in one notification that the host has judged itself."""

@@ -2,8 +2,7 @@
 
 Rules
 -----
-* A publisher's events reach a broker in the order of their sequence, also when they are sent again; so one number for
-  each subscriber and publisher says all: what is not above it was delivered, or did not match.
+* One number for each subscriber and publisher, a mark, says what it has had (`rising`).
 * What was accepted before a subscriber came is not for it when it is sent again, nor is what none of its subscriptions
   wants that were there then. No two clocks are compared: an event that is sent again says how long ago it was accepted,
   by the clock of the broker that did, and a subscription's age is told by the clock of this one. The way takes time, so
@@ -23,6 +22,7 @@ from ...protocol.batch import EventBatch, Rows
 from ...protocol.ids import ClientId
 from ...protocol.messages.pubsub import Lost
 from ...routing.filters.filter import Filter
+from .rising import rising
 
 
 class Deduplicator:
@@ -123,17 +123,7 @@ class Deduplicator:
         if accepted is not None:
             latest = accepted + self._behind_seconds
             rows = rows[:0] if latest < self.since(client) else self._timely(client, batch, rows, latest)
-        keep = np.zeros(len(rows), np.bool_)
-        publishers = batch.publisher[rows]
-        sequences = batch.sequence[rows]
-        for code in np.unique(publishers).tolist():
-            name = batch.publishers[code]
-            mine = publishers == code
-            # Each has to be above all before it: a batch may hold an event twice, sent again behind itself.
-            highest = np.maximum.accumulate(np.concatenate(([marks.get(name, 0)], sequences[mine])))
-            keep[mine] = highest[1:] > highest[:-1]
-            marks[name] = int(highest[-1])
-        return rows if keep.all() else rows[keep]
+        return rising(batch, rows, marks)
 
     def _timely(self, client: ClientId, batch: EventBatch, rows: Rows, accepted: float) -> Rows:
         """Return those of the rows that a subscription wants which was there when they were accepted."""

@@ -1,0 +1,44 @@
+"""Which events are new to somebody who has had each publisher's up to a number.
+
+Rules
+-----
+* Each publisher's events come in the order of their sequence, also when they are sent again; so one number for each
+  publisher, a *mark*, says all: what is not above it was had, or was not wanted.
+* Most deliveries have one event or a few: for these a loop over Python's numbers is quicker than any array, and for
+  those of many publishers it is no slower.
+
+Source: promises 1 and 3; docs/decisions/0011-recovery.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ...protocol.batch import EventBatch, Rows
+from ...protocol.ids import ClientId
+
+FEW: Final = 64
+"""Up to so many events the loop is quicker (measured: 1 against 8 microseconds for one, equal at about 100)."""
+
+
+def rising(batch: EventBatch, rows: Rows, marks: dict[ClientId, int]) -> Rows:
+    """Return those of the rows, which rise, that are above the marks of their publishers, and raise the marks.
+
+    A batch may have an event twice, when two copies were under way together: the second is not new.
+    """
+    sequences, names = batch.sequence[rows], batch.publishers
+    new = np.zeros(len(rows), np.bool_)
+    if len(rows) > FEW and len(names) == 1:
+        highest = np.maximum.accumulate(np.concatenate(([marks.get(names[0], 0)], sequences)))
+        new[:] = highest[1:] > highest[:-1]
+        marks[names[0]] = int(highest[-1])
+        return rows if new.all() else rows[new]
+    codes = batch.publisher[rows].tolist()
+    for place, (code, sequence) in enumerate(zip(codes, sequences.tolist(), strict=True)):
+        name = names[code]
+        if sequence > marks.get(name, 0):
+            marks[name] = sequence
+            new[place] = True
+    return rows if new.all() else rows[new]
