@@ -13,19 +13,19 @@ Rules
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 import ray
 
 from ...faults.durability.client_link import ClientLink
+from ...faults.replay.publishers import Advertised
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import MICRO, Advertise, Unadvertise, required
 from ...protocol.messages.pubsub import Detach
-from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
 from ..host.requests import Stored
 from ..network.directory import Directory
@@ -76,7 +76,7 @@ class Advertiser:
         self._directory = directory
         self._calls = calls
         self._session = session
-        self._said: dict[int, tuple[Filter, int, bool]] = {}
+        self._said: dict[int, Advertised] = {}
         self._next_number = 1
         self._link: ClientLink | None = None
 
@@ -107,9 +107,9 @@ class Advertiser:
         return self.quota.history.rate(max_rate, default)
 
     @property
-    def any(self) -> bool:
-        """Whether anything is advertised."""
-        return bool(self._said)
+    def said(self) -> Mapping[int, Advertised]:
+        """What is advertised, by number."""
+        return self._said
 
     def _forget(self, number: int) -> None:
         del self._said[number]
@@ -155,21 +155,29 @@ class Advertiser:
 
     # Another broker, and the end.
 
-    async def say_again(self, host: Any, broker: BrokerId) -> None:
-        """Tell a new broker what is advertised."""
-        for number in list(self._said):
-            await host.request.remote(broker, self._name, [self._message(number)], self._session)
+    async def say_again(self, host: Any, broker: BrokerId, past: Mapping[int, Advertised]) -> None:
+        """Tell a new broker what is advertised, and what was in the `past` where something is published again."""
+        for number in [*past, *self._said]:
+            message = self._message(number, past.get(number))
+            await host.request.remote(broker, self._name, [message], self._session)
 
-    def _message(self, number: int) -> Advertise:
-        item, rate, default = self._said[number]
+    def _message(self, number: int, past: Advertised | None = None) -> Advertise:
+        item, rate, default = past or self._said[number]
         return Advertise(number, item, rate, time.time_ns(), default)
 
-    def withdraw_at(self, host: Any, broker: BrokerId) -> None:
-        """Withdraw at a broker that was left what is advertised elsewhere by now; nobody waits for it.
+    def withdraw_at(self, host: Any, broker: BrokerId, numbers: Iterable[int] | None = None) -> None:
+        """Withdraw, at a broker that was left, what is advertised elsewhere by now; nobody waits for it.
 
         It may be late, and find the publisher there again: it withdraws nothing that is said after it.
+
+        Parameters
+        ----------
+        host, broker
+            Where.
+        numbers
+            Of the advertisements; None for all that are not withdrawn.
         """
-        for number in list(self._said):
+        for number in list(self._said if numbers is None else numbers):
             host.request.remote(broker, self._name, [Unadvertise(number, time.time_ns())])
 
     def withdraw_all(self) -> None:

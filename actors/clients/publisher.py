@@ -210,7 +210,8 @@ class Publisher(Client):
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         async with asyncio.timeout(patience_seconds):
             await host.pid.remote()
-            await self._adverts.say_again(host, broker)
+            past = dict(self._machine.withdrawn)
+            await self._adverts.say_again(host, broker, past)
         with self._machine_turn:
             again, taken_over = self._machine.moved(time.time()), self._machine.taken_over()
         for events in again:
@@ -218,6 +219,7 @@ class Publisher(Client):
                 await called(host, "request", broker, self.name, [events], "", time.time())
             self._taken = (broker, int(events.batch.sequence[-1]))
             self.on_accepted(broker, events.batch)
+        self._adverts.withdraw_at(host, broker, past)
         if again and broker != self.broker:
             self.host.request.remote(self.broker, self.name, [taken_over])  # nobody waits for the answer
 
@@ -269,7 +271,11 @@ class Publisher(Client):
         with self._turn:
             self._open()
             self._hand_over_all()  # without the advertisement nobody would take it
+            said = dict(self._adverts.said)
             self._adverts.unadvertise(number)
+            with self._machine_turn:
+                others = [item for other, (item, *_) in said.items() if other != number]
+                self._machine.withdraw(number, said[number], others)
 
     @property
     def dropped(self) -> int:
@@ -322,7 +328,7 @@ class Publisher(Client):
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
-        if not self._closed and self._adverts.any:
+        if not self._closed and self._adverts.said:
             with self._turn:
                 self._adverts.withdraw_all()
         self._closed = True

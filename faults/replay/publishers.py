@@ -7,7 +7,8 @@ Rules
   no broker is known to have accepted is kept whatever the retention: nobody else has it.
 * Once that one has accepted all of it, the broker that it has left is told from where on.
 * One whose process died asks its broker for what that keeps of it, and for the last number that it accepted.
-* What it advertises it says first at a new broker, and nothing else before that is known.
+* What it advertises it says first at a new broker, and nothing else before that is known. An advertisement that was
+  withdrawn is said again where nobody else admits something that is kept, and withdrawn behind that.
 
 Pure: a host tells this machine what happens and sends what it returns, over one connection, in order. What a subscriber
 keeps stands in `clients`.
@@ -19,7 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -33,6 +34,9 @@ from ...routing.filters.filter import Filter
 
 Said: TypeAlias = ClientMessage | AdmissionRequest
 """What a publisher says to its broker."""
+
+Advertised: TypeAlias = tuple[Filter, int, bool]
+"""A filter, at most how many micro-events a second, none without admission control, and whether that is a default."""
 
 
 class PublisherMachine:
@@ -52,7 +56,9 @@ class PublisherMachine:
     accepted
         The last one that a broker is known to have accepted.
     adverts
-        What it advertises, by number: a filter, at most how many micro-events a second, and whether that is a default.
+        What it advertises, by number.
+    withdrawn
+        What it advertised, by number, where something that is kept needs it.
     version
         How often it has come to another broker.
     """
@@ -72,6 +78,7 @@ class PublisherMachine:
         "adverts",
         "published",
         "version",
+        "withdrawn",
     )
 
     def __init__(
@@ -90,7 +97,8 @@ class PublisherMachine:
         self._kept_events = 0
         self._forgot_at = float("-inf")  # when what it does not keep any more was published, at the latest
         self.published = self.accepted = self.version = 0
-        self.adverts: dict[int, tuple[Filter, int, bool]] = {}
+        self.adverts: dict[int, Advertised] = {}
+        self.withdrawn: dict[int, Advertised] = {}
         self._unknown: set[int] = set()
         self._held: list[tuple[float, Said]] = []
 
@@ -101,14 +109,37 @@ class PublisherMachine:
 
         A `default` rate is one that the publisher did not give itself.
         """
-        self.adverts[number] = item, micro_rate, default
+        self.adverts[number] = advertised = item, micro_rate, default
+        self.withdrawn.pop(number, None)
+        return [self._advertise(number, advertised)]
+
+    def _advertise(self, number: int, advertised: Advertised) -> Advertise:
         self._unknown.add(number)
-        return [Advertise(number, item, micro_rate, self.version, default)]
+        item, micro_rate, default = advertised
+        return Advertise(number, item, micro_rate, self.version, default)
 
     def unadvertise(self, number: int, now: float) -> list[Said]:
         """Return what to tell the broker when an advertisement is taken back."""
-        self.adverts.pop(number, None)
+        advertised = self.adverts.pop(number, None)
+        if advertised is not None:
+            self.withdraw(number, advertised, [item for item, *_ in self.adverts.values()])
         return [Unadvertise(number), *self.everywhere(number, now)]
+
+    def withdraw(self, number: int, advertised: Advertised, others: Collection[Filter]) -> None:
+        """Keep what was advertised as long as something that is kept goes under it, and under no other."""
+        if advertised[1]:
+            self.withdrawn[number] = advertised
+        needed = set()
+        for _, batch in self._kept if self.withdrawn else ():
+            left = np.ones(len(batch), np.bool_)
+            for item in others:
+                left &= ~item.evaluate_batch(batch, every=True)
+            for past, (item, *_) in self.withdrawn.items():
+                mine = left & item.evaluate_batch(batch, every=True)
+                if mine.any():
+                    needed.add(past)
+                    left &= ~mine
+        self.withdrawn = {past: known for past, known in self.withdrawn.items() if past in needed}
 
     def everywhere(self, number: int, now: float) -> list[Said]:
         """Take in that an advertisement is known everywhere; return what was held for it."""
@@ -218,7 +249,9 @@ class PublisherMachine:
             for number, (item, rate, default) in self.adverts.items()
             for message in self.advertise(number, item, rate, default=default)
         ]
-        return [*said, *self._say([*self.moved(now)], now)]
+        said += [self._advertise(number, advertised) for number, advertised in self.withdrawn.items()]
+        ends = [Unadvertise(number) for number in self.withdrawn]
+        return [*said, *self._say([*self.moved(now), *ends], now)]
 
     def moved(self, now: float) -> list[Events]:
         """Return all that is kept, again, for a new broker; it is the first to accept what none has yet."""

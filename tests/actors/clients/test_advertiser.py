@@ -32,9 +32,9 @@ def test_a_publisher_that_is_back_at_once_is_not_withdrawn_by_what_it_said_when_
     calls = Calls(lambda call, seconds: None, lambda asked, host, seconds: None, lambda host, change: None)
     advertiser = Advertiser("p", directory, calls)
     advertiser._said[1] = to_filter("x > 0"), 5_000_000, False
-    asyncio.run(advertiser.say_again(host, 0))
+    asyncio.run(advertiser.say_again(host, 0, {}))
     advertiser.withdraw_at(host, 0)
-    asyncio.run(advertiser.say_again(host, 0))
+    asyncio.run(advertiser.say_again(host, 0, {}))
     came, left, back = said
     machine = Admission(0, AdmissionConfig(), [])
     for message in (came, back, left):

@@ -25,8 +25,8 @@ from rayvous.actors.clients.subscriber import Subscriber
 from rayvous.faults.replay.clients import SubscriberMachine
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerLeaving, ClientError
-from rayvous.protocol.messages.admission import Advertise, Unadvertise
-from rayvous.protocol.messages.pubsub import Cancel, Detach, Flush, Register, Resume
+from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Unadvertise
+from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Flush, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 20.0
@@ -90,7 +90,9 @@ def get(answer: Any, timeout: float) -> None:
 
 
 @contextmanager
-def attached(kind: type[AClient], first: Host, second: Host, *more: Any) -> Iterator[AClient]:
+def attached(
+    kind: type[AClient], first: Host, second: Host, *more: Any, admission: Any = None
+) -> Iterator[AClient]:
     """Yield a client at broker 1; where it has to move, broker 2 is named to it."""
 
     async def named(*arguments: Any) -> Any:
@@ -104,7 +106,7 @@ def attached(kind: type[AClient], first: Host, second: Host, *more: Any) -> Iter
         limits=Limits.for_tests(call_seconds=3.0),
         recovery=Recovery.for_tests(client_patience_seconds=BOUND_SECONDS),
         numbered=False,
-        admission=None,
+        admission=admission,
     )
     rendezvous = SimpleNamespace(
         relocate=SimpleNamespace(remote=named), renew=SimpleNamespace(remote=renewed)
@@ -168,6 +170,16 @@ def test_what_is_advertised_while_it_moves_is_advertised_at_the_new_broker() -> 
 
         while_it_moves(bob, second, act)
         assert second.known == {2}
+
+
+def test_what_was_published_under_a_withdrawn_advertisement_moves_under_it() -> None:
+    first, second = Host(), Host()
+    with attached(Publisher, first, second, admission=AdmissionConfig(0.0)) as bob:
+        bob.advertise("x > 0", max_rate=5.0)
+        bob.publish({"x": 1})
+        bob.unadvertise(1)
+        bob.process.submit(bob.go_to(2)).result(BOUND_SECONDS)
+        assert second.asked[:3] == [Advertise, Events, Unadvertise] and not second.known
 
 
 def test_a_flush_goes_on_at_the_next_broker_when_the_first_is_silent() -> None:

@@ -226,3 +226,32 @@ def test_what_is_in_force_and_its_priorities_outlive_the_process():
     heir.restore(machine.record(without={2, 3}))
     assert heir.here(1.0, 0.0, heir.in_force())[1:] == [Register(1, item, 2, admitted=True)]
     assert heir.subscribe(heir.last_number + 1, item, 1.0) == [Register(2, item)]
+
+
+def test_an_advertisement_that_is_withdrawn_goes_along_as_long_as_something_kept_needs_it():
+    machine = PublisherMachine("p", 2, 60.0)
+    for number, item in enumerate(("x > 0", "y > 0", "x > 5"), 1):
+        machine.advertise(number, to_filter(item), 5)
+        machine.everywhere(number, 0.0)
+    machine.publish(batch_of([{"x": 1}]), 1.0)
+    machine.unadvertise(3, 2.0)
+    machine.unadvertise(1, 2.0)
+    assert list(machine.withdrawn) == [1], "what the third admits the first one did"
+    second, first = machine.arrive(3.0)
+    assert [second, first] == [Advertise(2, to_filter("y > 0"), 5, 1), Advertise(1, to_filter("x > 0"), 5, 1)]
+    assert machine.everywhere(2, 3.0) == []
+    events, end = machine.everywhere(1, 3.0)
+    assert isinstance(events, Events) and end == Unadvertise(1)
+    machine.publish(batch_of([{"y": 1}, {"y": 1}]), 4.0)
+    machine.accept(3, 4.0)
+    machine.unadvertise(2, 5.0)
+    assert list(machine.withdrawn) == [2], "what was kept under the first one is forgotten"
+
+
+def test_without_admission_control_nothing_hangs_on_an_advertisement():
+    machine = PublisherMachine("p", 100, 60.0)
+    machine.advertise(1, to_filter("x > 0"), 0)
+    machine.everywhere(1, 0.0)
+    machine.publish(batch_of([{"x": 1}]), 1.0)
+    machine.unadvertise(1, 2.0)
+    assert not machine.withdrawn
