@@ -66,7 +66,7 @@ class Hosts:
             return self.wire(me, other)
 
         def died(here: int, other: int) -> None:
-            assert other in self.dead
+            assert {here, other} & self.dead, "and who is dead hears from nobody"
 
         def carry_out(_: Any, effect: Any) -> None:
             self.notified[me] += effect.clients == ("reader",)
