@@ -279,7 +279,9 @@ class Rounds:
         size = len(kept.batch)
         self._kept_events -= size
         self._kept_bytes -= kept.batch.nbytes
-        self.gone[kept.publisher] = int(kept.batch.sequence[-1]), kept.at
+        last = int(kept.batch.sequence[-1])
+        if last > self.gone.get(kept.publisher, (0, 0.0))[0]:  # else a gap behind it is known
+            self.gone[kept.publisher] = last, kept.at
         self.dropped.append((kept.number, kept.publisher))
         return size
 

@@ -142,3 +142,14 @@ def test_nothing_is_let_go_too_soon_because_the_time_was_told_late():
     assert len(machine.kept()) == 1
     machine.expire(61.1)
     assert not machine.kept()
+
+
+def test_a_gap_that_is_known_stays_known_when_what_was_before_it_is_forgotten():
+    """A publisher came back without what it had published elsewhere, and its first visit is forgotten after that."""
+    machine = rounds(events_max=2)
+    machine.keep(1.0, "p", batch_of([{}, {}], publisher="p", first_sequence=1, published_at=1.0))
+    machine.gone["p"] = 7, 4.0
+    machine.keep(5.0, "p", batch_of([{}], publisher="p", first_sequence=8, published_at=5.0))
+    assert machine.gone["p"] == (7, 4.0)
+    machine.keep(6.0, "p", batch_of([{}, {}], publisher="p", first_sequence=9, published_at=6.0))
+    assert machine.gone["p"] == (8, 5.0)
