@@ -11,6 +11,8 @@ Rules
   what is sent again always climbs, and for `GRACE_HEARTBEATS` after each round of sending again everything does. So it
   does after a greeting of who stands above: it has been started again, and asks for nothing yet, but what is multicast
   reaches others, too. One of these would have a later event before an earlier one, and take that for old.
+* A publisher that moves is advertised from elsewhere while its last events are still on the way from where it was, and
+  what asked for them there asks elsewhere. So what is not wanted above any more climbs for as long.
 * Control goes over the links that membership tells of (`Placed`): those of a fixed network, of a tree that heals, in
   which a cluster is a star around its designated broker, or of a view. When they change, both ends of a new link begin
   anew.
@@ -42,6 +44,7 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Handler, Held, Inward, Out, Released, RoundBegan
 from ...protocol.messages.admission import AdmissionConfig, Advertise, Everywhere, Greeting, Unadvertise
 from ...protocol.messages.pubsub import Cancel, Detach, Events, Register
+from ...routing.filters.filter import Filter
 from ...routing.matching.table import RoutingTable
 
 GRACE_HEARTBEATS: Final = 10
@@ -88,6 +91,9 @@ class Admitting:
         self._advertised_here: dict[ClientId, dict[int, Advert]] | None = None  # None: something has changed
         self._above = RoutingTable()  # what goes up; where events flood, what goes anywhere
         self._gates: tuple[int, ...] = ()  # where that is wanted
+        self._lingers: dict[
+            tuple[Filter, int], float
+        ] = {}  # until when something climbs that is not wanted any more
         self._turn()
         adverts = [kind for kind in (Advertise, Unadvertise) if kind in inside]
         looked_at: dict[type, Handler] = {
@@ -124,6 +130,7 @@ class Admitting:
 
     def _on_tick(self, event: Ticked) -> list[Out]:
         self._now = event.now
+        self._expire(self._now)
         return [Inward(event)]
 
     def _on_events(self, event: Received) -> list[Out]:
@@ -226,6 +233,7 @@ class Admitting:
             gates = (LOCAL, *stands.neighbours)
         if gates != self._gates:
             self._gates, self._above = gates, RoutingTable()
+            self._lingers.clear()
             self.admission.books.changes.clear()
             for gate in gates:
                 for item in self.admission.books.held.get(gate, ()):
@@ -239,11 +247,20 @@ class Admitting:
         for item, link, held in changes:
             if link not in self._gates:
                 continue
-            if held:
+            if not held:
+                self._lingers[item, link] = self._now + self._grace_seconds
+            elif self._lingers.pop((item, link), None) is None:
                 self._above.add(item, 0, link)
-            elif self._above.remove(item, 0, link):
-                self._above.drop(item)
         changes.clear()
+        self._expire(self._now)
+
+    def _expire(self, now: float) -> None:
+        """Let nothing climb any more that has not been wanted for long enough."""
+        for (item, link), until in list(self._lingers.items()):
+            if now >= until:
+                del self._lingers[item, link]
+                if self._above.remove(item, 0, link):
+                    self._above.drop(item)
 
     # To be recorded, where nothing moves.
 
@@ -284,6 +301,7 @@ class Admitting:
         self.admission.check()
         held = self.admission.books.held
         wanted = {item for gate in self._gates for item in held.get(gate, ())}
+        wanted |= {item for item, _ in self._lingers}
         assert {entry.filter for entry in self._above} == wanted
 
 

@@ -1,5 +1,7 @@
 """Admission control in a hostile world: drawn networks that can carry too little, judged from outside."""
 
+import math
+
 import pytest
 from rayvous.actors.broker import HEALING
 from rayvous.actors.broker.admission import Admitting
@@ -195,6 +197,8 @@ def test_stores_admission_and_operations_at_once(seed):
         (1152, "hybrid"),
         (1231, "hybrid"),
         (330, "hybrid"),
+        (10372, "hybrid"),
+        (10137, "lbdd"),
         (65, "flooding"),
         (43, "hypercube"),
     ],
@@ -204,7 +208,23 @@ def test_what_once_failed_with_everything_on_holds(seed, scheme):
     assert report.holds, (report.problems, report.verdict.counts())
 
 
+@pytest.fixture
+def nothing_lingers(monkeypatch):
+    """What is not wanted above any more climbs no more, at once."""
+    expire = Admitting._expire
+    monkeypatch.setattr(Admitting, "_expire", lambda layer, now: expire(layer, math.inf))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_lingers")
+def test_without_lingering_the_last_events_of_a_publisher_that_moves_are_held_back():
+    """10372: it is asked for at its new place before its last events have come from the old one."""
+    report = run_chaos(10372, stable=True, admission=True, operations=True)
+    assert report.verdict.findings["complete"].violated == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nothing_lingers")
 def test_without_climbing_after_a_greeting_a_later_event_comes_before_an_earlier_one(monkeypatch):
     """1231: a designated broker comes back as a normal one, and asks for nothing on behalf of the others any more."""
     monkeypatch.setattr("rayvous.actors.broker.admission.Greeting", type(None))
