@@ -176,12 +176,3 @@ def test_what_was_forgotten_while_a_broker_stood_still_is_told_by_name(scheme, m
     assert not untold_after_standing_still(scheme)
     monkeypatch.setattr(Rounds, "stood_still", lambda *_: None)
     assert untold_after_standing_still(scheme)
-
-
-@pytest.mark.slow
-def test_the_seed_that_found_it(monkeypatch):
-    options = {"scheme": "hierarchical", "operations": True}
-    report = run_chaos(3, **options)
-    assert report.holds, (report.replay, report.problems, report.verdict.examples)
-    monkeypatch.setattr(Ages, "_waited", lambda self, now: 0.0)
-    assert not run_chaos(3, **options).holds
