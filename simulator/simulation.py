@@ -373,6 +373,7 @@ class Simulation(SimulatedNetwork):
         best = max(known, key=lambda broker: known[broker])
         session.alive = True
         machine.come_back(self.now, known[best], self.hosts[best].machine.kept_of(session.name))
+        self.account.taken_back(self.now, session.name, machine.held())
         session.homes = [self.hosts[best]]
         self.clients.settle_at(session, self.hosts[best])
         return True
@@ -386,6 +387,7 @@ class Simulation(SimulatedNetwork):
         session.homes = []
         kept = alive[0].machine.kept_of(client) if alive else []
         machine.come_back(self.now, machine.published, kept)
+        self.account.taken_back(self.now, client, machine.held())
         target = alive[0] if alive else self.clients.elsewhere(session)
         assert target is not None, "somebody is there"
         self.clients.settle_at(session, target)

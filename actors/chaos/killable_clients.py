@@ -119,6 +119,11 @@ class ClientActor:
         assert isinstance(self._client, Subscriber)
         return list(self._client.subscriptions)
 
+    def held(self) -> list[tuple[int, int, int]]:
+        """Return (first sequence, number of events, bytes) of each batch that a publisher keeps."""
+        assert isinstance(self._client, Publisher)
+        return self._client._machine.held()
+
     def accepted(self) -> list[Accepted]:
         """Return what brokers have accepted of a publisher since it was asked last."""
         told, self._accepted = self._accepted, []
@@ -191,12 +196,15 @@ class KillableClients:
         Where it came last; before that, where it is to come first, if that has not left the network by then.
     published
         Of a publisher: the last number that it has used.
+    held
+        Of a publisher: (first sequence, number of events, bytes) of each batch that it kept when it started.
     """
 
     def __init__(self, name: ClientId, broker: BrokerId, publishes: bool, spares: Spares) -> None:
         self.name, self.publishes = name, publishes
         self.alive = False
         self.published = 0
+        self.held: list[tuple[int, int, int]] = []
         self.broker = broker
         self._spares = spares
         self._moves = 0
@@ -214,6 +222,7 @@ class KillableClients:
             raise
         if isinstance(found, int):
             self.published = found
+            self.held = self._ask("held")
         self.alive = True
         return found
 

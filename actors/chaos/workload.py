@@ -347,6 +347,7 @@ class RunningWorkload:
             known = self._net.accepted(client.name, without=self._silent())
             self.account.died_with_broker(self._clock(), client.name, known, self._silent())
             self._say(f"a broker of {client.name} is dead: what only that had above #{known} is lost")
+        self.account.taken_back(self._clock(), client.name, client.held)
 
     # What clients hear.
 

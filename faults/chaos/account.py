@@ -121,6 +121,19 @@ class Account(Trace):
             mine = [(client, first + place) for place in range(len(given))]
             self._keep(now, ITSELF, mine, batch_of(given).nbytes)
 
+    def taken_back(self, now: float, publisher: ClientId, kept: Iterable[tuple[int, int, int]]) -> None:
+        """Write down that a restarted publisher keeps again what its broker retained for it.
+
+        Parameters
+        ----------
+        now, publisher
+            When, and which publisher.
+        kept
+            (first sequence, number of events, bytes) of each batch, the oldest first.
+        """
+        for first, count, size_bytes in kept:
+            self._keep(now, ITSELF, [(publisher, first + place) for place in range(count)], size_bytes)
+
     def died(self, now: float, publisher: ClientId) -> None:
         """Write down that a publisher has died: nobody but brokers has its events now."""
         self.operations.append(Died(now, ITSELF, publisher))

@@ -74,7 +74,7 @@ class Ledger:
         self._totals: dict[tuple[int, str], _Totals] = {}
         self._all_own = _Totals()
         self._taken: dict[EventId, list[_Taking]] = {}
-        self._own_starts: dict[EventId, list[tuple[int, int]]] = {}
+        self._own_start: dict[EventId, tuple[int, int]] = {}
         self._shed: dict[EventId, tuple[int, str]] = {}
         for position, op in placed:
             match op:
@@ -94,9 +94,8 @@ class Ledger:
         event = op.publisher, op.sequence
         start = self._of(op.broker, op.publisher).add(position, op.batch, op.size_bytes)
         self._taken.setdefault(event, []).append(_Taking(position, op.broker, start, op.batch))
-        if op.broker == ITSELF:
-            start = self._all_own.add(position, op.batch, op.size_bytes)
-            self._own_starts.setdefault(event, []).append((position, start))
+        if op.broker == ITSELF and event not in self._own_start:  # a restarted publisher takes it back; it is one event
+            self._own_start[event] = position, self._all_own.add(position, op.batch, op.size_bytes)
 
     def explain(
         self,
@@ -182,9 +181,11 @@ class Ledger:
     ) -> bool:
         if claimed.at_seconds - published.at_seconds > bound.seconds:
             return True
-        starts = [start for position, start in self._own_starts.get(event, ()) if position < claimed.position]
-        if starts and self._all_own.since(starts[-1], claimed.position)[1] > bound.bytes_max:
-            return True
+        own = self._own_start.get(event)
+        if own is not None and own[0] < claimed.position:
+            _, size_bytes, _ = self._all_own.since(own[1], claimed.position)
+            if size_bytes > bound.bytes_max:
+                return True
         places = wanted()
         waits = bisect_left(places, claimed.position) - bisect_left(places, published.position)
         return waits > bound.events_max

@@ -214,6 +214,10 @@ class PublisherMachine:
         )
         return [*waiting][::-1]
 
+    def held(self) -> list[tuple[int, int, int]]:
+        """Return (first sequence, number of events, bytes) of each batch that is kept, the oldest first."""
+        return [(int(batch.sequence[0]), len(batch), batch.nbytes) for _, batch in self._kept]
+
     def keep(self, now: float, batch: EventBatch) -> None:
         """Keep a batch that is published now, under the next numbers."""
         self.published += len(batch)

@@ -201,6 +201,7 @@ def test_stores_admission_and_operations_at_once(seed):
         (10137, "lbdd"),
         (65, "flooding"),
         (43, "hypercube"),
+        (182, "match-first"),
     ],
 )
 def test_what_once_failed_with_everything_on_holds(seed, scheme):

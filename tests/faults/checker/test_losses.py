@@ -125,6 +125,19 @@ def test_what_was_kept_for_a_durable_subscriber():
     assert limits(bound, large[0], more[0], large[1]._replace(size_bytes=40), LOST, QUIET) == {}
 
 
+def test_a_restarted_publisher_keeps_again_what_its_broker_retained_for_it():
+    """It may drop that later, where its broker still has it: broker 0 took event 1, and nothing since."""
+    before = [*kept(0, 1), *kept(ITSELF, 1), Died(3.0, ITSELF, "p")]
+    back = kept(ITSELF, 1)[0]._replace(at_seconds=3.0, batch=900)
+    later = kept(ITSELF, 1, 1, first=2)
+    assert explained(TWO, *before, *later, LOST, QUIET) == ""
+    assert explained(TWO, *before, back, *later, LOST, QUIET) == "retention"
+    assert explained(TWO, *before, back, later[0], LOST, QUIET) == ""
+    bound = Bounded(0.0, "c", 9, 100, 60.0)
+    large = [each._replace(size_bytes=60) for each in (kept(ITSELF, 1)[0], back)]
+    assert explained(bound, large[0], Died(3.0, ITSELF, "p"), large[1], LOST, QUIET) != "durable", "one event"
+
+
 def test_another_limit_says_what_it_measured():
     assert explained(Shed(2.0, "p", 1, "queue", 5.5, 5.0), LOST, QUIET) == "queue"
     assert explained(Shed(2.0, "p", 1, "queue", 5.0, 5.0), LOST, QUIET) == ""
