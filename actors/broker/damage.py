@@ -171,7 +171,10 @@ def _books(broker: Broker, dice: Random) -> int:
 
 
 def damage_store(store: Store, dice: Random) -> int:
-    """Let a third of the rows of a store that has sums be gone, changed, or another row's; return how many."""
+    """Remove a third of the rows of a store that has sums, or overwrite them with another row's data; return how many.
+
+    At least one row is damaged, unless there is none.
+    """
     if not isinstance(store, SummedStore):
         return 0
     tables = [SUMS, *sorted(store._sums)]
@@ -181,6 +184,9 @@ def damage_store(store: Store, dice: Random) -> int:
         if dice.random() < 1 / 3:
             other = dice.choice(rows)[2]
             writes.append(Write(table, key, None if dice.random() < 0.5 or other == data else other))
+    if rows and not writes:
+        table, key, _ = dice.choice(rows)
+        writes.append(Write(table, key, None))
     store.inner.commit(writes)
     return len(writes)
 

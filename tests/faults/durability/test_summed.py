@@ -67,7 +67,7 @@ def test_a_row_in_the_place_of_another_one_is_found(store):
         store.rows("t")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(30))
 def test_damage_is_found_and_what_is_cleared_is_empty_and_works(store, seed):
     assert damage_store(store, random.Random(seed)) > 0
     with pytest.raises(StateDamaged):
