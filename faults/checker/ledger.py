@@ -94,7 +94,8 @@ class Ledger:
         event = op.publisher, op.sequence
         start = self._of(op.broker, op.publisher).add(position, op.batch, op.size_bytes)
         self._taken.setdefault(event, []).append(_Taking(position, op.broker, start, op.batch))
-        if op.broker == ITSELF and event not in self._own_start:  # a restarted publisher takes it back; it is one event
+        # An event that a restarted publisher takes back counts once.
+        if op.broker == ITSELF and event not in self._own_start:
             self._own_start[event] = position, self._all_own.add(position, op.batch, op.size_bytes)
 
     def explain(

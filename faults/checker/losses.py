@@ -194,7 +194,8 @@ class _Crowded(_Absent):
             sizes = sum(each.size_bytes for each in own[first:])
             out[position] = 2 * (begun and (events > bound.events_max or sizes > bound.bytes_max))
             if isinstance(op, Kept) and op.broker == ITSELF:
-                if all(each[2:4] != op[2:4] for each in own):  # a restarted publisher takes it back; it is one event
+                # An event that a restarted publisher takes back counts once.
+                if all(each[2:4] != op[2:4] for each in own):
                     own.append(op)
             elif isinstance(op, Published):
                 begun = begun or op[1:3] == self.event

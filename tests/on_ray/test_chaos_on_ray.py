@@ -152,7 +152,7 @@ def test_clients_leave_a_broker_that_stands_still_and_it_does_not_deliver_to_the
         net.settle(BOUND_SECONDS)
         assert [note.event["x"] for note in subscriber.notifications(0)] == list(range(20))
         assert net.pid_of(victim) == pid and net.host_of(victim) == host
-        net.await_convergence(BOUND_SECONDS)  # it may have been given up meanwhile, and has to come back into the tree
+        net.await_convergence(BOUND_SECONDS)  # it may have been given up, and has to rejoin
         assert net.describe().nodes[victim]["subscribers"] == 0
         assert publisher.move_to(victim) == victim == subscriber.move_to(victim)
         publisher.publish({"x": 20})
