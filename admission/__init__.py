@@ -1,1 +1,1 @@
-"""Whether a subscription may enter: demand, capacity, decision (paper 3)."""
+"""Admission control: demand, capacity, and the decision whether a subscription is admitted (paper 3)."""

@@ -1,18 +1,20 @@
-"""The extended advertisement DAG: from how many publishers, and how fast, the events of each filter may come.
+"""The extended advertisement DAG: the number of publishers of each filter's events, and the rate of these events.
 
 Rules
 -----
-* A node is a distinct filter. Its `count` and `rate` are over the distinct advertisements that it covers, its own
-  included (3.1). They rise along the order, so the least over all that cover a filter is the least over its direct
-  predecessors, and the order need not be kept as edges: it is asked of the columns.
-* Advertising adds to the node and to all that cover it; a new node starts with its own values and the *own* values of
-  all that it covers, so that nothing is counted twice however successors overlap (3.2). Unadvertising takes the same
-  away (3.3).
-* Everything is kept by the link that it came over: what comes from a subscriber's own side does not cross to him.
+* A node is a distinct filter. Its `count` and `rate` are over the distinct advertisements that it covers, its
+  own included (3.1). They rise along the covering order. The least value over all nodes that cover a filter
+  is therefore the least over its direct predecessors, and the order need not be stored as edges: it is
+  computed from the columns.
+* Advertising adds to the node and to all nodes that cover it. A new node starts with its own values and the
+  *own* values of all nodes that it covers, so nothing is counted twice however successors overlap (3.2).
+  Unadvertising subtracts the same (3.3).
+* All values are stored by the link over which the advertisement came: advertisements from a subscriber's own
+  side do not cross to it.
 
-The paper starts a new node with the sum over its direct successors less `d_rate`. That is the same sum where what
-they have in common lies one step below them, and only there: below that, `d_rate` as printed counts some advertisements
-twice and leaves out others (docs/decisions/0016-admission.md).
+The paper starts a new node with the sum over its direct successors less `d_rate`. That is the same sum only
+where what they have in common lies one step below them. Further below, `d_rate` as printed counts some
+advertisements twice and omits others (docs/decisions/0016-admission.md).
 
 Source: paper 3, sections 3.1 to 3.3 and figure 4.
 """
@@ -32,19 +34,19 @@ from .columns import FilterColumns, Relations
 Micros: TypeAlias = npt.NDArray[np.int64]
 
 REMEMBERED_MAX: Final = 64
-"""How many comparisons with all nodes are remembered: a subscription asks for the same one several times."""
+"""How many comparisons with all nodes are cached. A subscription needs the same one several times."""
 
 LOCAL: Final = -2
-"""The link that stands for all attached clients together."""
+"""The link that represents all attached clients together."""
 
 
 class AdvertisementDag:
-    """Advertisements under the covering order, by the link that they came over.
+    """Advertisements under the covering order, by the link over which they came.
 
     Attributes
     ----------
     own_rate, own_count
-        ``[link, slot]``: micro-events a second, and advertisements, of exactly that filter.
+        ``[link, slot]``: micro-events a second, and number of advertisements, of exactly that filter.
     rate, count
         The same over everything that the filter covers.
     """
@@ -61,7 +63,7 @@ class AdvertisementDag:
         return len(self.columns)
 
     def row(self, link: BrokerLink) -> int:
-        """Return the row of a link, which is made when it is first asked for."""
+        """Return the row of a link, which is created on first use."""
         row = self.rows.get(link)
         if row is None:
             row = self._free_rows.pop() if self._free_rows else len(self.own_rate)
@@ -71,7 +73,7 @@ class AdvertisementDag:
         return row
 
     def forget(self, link: BrokerLink) -> None:
-        """Give back the row of a link from which no advertisement is left."""
+        """Release the row of a link from which no advertisement is left."""
         row = self.rows.pop(link, None)
         if row is not None:
             assert not self.own_count[row].any()
@@ -82,7 +84,7 @@ class AdvertisementDag:
             setattr(self, name, grown(getattr(self, name), rows, size))
 
     def relations(self, item: Filter) -> Relations:
-        """Return how a filter stands to all nodes; remembered until the nodes change."""
+        """Return the relations of a filter to all nodes, cached until the nodes change."""
         known = self._known.get(item)
         if known is None:
             if len(self._known) >= REMEMBERED_MAX:
@@ -91,7 +93,7 @@ class AdvertisementDag:
         return known
 
     def add(self, item: Filter, link: BrokerLink, rate: int) -> tuple[int, bool]:
-        """Take in an advertisement; return its node's slot, and whether the node is new."""
+        """Add an advertisement; return its node's slot, and whether the node is new."""
         row, relations = self.row(link), self.relations(item)
         slot = relations.same
         if slot < 0:
@@ -106,7 +108,7 @@ class AdvertisementDag:
         return slot, relations.same < 0
 
     def remove(self, item: Filter, link: BrokerLink, rate: int) -> tuple[int, bool]:
-        """Let go of an advertisement that was taken in; return its node's slot, and whether the node is gone."""
+        """Remove an advertisement; return its node's slot, and whether the node is gone."""
         row, relations = self.row(link), self.relations(item)
         slot = relations.same
         assert slot >= 0 and self.own_count[row, slot] > 0
@@ -127,7 +129,7 @@ class AdvertisementDag:
         self.count[row, touched] += count
 
     def snapshot(self) -> Plain:
-        """Return the nodes and all that is kept of them by link."""
+        """Return the nodes and their values by link."""
         return {
             "columns": self.columns.snapshot(),
             "rows": list(self.rows.items()),
@@ -136,7 +138,7 @@ class AdvertisementDag:
         }
 
     def restore(self, plain: Plain) -> None:
-        """Be as the DAG was whose snapshot that is; only for one that is empty."""
+        """Restore a snapshot. Only for an empty DAG."""
         self.columns.restore(plain["columns"])
         self.rows, self._free_rows = dict(plain["rows"]), list(plain["free_rows"])
         self.own_rate, self.own_count, self.rate, self.count = (values.copy() for values in plain["values"])
@@ -175,7 +177,7 @@ class AdvertisementDag:
 
 
 def grown(values: Micros, rows: int, size: int) -> Micros:
-    """Return an array of that shape with the values in its corner, and zeros beside."""
+    """Return an array of that shape with the values in its corner, and zeros elsewhere."""
     if values.shape == (rows, size):
         return values
     out: Micros = np.zeros((rows, size), np.int64)

@@ -1,15 +1,16 @@
-"""The books of one broker: what is advertised, what is wanted over which link, and so what is reserved.
+"""The books of one broker: advertisements, the filters wanted over each link, and the resulting reservations.
 
 Rules
 -----
-* What is reserved is a function of the advertisements and the filters that are held, never a running sum: over a link
-  go the distinct advertisements from elsewhere that some filter held for the link meets; the broker takes in those
-  of its own publishers and those that come from a neighbour and are wanted elsewhere. So no advertisement is reserved
-  twice, however many filters meet it, and what was reserved is free again to the last digit.
-* A subscription is asked for at its peak (4.2): its largest demand, and nothing where a filter that is held for the
-  same link covers it already. With the tight estimator it is what the reservations grow by.
-* When more is reserved than there is, filters are degraded until the rest fits: the lowest priority first, and of
-  those the last to come.
+* Reservations are a function of the advertisements and the held filters, never a running sum. A link carries
+  the distinct advertisements from elsewhere that meet some filter held for the link. The broker takes in
+  those of its own publishers and those that come from a neighbour and are wanted elsewhere. No advertisement
+  is therefore reserved twice, however many filters meet it, and a released reservation is free again to the
+  last digit.
+* A subscription asks for its peak (4.2): its largest demand, and nothing if a filter that is held for the
+  same link already covers it. With the tight estimator it asks for what the reservations grow by.
+* When reservations exceed capacity, filters are degraded until the rest fits: the lowest priority first, and
+  among equals the latest first.
 
 Source: paper 3, sections 4.1 and 4.2; priorities are its further work (section 6).
 """
@@ -35,7 +36,7 @@ from .flows import Account, Flows, HandOn
 
 @dataclass(slots=True)
 class Advert:
-    """One advertisement: what, how fast (micro-events a second), and the link that it came over."""
+    """One advertisement: its filter, its rate (micro-events a second), and the link over which it came."""
 
     filter: Filter
     rate: int
@@ -44,14 +45,14 @@ class Advert:
 
 @dataclass(slots=True)
 class HeldFilter:
-    """A filter that is wanted over one link: its priority, and when it came among the others."""
+    """A filter that is wanted over one link: its priority, and its position in the order of arrival."""
 
     priority: int
     order: int
 
 
 class Change(NamedTuple):
-    """A filter is held for a link from now on, or no longer."""
+    """A filter is now held for a link, or no longer."""
 
     filter: Filter
     link: BrokerLink
@@ -64,26 +65,26 @@ class Books:
     Parameters
     ----------
     broker
-        Whose books these are.
+        The broker.
     capacity
-        What it can carry.
+        What the broker can carry.
     estimator
         How demand is estimated.
     ways
-        How events go here.
+        The paths of events at this broker.
     hand_on
-        How members hand on what is for their cluster; None where it is multicast.
+        How members forward what is for their cluster; None if it is multicast.
     capacity_of
-        What the members of its cluster can carry.
+        Returns what a member of the cluster can carry.
     cpu_counts
         What the CPU is charged for.
 
     Attributes
     ----------
     flows
-        What flows where.
+        Computes the load from what is wanted.
     measured_at
-        What was measured at members of the cluster.
+        The capacities measured at members of the cluster.
     """
 
     def __init__(
@@ -108,42 +109,42 @@ class Books:
         # [link, slot]: how many filters that are held for the link meet the node.
         self._met = np.zeros(self.dag.own_rate.shape, np.int64)
         self._next_order = 0
-        self._reserved: dict[Account, int] | None = None  # None: something has changed
+        self._reserved: dict[Account, int] | None = None  # None: out of date
         self.flows = Flows(broker, ways, hand_on, cpu_counts)
         self._capacity_of = capacity_of
         self.measured_at: dict[BrokerId, float] = {}  # by member
 
-    # The ways of events.
+    # The paths of events.
 
     def lead(self, ways: Ways) -> None:
-        """Take other ways for the present ones."""
+        """Replace the paths of events."""
         self._reserved = None
         self.flows = self.flows.along(ways)
 
     @property
     def passes(self) -> Callable[[BrokerLink, BrokerLink], bool]:
-        """Whether events that come over one link may go to another; see :meth:`.flows.Flows.passes`."""
+        """Whether events from one link may pass to another; see :meth:`.flows.Flows.passes`."""
         return self.flows.passes
 
     def join(self, link: BrokerId) -> None:
-        """Keep books for the link to a neighbour from now on."""
+        """Start the books of the link to a neighbour."""
         self._reserved = None
         self.held.setdefault(link, {})
         self.dag.row(link)
         self._fit()
 
     def measured(self, events_per_second: float) -> None:
-        """Take what was measured for what the broker can take in."""
+        """Set the measured rate as the broker's capacity."""
         self.capacity = replace(self.capacity, events_per_second=events_per_second)
 
     def member_measured(self, member: BrokerId, events_per_second: float) -> None:
-        """Take what was measured at a member of the cluster for what that can take in."""
+        """Set the rate measured at a member of the cluster as that member's capacity."""
         self.measured_at[member] = events_per_second
 
     # Advertisements.
 
     def advertise(self, key: tuple[ClientId, int], item: Filter, rate: int, link: BrokerLink) -> None:
-        """Enter an advertisement, in place of the one with the same key if there is one."""
+        """Enter an advertisement. It replaces an earlier one with the same key."""
         if key in self.adverts:
             self.unadvertise(key)
         self._reserved = None
@@ -156,9 +157,9 @@ class Books:
                     self._met[self.dag.row(holder), slot] += 1
 
     def default_rate(self, key: tuple[ClientId, int], rate: int) -> int:
-        """Return the rate of a publisher here that gave none: its history's, if the broker has as much free (3.1).
+        """Return the rate of a local publisher that gave none: its history's, if the broker has as much free (3.1).
 
-        What is left to one whose broker has nothing free is an event a second.
+        If the broker has nothing free, the rate is one event a second.
         """
         before = self.adverts.get(key)
         mine = before.rate if before is not None and before.link == LOCAL else 0
@@ -166,7 +167,7 @@ class Books:
         return int(min(rate, max(free, MICRO)))
 
     def unadvertise(self, key: tuple[ClientId, int]) -> Advert:
-        """Strike an advertisement out, and return it."""
+        """Remove an advertisement, and return it."""
         self._reserved = None
         advert = self.adverts.pop(key)
         slot, gone = self.dag.remove(advert.filter, advert.link, advert.rate)
@@ -179,10 +180,10 @@ class Books:
         row = self.dag.rows.get(link)
         return row is not None and bool(self.dag.own_count[row][self.dag.relations(item).meets].any())
 
-    # Filters that are wanted.
+    # Wanted filters.
 
     def hold(self, item: Filter, link: BrokerLink, priority: int) -> None:
-        """Note that a filter is wanted over a link, with that priority."""
+        """Record that a filter is wanted over a link, with that priority."""
         items = self.held.setdefault(link, {})
         known = items.get(item)
         if known is not None:
@@ -200,7 +201,7 @@ class Books:
         self._met[row, self.dag.relations(item).meets] += 1
 
     def drop(self, item: Filter, link: BrokerLink) -> bool:
-        """Note that a filter is no longer wanted over a link; return whether it was."""
+        """Record that a filter is no longer wanted over a link; return whether it was."""
         if self.held.get(link, {}).pop(item, None) is None:
             return False
         self._reserved = None
@@ -213,16 +214,16 @@ class Books:
         return True
 
     def wanted_beside(self, item: Filter, link: BrokerLink) -> bool:
-        """Return whether a filter is wanted over any link to which events may go that come over this one."""
+        """Return whether a filter is wanted over any link to which events from this link may pass."""
         return any(self.passes(link, other) for other in self._holders.get(item, ()))
 
     def holders(self, item: Filter) -> list[BrokerLink]:
-        """Return the links that a filter is wanted over, in the order in which they joined."""
+        """Return the links over which a filter is wanted, in the order in which the links joined."""
         holders = self._holders.get(item, ())
         return [link for link in self.held if link in holders]
 
     def meeting(self, item: Filter) -> list[Filter]:
-        """Return the filters that are wanted over any link and may match an event that `item` matches."""
+        """Return the filters wanted over any link that may match an event that `item` matches."""
         meets = self._wanted.relations(item).meets
         return [self._wanted.filter(slot) for slot in np.flatnonzero(meets).tolist()]
 
@@ -230,24 +231,24 @@ class Books:
         self._met = grown(self._met, *self.dag.own_rate.shape)
 
     def leave(self, link: BrokerLink) -> None:
-        """Give back what was kept for a link that is gone, once nothing is advertised or wanted over it."""
+        """Close the books of a link that is gone, once nothing is advertised or wanted over it."""
         self._reserved = None
         assert not self.held.pop(link, None)
         self.dag.forget(link)
 
-    # What is reserved, and what is free.
+    # Reservations and free capacity.
 
     def reserved(self) -> dict[Account, int]:
-        """Return what is reserved: micro-events a second for "cpu" and, by neighbour, "bandwidth"; "memory" entries."""
+        """Return the reservations: "cpu" and "bandwidth" (by link) in micro-events a second, "memory" in entries."""
         return self._rates() | {("memory", None): self.entries}
 
     @property
     def entries(self) -> int:
-        """How many advertisements and filters are kept."""
+        """The number of stored advertisements and filters."""
         return len(self.adverts) + sum(map(len, self.held.values()))
 
     def _rates(self) -> dict[Account, int]:
-        """Return what is reserved of "cpu" and "bandwidth", worked out anew only after a change."""
+        """Return the reservations of "cpu" and "bandwidth", which are recomputed only after a change."""
         if self._reserved is None:
             self._reserved = self._loads(self._met)
         return self._reserved
@@ -256,7 +257,7 @@ class Books:
         return self.flows.loads(self.dag, met > 0)
 
     def limit(self, account: Account) -> float:
-        """Return what there is of what is charged to an account, in the units of `reserved`."""
+        """Return the capacity of an account, in the units of `reserved`."""
         resource, where = account
         if resource == "memory":
             return self.capacity.entries
@@ -273,7 +274,7 @@ class Books:
         return configured if measured is None else replace(configured, events_per_second=measured)
 
     def refusals(self, item: Filter, link: BrokerLink) -> tuple[Refusal, ...]:
-        """Return why a filter cannot be taken in for a link; empty when it can (the three conditions of 4.2)."""
+        """Return why a filter cannot be admitted for a link; empty if it can (the three conditions of 4.2)."""
         if item in self.held.get(link, ()):
             return ()
         reserved = self.reserved()
@@ -294,7 +295,7 @@ class Books:
         return Refusal(broker, resource, asked / unit, free / unit, link)
 
     def _asked(self, item: Filter, link: BrokerLink, reserved: Mapping[Account, int]) -> dict[Account, int]:
-        """Return what a filter asks for: its largest demand on its way, and what a scheme sends beside that."""
+        """Return what a filter asks for: its largest demand on its way, and the additional traffic of the scheme."""
         out: dict[Account, int] = {("memory", None): 1}
         if self._covered(item, link):
             return out
@@ -315,12 +316,12 @@ class Books:
     def _demand(
         self, out: dict[Account, int], account: Account, item: Filter, without: Sequence[BrokerLink]
     ) -> None:
-        """Charge an account with the largest demand; as corrected, it is never less than what the account grows by."""
+        """Charge an account with the largest demand; unless "printed", never less than what the account grows by."""
         most = demand(self.dag, item, self.estimator, without=set(without)).rate_max
         out[account] = most if self.estimator == "printed" else max(out.get(account, 0), most)
 
     def _covered(self, item: Filter, link: BrokerLink) -> bool:
-        """Return whether all that a filter wants comes over a link anyway; where events flood, over any link."""
+        """Return whether everything that a filter wants already comes over a link; with flooding, over any link."""
         held = self.held.values() if self.flows.ways.floods else (self.held.get(link, {}),)
         if not any(held):
             return False
@@ -328,10 +329,10 @@ class Books:
         around = [item, *(self._wanted.filter(slot) for slot in above)]
         return any(other in items for items in held for other in around)
 
-    # What no longer fits.
+    # Filters that no longer fit.
 
     def degraded(self) -> dict[tuple[Filter, BrokerLink], tuple[Refusal, ...]]:
-        """Return the filters, by link, that have to give way so that the rest fits, and what each lacks."""
+        """Return the filters, by link, that have to be degraded so that the rest fits, and what each lacks."""
         rates = self._rates()
         limits = {account: self.limit(account) for account in rates}
         over = _over(rates, limits)
@@ -347,7 +348,7 @@ class Books:
         for _, _, item, link in sorted(entries, key=lambda entry: entry[:2]):
             row, mask = self.dag.row(link), self.dag.relations(item).meets
             if not (met[row, mask] == 1).any():
-                continue  # all that it meets is wanted there by another
+                continue  # another filter wants everything that it meets there
             met[row, mask] -= 1
             left = _over(self._loads(met), limits)
             helped = {key: over[key] - left.get(key, 0) for key in over if over[key] > left.get(key, 0)}
@@ -362,10 +363,10 @@ class Books:
                 break
         return out
 
-    # To be put down and made again.
+    # Snapshots.
 
     def snapshot(self) -> Plain:
-        """Return all that is in the books; `restore` takes it."""
+        """Return the complete books, for `restore`."""
         return {
             "events_per_second": self.capacity.events_per_second,
             "measured_at": dict(self.measured_at),
@@ -381,7 +382,7 @@ class Books:
         }
 
     def restore(self, plain: Plain) -> None:
-        """Be as the books were whose snapshot that is; only for books in which nothing was entered."""
+        """Restore a snapshot. Only for books without entries."""
         self.measured(plain["events_per_second"])
         self.measured_at = dict(plain["measured_at"])
         self.dag.restore(plain["dag"])
@@ -396,10 +397,10 @@ class Books:
         self._next_order = plain["next_order"]
         self._reserved = None
 
-    # For people and tests.
+    # Inspection and tests.
 
     def describe(self) -> dict[str, Any]:
-        """Return the books for people: events per second, reserved and free, by resource."""
+        """Return a readable form of the books: events per second, reserved and available, by resource."""
         reserved = self.reserved()
         rates = {
             _named(account): (load / MICRO, self.limit(account) / MICRO)
@@ -415,7 +416,7 @@ class Books:
         }
 
     def check(self) -> None:
-        """Assert that what is reserved equals a recount from scratch, and is not negative; for tests."""
+        """Assert that the reservations equal a recount from scratch, and are not negative; for tests."""
         flows = self.flows
         fresh = Books(self.broker, self.capacity, self.estimator, flows.ways, flows.hand_on)
         fresh.flows = flows
@@ -448,7 +449,7 @@ def _over(loads: Mapping[Account, int], limits: Mapping[Account, float]) -> dict
 
 
 def _named(account: Account) -> str:
-    """Return an account as people read it."""
+    """Return the readable name of an account."""
     resource, where = account
     if where is None:
         return resource

@@ -2,11 +2,11 @@
 
 Rules
 -----
-* Asked with a filter, it says which of those it keeps the filter meets (some event may match both), which cover it,
-  and which it covers: the same answers as `intersects` and `covers`, one by one.
-* A filter of one clause is a row of domain numbers, a column an attribute. Each distinct domain of a column is
-  compared once, and those that are one interval of numbers all together. A disjunction is compared by itself, and so
-  is what constrains computed values.
+* For a given filter, the columns return which of the stored filters it meets (some event may match both),
+  which cover it, and which it covers. The answers equal those of `intersects` and `covers`, one by one.
+* A filter of one clause is a row of domain numbers with one column per attribute. Each distinct domain of a
+  column is compared once; all domains that are a single interval of numbers are compared together.
+  Disjunctions, and filters that constrain computed values, are compared one by one.
 
 Source: paper 3, definitions 5 and 6, and section 3.5 (every operation compares with each of N nodes: O(N)).
 """
@@ -35,7 +35,7 @@ ALL: Final = np.uint8(7)
 
 
 class Relations(NamedTuple):
-    """How one filter stands to those that are kept, a boolean a slot: `same` is the slot of an equal one, or -1.
+    """The relations of one filter to the stored ones, a boolean per slot; `same` is the slot of an equal one, or -1.
 
     An equal filter is met, and is neither above nor below.
     """
@@ -53,7 +53,7 @@ class _Domains:
         self._numbers: dict[Domain, int] = {}
         self._users: dict[int, int] = {}
         self._free: list[int] = []
-        self._odd: dict[int, Domain] = {}  # those that are not one interval of numbers
+        self._odd: dict[int, Domain] = {}  # the domains that are not a single interval of numbers
         self._low = np.full(FIRST_SIZE, np.nan)
         self._high = np.full(FIRST_SIZE, np.nan)
         self._low_open = np.zeros(FIRST_SIZE, np.bool_)
@@ -91,7 +91,7 @@ class _Domains:
             self._free.append(number)
 
     def compare(self, other: Domain) -> Codes:
-        """Return, by number, how the domains stand to `other`: `MEETS` it, lies `AROUND` it, lies `INSIDE` it."""
+        """Return by number how each domain relates to `other`: it `MEETS` it, lies `AROUND` it or `INSIDE` it."""
         end = len(self._numbers) + len(self._free) + 1
         meets, inside = np.zeros(end, np.bool_), np.zeros(end, np.bool_)
         stretches = [_stretch(interval) for interval in other.numbers]
@@ -111,7 +111,7 @@ class _Domains:
         return meets * MEETS | around * AROUND | inside * INSIDE
 
     def _against(self, stretch: _Stretch, end: int) -> tuple[Mask, Mask, Mask]:
-        """Return which intervals meet one of `other`'s, which hold it, and which lie in it."""
+        """Return which intervals meet the given one, which contain it, and which lie in it."""
         from_, to, from_open, to_open = stretch
         low, high = self._low[:end], self._high[:end]
         low_open, high_open = self._low_open[:end], self._high_open[:end]
@@ -133,7 +133,7 @@ def _is_numbers_only(domain: Domain) -> bool:
 
 
 def _stretch(interval: Interval) -> _Stretch | None:
-    """Return the interval in floats, or None where a float cannot hold its bounds."""
+    """Return the interval in floats, or None if a float cannot represent its bounds."""
     low, high = interval.low, interval.high
     assert not isinstance(low, str) and not isinstance(high, str)
     try:
@@ -146,7 +146,7 @@ def _stretch(interval: Interval) -> _Stretch | None:
 
 
 class FilterColumns:
-    """A set of filters, each under a slot from 0; slots of removed filters are used again."""
+    """A set of filters, each under a slot from 0. Slots of removed filters are reused."""
 
     def __init__(self) -> None:
         self.size = FIRST_SIZE
@@ -164,7 +164,7 @@ class FilterColumns:
         return item in self._slots
 
     def slot(self, item: Filter) -> int:
-        """Return the slot of a filter that is kept, or -1."""
+        """Return the slot of a stored filter, or -1."""
         return self._slots.get(item, -1)
 
     def filter(self, slot: int) -> Filter:
@@ -172,7 +172,7 @@ class FilterColumns:
         return self._filters[slot]
 
     def insert(self, item: Filter) -> int:
-        """Keep a filter that is not kept yet, and return its slot; `size` may have grown."""
+        """Add a filter that is not stored yet, and return its slot. `size` may grow."""
         slot = self._free.pop() if self._free else len(self._slots)
         if slot >= self.size:
             self._grow()
@@ -192,7 +192,7 @@ class FilterColumns:
             numbers[slot] = domains.add(domain)
 
     def remove(self, item: Filter) -> int:
-        """Forget a filter and return the slot that it had."""
+        """Remove a filter and return the slot that it had."""
         slot = self._slots.pop(item)
         del self._filters[slot]
         self._free.append(slot)
@@ -205,11 +205,11 @@ class FilterColumns:
         return slot
 
     def snapshot(self) -> Plain:
-        """Return the filters with their slots, and the slots that are free, in the order of their use."""
+        """Return the filters with their slots, and the free slots in the order of their use."""
         return {"size": self.size, "filters": list(self._slots.items()), "free": list(self._free)}
 
     def restore(self, plain: Plain) -> None:
-        """Keep the same filters under the same slots; only for one that is empty."""
+        """Restore the same filters under the same slots. Only for an empty instance."""
         while self.size < plain["size"]:
             self._grow()
         for item, slot in plain["filters"]:
@@ -223,7 +223,7 @@ class FilterColumns:
         self.size *= 2
 
     def relations(self, item: Filter) -> Relations:
-        """Return how `item` stands to every filter that is kept, by slot."""
+        """Return the relations of `item` to every stored filter, by slot."""
         meets, above = np.zeros(self.size, np.bool_), self._simple.copy()
         below = np.zeros(self.size, np.bool_)
         for clause in item.clauses:
@@ -231,7 +231,7 @@ class FilterColumns:
             meets |= one_meets
             above &= one_above
             below |= one_below
-        if len(item.clauses) > 1:  # what no single clause covers, all together may
+        if len(item.clauses) > 1:  # all clauses together may cover what no single one covers
             for slot in np.flatnonzero(meets & ~below).tolist():
                 below[slot] = covers(item, self._filters[slot])
         for slot, other in self._complex.items():

@@ -1,12 +1,12 @@
-"""Admission control of one broker (paper 3): its parts put together, and the links that they stand on.
+"""Admission control of one broker (paper 3): its parts, and the links that it uses.
 
 Rules
 -----
-* `spreading` knows the advertisements, `questions` what neighbours were asked for, `subscriptions` what clients want.
-  Each owns its state; what they share are the books, and how filters stand.
-* A filter that no longer fits is reported towards its owners, and reported again when it does.
-* Over a link that is new, or leads elsewhere, both ends begin anew; what came over one that is gone is forgotten, and
-  so is what was reserved for it.
+* `spreading` manages the advertisements, `questions` the requests to neighbours, `subscriptions` the clients'
+  subscriptions. Each part owns its state. They share the books and the standing of filters.
+* A filter that no longer fits is reported towards its owners, and reported again when it fits again.
+* Over a link that is new or leads elsewhere, both ends start over. What came over a link that is gone is
+  forgotten, together with the reservations for it.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ FROM_CLIENTS = Register | Cancel | Detach | Advertise | Unadvertise | WouldAdmit
 
 
 class Admission:
-    """The admission side of one broker.
+    """The admission control of one broker.
 
     Parameters
     ----------
     broker
-        Whose it is.
+        The broker.
     config
         The criterion, the estimator, the capacities.
     neighbours
-        The brokers that it is joined to.
+        The brokers to which it is linked.
     ways
-        How events go here.
+        The paths of events at this broker.
     hand_on
-        How members hand on what is for their cluster; None where it is multicast.
+        How members forward what is for their cluster; None if it is multicast.
     """
 
     def __init__(
@@ -89,16 +89,16 @@ class Admission:
 
     @property
     def neighbours(self) -> tuple[BrokerId, ...]:
-        """The brokers that it is joined to."""
+        """The brokers to which it is linked."""
         return tuple(self.questions.asked)
 
     @property
     def takes(self) -> frozenset[type]:
-        """The types of the messages that it takes in."""
+        """The types of the messages that it handles."""
         return frozenset(self._handlers)
 
     def handle(self, source: Link, message: Any) -> Out:
-        """Take in a message and return what is to be done; `Inward` is for the router now."""
+        """Process a message and return the effects; an `Inward` goes to the router now."""
         client_only = isinstance(message, FROM_CLIENTS)
         of_host = isinstance(message, CapacityMeasured) and source == self.books.broker
         if client_only != isinstance(source, str) or not (
@@ -112,12 +112,12 @@ class Admission:
         out = self.subscriptions.detach(source) + self.spreading.detach(source)
         return [*out, Inward(Received(source, message))]
 
-    # Links that come and go.
+    # Changes of links.
 
     def relink(self, neighbours: Iterable[BrokerId], ways: Ways = IN_A_TREE) -> Out:
-        """Stand elsewhere: forget what came over links that are gone, or lead elsewhere, and greet whoever is new.
+        """Adapt to new links: forget what came over links that are gone or lead elsewhere, and greet new neighbours.
 
-        When events may go other ways than before among the links that stay, all of them begin anew.
+        If the paths of events among the remaining links change, all of these links start over.
         """
         wanted = list(dict.fromkeys(neighbours))
         stay = [link for link in self.neighbours if link in wanted]
@@ -147,17 +147,18 @@ class Admission:
         return out
 
     def _clear(self, link: BrokerId, *, asked: bool = True) -> Out:
-        """Forget all that came over a link, and, with `asked`, all that was asked over it."""
+        """Forget everything that came over a link, and, with `asked`, everything that was asked over it."""
         out = self.questions.clear(link) if asked else []
         for item in list(self.books.held[link]):
             out += self.questions.drop(item, link)
         return out + self.spreading.clear(link)
 
     def _on_greeting(self, source: BrokerId, message: Greeting) -> Out:
-        """Begin anew with a neighbour.
+        """Start over with a neighbour.
 
-        When it answers ours it has forgotten what was asked before that, and knows what was asked since: that stays.
-        It has forgotten what it was told, too; but what was under way when it greeted is to count no more.
+        If the greeting answers ours, the neighbour has forgotten what was asked before ours and knows what
+        was asked since. That stays. It has also forgotten what it was told; anything that was in flight when
+        it greeted no longer counts.
         """
         out = self._clear(source, asked=message.answer)
         out = [
@@ -169,12 +170,12 @@ class Admission:
             out += self.spreading.greeting(source, answer=False)
         for advert in message.advertisements:
             out += self.spreading.on_advertised(source, advert)
-        if self.questions.asks_all:  # what else is wanted, wherever it is advertised
+        if self.questions.asks_all:  # everything else that is wanted, wherever it is advertised
             wanted = dict.fromkeys(item for items in self.books.held.values() for item in items)
             out += self.questions.demand_known(wanted, source)
         return out + self._tell_capacity()
 
-    # What no longer fits.
+    # Filters that no longer fit.
 
     def _on_capacity(self, source: BrokerId, message: CapacityMeasured) -> Out:
         if source != self.books.broker:
@@ -184,7 +185,7 @@ class Admission:
         return self._tell_capacity()
 
     def _tell_capacity(self) -> Out:
-        """Tell the broker that speaks for the cluster what was measured: it has the account of this one too."""
+        """Report the measured capacity to the designated broker, which keeps the account of this broker too."""
         ways, capacity = self.books.flows.ways, self.books.capacity.events_per_second
         if ways.speaks or capacity == self.config.of(self.books.broker).events_per_second:
             return []
@@ -197,7 +198,7 @@ class Admission:
         return []
 
     def _restand(self) -> Out:
-        """Tell the owners of filters what has changed in how they stand; only the full guarantee promises anything."""
+        """Report changes of standing to the owners of filters. Only the full guarantee makes promises."""
         if self.config.refusing_share_max != 0:
             return []
         out: Out = []
@@ -211,10 +212,10 @@ class Admission:
             out += self.subscriptions.tell_owners(item)
         return out
 
-    # To be compared with what neighbours know.
+    # Comparison with neighbours.
 
     def passed_on(self) -> dict[BrokerId, list[str]]:
-        """Return for each neighbour the advertisements that went there, and the filters that it was asked for."""
+        """Return, for each neighbour, the advertisements sent to it and the filters that it was asked for."""
         return {
             link: [
                 *(_wanted(item, each.priority) for item, each in asked.items()),
@@ -224,18 +225,19 @@ class Admission:
         }
 
     def taken_in(self, link: BrokerId) -> list[str]:
-        """Return the same as it has come from a neighbour and stands in the books."""
+        """Return the same entries as received from one neighbour and recorded in the books."""
         held = self.books.held.get(link, {}) if link in self.questions.asked else {}
         return [
             *(_wanted(item, each.priority) for item, each in held.items()),
             *self.spreading.taken_in(link),
         ]
 
-    # To be put down and made again.
+    # Snapshots.
 
     def snapshot(self) -> Plain:
-        """Return all that this side keeps."""
-        requests = Shared[Request]()  # in several places each, and one object again in all of them
+        """Return the complete state."""
+        # Each is in several places, and is restored as one object in all of them.
+        requests = Shared[Request]()
         return {
             "books": self.books.snapshot(),
             "standings": self.standings.snapshot(),
@@ -247,7 +249,7 @@ class Admission:
         }
 
     def restore(self, plain: Plain) -> None:
-        """Be as the side was whose snapshot that is; only for one that has not handled anything."""
+        """Restore a snapshot. Only for an instance that has not handled anything."""
         requests = requests_again(plain["requests"])
         self.books.restore(plain["books"])
         self.standings.restore(plain["standings"])
@@ -257,7 +259,7 @@ class Admission:
         self.strays = plain["strays"]
 
     def check(self) -> None:
-        """Assert that the books balance, and what each part says of itself; for tests."""
+        """Assert that the books balance, and the invariants of each part; for tests."""
         self.books.check()
         self.questions.check()
         self.subscriptions.check()
@@ -265,7 +267,7 @@ class Admission:
 
 
 def _paths(flows: Flows, links: list[BrokerId]) -> list[bool]:
-    """Return between which of the links, and of the clients here, events may go."""
+    """Return between which of the links, and of the clients here, events may pass."""
     ends = (LOCAL, *links)
     return [flows.passes(source, to) for source in ends for to in ends]
 

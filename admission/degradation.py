@@ -1,9 +1,9 @@
-"""How admitted filters stand: which of them some broker can no longer carry, and who has been told.
+"""The standing of admitted filters: which filters some broker can no longer carry, and what was reported of that.
 
-Rule: what a broker says of a filter goes towards its owners, each change once. Several brokers may lack something for
-one filter, so what is known is kept by broker; nothing known means that all is well.
+Rule: the report of a broker on a filter goes towards the filter's owners, each change once. Several brokers
+may lack something for one filter, so reports are stored by broker. No report means that nothing is lacking.
 
-Source: ours; paper 3 judges a subscription only when it comes.
+Source: ours; paper 3 judges a subscription only when it arrives.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ByBroker: TypeAlias = dict[BrokerId, tuple[Refusal, ...]]
 
 
 class News(NamedTuple):
-    """A broker lacks something else than before for a filter that is held for a link; empty when nothing any more."""
+    """A change in what a broker lacks for a filter that is held for a link; empty when it lacks nothing any more."""
 
     filter: Filter
     link: BrokerLink
@@ -31,14 +31,14 @@ class News(NamedTuple):
 
 
 class Degradation:
-    """What one broker knows of the filters that it holds."""
+    """What one broker knows of the standing of the filters that it holds."""
 
     def __init__(self) -> None:
-        self._heard: dict[Filter, dict[BrokerLink, ByBroker]] = {}  # by the neighbour that said so
+        self._heard: dict[Filter, dict[BrokerLink, ByBroker]] = {}  # by the reporting neighbour
         self._told: dict[tuple[Filter, BrokerLink], ByBroker] = {}
 
     def heard(self, item: Filter, source: BrokerId, broker: BrokerId, refusals: tuple[Refusal, ...]) -> None:
-        """Note what a neighbour says of a filter, in the name of some broker behind it."""
+        """Record a neighbour's report on a filter, in the name of some broker behind it."""
         known = self._heard.setdefault(item, {}).setdefault(source, {})
         if refusals:
             known[broker] = refusals
@@ -48,18 +48,18 @@ class Degradation:
             self.unheard(item, source)
 
     def unheard(self, item: Filter, source: BrokerId) -> None:
-        """Forget what a neighbour said of a filter: it is not asked for it any more."""
+        """Forget a neighbour's reports on a filter, as it is no longer asked for the filter."""
         known = self._heard.get(item, {})
         known.pop(source, None)
         if not known:
             self._heard.pop(item, None)
 
     def dropped(self, item: Filter, link: BrokerLink) -> tuple[BrokerId, ...]:
-        """Forget what was told of a filter over a link; return the brokers in whose name it was."""
+        """Forget what was reported of a filter over a link; return the brokers in whose name that was."""
         return tuple(self._told.pop((item, link), ()))
 
     def news(self, books: Books) -> Iterator[News]:
-        """Iterate over what has changed since this was last asked; what is returned counts as told."""
+        """Yield what has changed since the last call. What is yielded counts as reported."""
         degraded = books.degraded()
         if not (degraded or self._told or self._heard):
             return
@@ -85,11 +85,11 @@ class Degradation:
                 yield News(item, link, broker, now.get(broker, ()))
 
     def of_clients(self, item: Filter) -> tuple[Refusal, ...]:
-        """Return all that is lacking for a filter of attached clients."""
+        """Return everything that is lacking for a filter of attached clients."""
         return tuple(refusal for said in self._told.get((item, LOCAL), {}).values() for refusal in said)
 
     def snapshot(self) -> Plain:
-        """Return what is known and what was told; `restore` takes it."""
+        """Return what was heard and what was reported, for `restore`."""
         heard = [
             (item, [(link, dict(said)) for link, said in known.items()])
             for item, known in self._heard.items()
@@ -97,10 +97,10 @@ class Degradation:
         return {"heard": heard, "told": [(key, dict(said)) for key, said in self._told.items()]}
 
     def restore(self, plain: Plain) -> None:
-        """Know what was known when that snapshot was taken."""
+        """Restore a snapshot."""
         self._heard = {item: {link: dict(said) for link, said in known} for item, known in plain["heard"]}
         self._told = {tuple(key): dict(said) for key, said in plain["told"]}
 
     def count(self) -> int:
-        """Return how many filters, link by link, do not stand as they were promised."""
+        """Return how many filters, counted per link, do not stand as they were promised."""
         return len(self._told)

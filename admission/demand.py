@@ -1,17 +1,19 @@
-"""What a subscription demands: how fast its events may come, and from how many publishers (paper 3, section 3.4).
+"""The demand of a subscription: the rate of its events and the number of their publishers (paper 3, section 3.4).
 
 Rules
 -----
-* ``"printed"``: a node that equals the filter says it exactly; else it lies between the largest successor and the
-  smallest predecessor (formula 1). Without a successor the lower bound is 0; without a predecessor, of which the paper
-  says nothing, the upper one is all that is advertised.
-* Theorem 1 is false as printed. A publisher of all prices also publishes those above 5; it stands *above* the node that
-  bounds the filter, and is not in its rate. So do publishers that only overlap. So it is too where a node equals the
-  filter: that has only what it covers.
-* ``"paper"``: the same, and what the bounding node does not cover, but the filter meets, is added to the upper bound.
-  Where nothing covers the filter, its upper bound is all that it meets. So the theorem holds.
-* ``"tight"``: between all that it covers and all that it meets. Both bounds are over distinct advertisements.
-* The lower bounds hold for publishers that publish as fast as they said; the upper ones for all.
+* ``"printed"``: if a node equals the filter, the demand is exact. Otherwise it lies between the largest
+  successor and the smallest predecessor (formula 1). Without a successor the lower bound is 0. Without a
+  predecessor, which the paper does not treat, the upper bound is everything that is advertised.
+* Theorem 1 is false as printed. A publisher of all prices also publishes those above 5. It stands *above* the
+  node that bounds the filter, and is not in that node's rate. The same holds for publishers that only
+  overlap, and where a node equals the filter: the node has only what it covers.
+* ``"paper"``: as printed, plus what the bounding node does not cover but the filter meets, which is added to
+  the upper bound. If nothing covers the filter, its upper bound is everything that it meets. With this the
+  theorem holds.
+* ``"tight"``: between everything that the filter covers and everything that it meets. Both bounds are over
+  distinct advertisements.
+* The lower bounds hold for publishers that publish as fast as they advertised; the upper bounds hold for all.
 """
 
 from __future__ import annotations
@@ -53,11 +55,11 @@ def demand(
     dag
         The advertisements that the broker knows.
     item
-        What is subscribed to.
+        The filter of the subscription.
     estimator
         ``"paper"``, ``"printed"`` or ``"tight"``.
     without
-        Links whose advertisements do not count, since they do not come from where the events would come from.
+        Links whose advertisements do not count, since the events would not come from there.
     """
     left_out = [dag.rows[link] for link in without if link in dag.rows]
     relations = dag.relations(item)
@@ -68,7 +70,7 @@ def demand(
 
 
 def _but(values: Micros, rows: list[int]) -> Micros:
-    """Return the values of all links together, without those of some."""
+    """Return the sums over all links, without those of some rows."""
     total: Micros = values.sum(axis=0)
     for row in rows:
         total = total - values[row]

@@ -1,16 +1,17 @@
-"""What flows through a broker, and to the members of its cluster, given what is wanted over which link.
+"""Computes the load on a broker and the members of its cluster from what is wanted over which link.
 
 Rules
 -----
-* Over a link go the distinct advertisements from elsewhere that some filter held for the link meets; the broker takes
-  in those of its own publishers and those that come from a neighbour and are wanted elsewhere.
-* What a scheme sends beside that is charged to whom it comes to:
+* A link carries the distinct advertisements from elsewhere that meet some filter held for the link. The
+  broker takes in those of its own publishers and those that come from a neighbour and are wanted elsewhere.
+* Additional traffic of a scheme is charged to the broker or link that receives it:
 
-  - what is multicast loads every member of the cluster. The broker that speaks for it is on the way of all that is
-    multicast there, so it has the accounts of the members too. A multicast is one message on the group's link; where
-    members hand it on (`hand_on`), each copy is charged to the link that it takes;
-  - where events flood, one that anybody wants goes over every link;
-  - where those who want an event pass it on, each is charged for all that it may have to, whoever else wants it.
+  - a multicast loads every member of the cluster. All multicasts of a cluster pass its designated broker, so
+    that broker keeps the accounts of the members too. A multicast is one message on the group's link. Where
+    members forward it (`hand_on`), each copy is charged to the link that it takes;
+  - with flooding, an event that any subscriber wants goes over every link;
+  - where the brokers that want an event forward it, each is charged for everything that it may have to
+    forward, whichever other brokers want it.
 
 Source: paper 3, section 4.2; docs/decisions/0031-schemes-are-charged-for-what-they-send.md.
 """
@@ -29,26 +30,26 @@ from .advertisements import LOCAL, AdvertisementDag, Micros
 from .columns import Mask
 
 Account: TypeAlias = tuple[Resource, BrokerId | tuple[BrokerId, BrokerId] | None]
-"""What is charged: ``("cpu", None)`` is the broker's own and ``("cpu", 3)`` that of member 3; ``("bandwidth", 4)``
-is of the broker's link to 4, or to its group, and ``("bandwidth", (3, 4))`` of that from member 3 to member 4."""
+"""What is charged: ``("cpu", None)`` is the broker's own CPU and ``("cpu", 3)`` that of member 3; ``("bandwidth", 4)``
+is the broker's link to 4, or to its group, and ``("bandwidth", (3, 4))`` the link from member 3 to member 4."""
 
 HandOn: TypeAlias = Callable[[BrokerId, tuple[BrokerId, ...]], Mapping[BrokerId, tuple[BrokerId, ...]]]
-"""Returns who sends a copy to whom, given who hands something to its cluster, and the other members."""
+"""Returns which member sends a copy to which, given the member that hands in an event and the other members."""
 
 
 class Flows:
-    """The ways of events at one broker.
+    """The paths of events at one broker.
 
     Parameters
     ----------
     broker
-        Which.
+        The broker.
     ways
-        How events go there.
+        The paths of events at this broker.
     hand_on
-        How members hand on what is for their cluster; None where it is multicast.
+        How members forward what is for their cluster; None if it is multicast.
     cpu_counts
-        Whether the CPU is charged for events that are taken in, or for copies that are sent, too.
+        Whether the CPU is charged only for events that are taken in, or also for copies that are sent.
     """
 
     def __init__(
@@ -65,26 +66,27 @@ class Flows:
         self._known: tuple[dict[BrokerLink, int], Mask, Mask] | None = None
 
     def along(self, ways: Ways) -> Flows:
-        """Return what flows where events go other ways."""
+        """Return the flows for other paths of events."""
         return Flows(self.broker, ways, self.hand_on, self.cpu_counts)
 
     @property
     def beside(self) -> bool:
-        """Whether something is charged beside what goes over the links that it is wanted over."""
+        """Whether there are charges other than for links over which something is wanted."""
         return bool(self.ways.group) or self.ways.concerns_all or self.cpu_counts == "copies"
 
     def passes(self, source: BrokerLink, to: BrokerLink) -> bool:
-        """Return whether events that come over one link, or from publishers here, may go to another, or clients here.
+        """Return whether events from one link, or from publishers here, may pass to another link, or to clients here.
 
-        So they do only along the ways of the scheme, which form one tree for each broker that has publishers. What is
-        asked for goes the same ways backwards, and comes to an end: nothing is asked for around a ring.
+        Events pass only along the paths of the scheme, which form one tree for each broker that has
+        publishers. Requests take the same paths in the opposite direction and terminate: nothing is asked for
+        around a ring.
         """
         if source == to or self._onward is None:
             return source != to
         return source in self._onward if to == LOCAL else to in self._onward.get(source, ())
 
     def link_account(self, link: BrokerLink) -> Account | None:
-        """Return the account of what goes over a link; None where others have it, or there is none."""
+        """Return the account of what goes over a link; None if other brokers keep it, or there is none."""
         if link == LOCAL:
             return None
         if link not in self.ways.group:
@@ -92,12 +94,12 @@ class Flows:
         return ("bandwidth", GROUP) if self.hand_on is None else None
 
     def loads(self, dag: AdvertisementDag, wanted: Mask) -> dict[Account, int]:
-        """Return what is charged to each account, in micro-events a second.
+        """Return the load on each account, in micro-events a second.
 
         Parameters
         ----------
         dag
-            What is advertised, by link.
+            The advertisements, by link.
         wanted
             ``[link, slot]``: whether a filter that is held for the link meets the node.
         """
@@ -108,7 +110,7 @@ class Flows:
         elsewhere = leads @ wanted
         elsewhere[rows[LOCAL]] = True
         out: dict[Account, int] = {("cpu", None): int(own[elsewhere].sum())}
-        flow = own @ wanted.T.astype(np.int64)  # from link to link, had all of it a way
+        flow = own @ wanted.T.astype(np.int64)  # from link to link, if all of it had a path
         over = (flow * leads).sum(axis=0).tolist()
         for link, row in rows.items():
             if link != LOCAL and link not in self.ways.group:
@@ -124,9 +126,9 @@ class Flows:
         return out
 
     def _between(self, rows: Mapping[BrokerLink, int], size: int) -> tuple[Mask, Mask]:
-        """Return from which row of links to which events may go, and to which they are passed on: ``[row, row]``.
+        """Return which link row events may pass to, and which they are relayed to, from each row: ``[row, row]``.
 
-        They are made again when a link comes or goes, since they take a step for each pair of links.
+        Both are recomputed only when a link comes or goes, since they take a step for each pair of links.
         """
         if self._known is None or len(self._known[1]) != size or self._known[0] != rows:
             relayed = np.zeros((size, size), dtype=np.bool_)
@@ -137,7 +139,7 @@ class Flows:
         return self._known[1:]
 
     def _leads(self, rows: Mapping[BrokerLink, int], size: int) -> Mask:
-        """Return from which row of links to which events may go."""
+        """Return from which link row to which events may pass."""
         leads = ~np.eye(size, dtype=np.bool_)
         if self._onward is not None:
             leads[:] = False
@@ -151,7 +153,7 @@ class Flows:
     def _charge_group(
         self, out: dict[Account, int], dag: AdvertisementDag, wanted: Mask, elsewhere: Mask
     ) -> None:
-        """Charge what comes to the whole cluster: to its links, and to its members."""
+        """Charge what enters the whole cluster to its links and its members."""
         own, rows = dag.own_rate, dag.rows
         members = {link: rows[link] for link in self.ways.group if link in rows}
         theirs = list(members.values())
@@ -179,7 +181,7 @@ class Flows:
     def _charge_relays(
         self, out: dict[Account, int], dag: AdvertisementDag, wanted: Mask, relayed: Mask
     ) -> None:
-        """Charge what may have to be passed on: of what is wanted here, what a neighbour wants too."""
+        """Charge what may have to be forwarded: the events wanted here that a neighbour wants too."""
         both = dag.own_rate @ (wanted & wanted[dag.rows[LOCAL]]).T.astype(np.int64)
         amounts = (both * relayed).sum(axis=0).tolist()
         for link, row in dag.rows.items():

@@ -1,8 +1,9 @@
-"""Rates that are learnt: what a publisher has published at most, and what a broker can take in at most.
+"""Measured rates: the highest rate of a publisher, and the highest intake of a broker.
 
-Rule: both only look at times and counts that they are given.
+Rule: both use only the times and counts that the caller supplies.
 
-Source: paper 3, sections 3.1 (a default rate from history) and 4.1 (the highest rate seen at the utilisation limit).
+Source: paper 3, sections 3.1 (a default rate from history) and 4.1 (the highest rate seen at the utilisation
+limit).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ..protocol.checks import number
 
 @dataclass(slots=True)
 class RateHistory:
-    """The highest rate of a publisher over any whole window.
+    """The highest rate of a publisher over any complete window.
 
     Attributes
     ----------
@@ -30,33 +31,33 @@ class RateHistory:
     _count: int = 0
 
     def saw(self, events: int, now: float) -> None:
-        """Note events published at `now` seconds."""
+        """Record events published at `now` seconds."""
         window = int(now // self.window_seconds)
         self._count = self._count + events if window == self._window else events
         self._window = window
         self.highest = max(self.highest or 0.0, self._count / self.window_seconds)
 
     def rate(self, given: float | None, default: float) -> float:
-        """Return what a publisher may publish at most: what it gives itself, else its highest rate, else the default.
+        """Return a publisher's maximum rate: the rate that it gives, else its highest rate, else the default.
 
         Raises
         ------
         InputError
-            If it gives what is no rate.
+            If the given value is not a valid rate.
         """
         return number("max_rate", self.highest or default if given is None else given, above=True)
 
 
 @dataclass(slots=True)
 class CapacityMeter:
-    """The highest event rate that was seen while the CPU was at its limit.
+    """The highest event rate that was measured while the CPU was at its limit.
 
     Attributes
     ----------
     utilisation_max
-        Share of one CPU that counts as the limit, 0 to 1.
+        The share of one CPU that counts as the limit, 0 to 1.
     highest
-        Events per second; 0 as long as the limit was never reached (the paper's initial value: nothing is known).
+        Events per second; 0 until the limit has been reached (the paper's initial value: nothing is known).
     """
 
     utilisation_max: float
@@ -64,7 +65,7 @@ class CapacityMeter:
     _before: tuple[float, float, int] | None = None
 
     def sample(self, now: float, cpu_seconds: float, events: int) -> bool:
-        """Take a sample of the clock, the CPU time and the events so far; return whether `highest` rose."""
+        """Record the clock, the CPU time and the events so far; return whether `highest` rose."""
         before, self._before = self._before, (now, cpu_seconds, events)
         if before is None or now <= before[0]:
             return False

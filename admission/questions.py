@@ -1,17 +1,18 @@
-"""What the neighbours were asked for, and who waits for their verdicts (paper 3, 3.4 and 4.2).
+"""Requests to the neighbours for filters, and the requests that wait for their verdicts (paper 3, 3.4 and 4.2).
 
 Rules
 -----
-* A subscription goes to every neighbour from which an advertisement came that it meets, and from there on only over
-  links whose events may come this way (`Books.passes`): so along the tree, or the ways of the scheme, to the
-  publishers; or, where the verdicts of all count (`asks_all`), along these to every broker. Each judges it and
-  reserves, and the verdicts come back on the reverse path.
-* Under the full guarantee a broker that refuses reserves nothing and asks nobody further (figure 7).
-* Between two brokers a subscription is its filter. One that a neighbour has taken in is not asked for again: its
-  verdict counts for whoever comes later.
-* What was admitted already is asked for without a question (token 0), and may not be refused: also where the same
-  filter is being asked about, or was refused. A link that is new turns the one into the other.
-* A neighbour's question is answered here; what becomes of a client's own request is decided by `decide`.
+* A subscription goes to every neighbour that has sent an advertisement which it meets, and from there only
+  over links whose events may come this way (`Books.passes`): along the tree, or the paths of the scheme, to
+  the publishers. Where the verdicts of all brokers count (`asks_all`), it goes along these to every broker.
+  Each broker judges it and reserves, and the verdicts return on the reverse path.
+* Under the full guarantee a broker that refuses reserves nothing and asks no further broker (figure 7).
+* Between two brokers a subscription is identified by its filter. A filter that a neighbour has already taken
+  in is not asked for again: the verdict also counts for later requests.
+* A filter that was already admitted is requested without a question (token 0), and may not be refused. This
+  holds also while the same filter is being asked about, or after it was refused. A new link turns a question
+  into such a request.
+* A neighbour's question is answered here. The outcome of a client's own request is decided by `decide`.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from .degradation import Degradation
 T = TypeVar("T")
 Out: TypeAlias = list[layers.Out]
 Takes: TypeAlias = Mapping[type, Callable[[Any, Any], Out]]
-"""The messages that are a part's own, with what takes each in: who sent it, and the message."""
+"""The message types of one part, each with its handler, which takes the source and the message."""
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A subscription that is being asked for: by whom, and what was said so far."""
+    """A subscription that is being asked for: its source, and the verdicts so far."""
 
     link: BrokerLink
-    token: int  # of the neighbour's question, or the client's own number
+    token: int  # the token of the neighbour's question, or the client's own number
     filter: Filter
     client: ClientId | None = None
     register: Register | None = None
@@ -53,7 +54,7 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class Asked:
-    """A filter that a neighbour was asked for: who waits for the verdict, or what it was."""
+    """A filter that a neighbour was asked for: the requests that wait for the verdict, or the verdict."""
 
     token: int
     priority: int
@@ -68,16 +69,16 @@ class Questions:
     Parameters
     ----------
     config
-        How many may refuse.
+        How many brokers may refuse.
     books, standings
-        What is reserved, and how it stands: shared with whoever else changes them.
+        The reservations and the standing of filters, shared with the other parts that change them.
     decide
-        Takes a client's request of which all verdicts are in, and returns what is to be done.
+        Decides a client's request whose verdicts have all arrived, and returns the effects.
 
     Attributes
     ----------
     asked
-        By neighbour, what it was asked for. Whoever has a row here is a neighbour.
+        What each neighbour was asked for. A broker with an entry here is a neighbour.
     """
 
     def __init__(
@@ -103,15 +104,15 @@ class Questions:
     # Neighbours.
 
     def join(self, link: BrokerId) -> None:
-        """Take a broker for a neighbour from now on."""
+        """Add a broker as a neighbour."""
         self.asked[link] = {}
 
     def clear(self, link: BrokerId) -> Out:
-        """Forget all that a neighbour was asked for."""
+        """Forget everything that a neighbour was asked for."""
         return [out for item in list(self.asked[link]) for out in self._unask(link, item)]
 
     def part(self, link: BrokerId) -> Out:
-        """Wait no longer for a neighbour that is about to be one no more."""
+        """Stop waiting for a neighbour that is about to be removed."""
         out: Out = []
         for token, (other, _, dry) in list(self._tokens.items()):
             if other == link and dry is not None:
@@ -121,10 +122,10 @@ class Questions:
 
     @property
     def asks_all(self) -> bool:
-        """Whether a subscription is asked for at every broker, be it on the way to a publisher or not.
+        """Whether a subscription is asked for at every broker, on the way to a publisher or not.
 
-        So it is where a share of all may refuse (4.3: it goes on along the spanning tree, whoever refuses), and where
-        it is a load for everybody.
+        This is so where a share of all brokers may refuse (4.3: the request goes on along the spanning tree,
+        even past brokers that refuse), and where the subscription is a load for every broker.
         """
         counts_all = bool(self._config.refusing_share_max) and self._config.share_of == "all"
         return counts_all or self._books.flows.ways.concerns_all
@@ -134,16 +135,16 @@ class Questions:
         return self.asks_all or self._books.comes_from(link, item)
 
     def token(self) -> int:
-        """Return the next number of something that a neighbour answers."""
+        """Return the next token for something that a neighbour answers."""
         self._next_token += 1
         return self._next_token - 1
 
-    # Asking, and judging.
+    # Asking and judging.
 
     def _on_ask(self, source: BrokerId, message: Ask) -> Out:
-        """Judge what a neighbour asks for, or take in what was admitted already."""
+        """Judge a neighbour's question, or record what was already admitted."""
         item = message.filter
-        self._standings.dropped(item, source)  # who asks again has forgotten what it was told
+        self._standings.dropped(item, source)  # a neighbour that asks again has forgotten what it was told
         if message.token == 0:
             self._books.hold(item, source, message.priority)
             return self.demand_all(item, source)
@@ -156,17 +157,18 @@ class Questions:
         Parameters
         ----------
         request
-            Who asks, and for what.
+            The request, with its source and filter.
         priority
-            That with which the neighbours are asked.
+            The priority with which the neighbours are asked.
         held_with
-            That with which the filter is held from now on, unless the request only wants to know.
+            The priority with which the filter is held from now on, unless the request is a dry run.
         """
         item, link, books = request.filter, request.link, self._books
         if self._config.refusing_share_max is not None:
             request.refusals += books.refusals(item, link)
             refusing = {refusal.broker for refusal in request.refusals}
-            request.asked += len(refusing - {books.broker, *self.asked})  # in whose name this one has judged
+            # Brokers for which this one has judged.
+            request.asked += len(refusing - {books.broker, *self.asked})
         out: Out = []
         if not (request.refusals and self._config.refusing_share_max == 0):
             if not request.dry:
@@ -177,7 +179,7 @@ class Questions:
         return out + self.finish(request)
 
     def _put(self, request: Request, link: BrokerId, priority: int) -> Out:
-        """Ask a neighbour, wait with those who asked before, or take the verdict that is there."""
+        """Ask a neighbour, wait with earlier requests, or take the verdict that is there."""
         item = request.filter
         asked = self.asked[link].get(item)
         if asked is not None and asked.waiting is None:
@@ -223,7 +225,7 @@ class Questions:
         return self.finish(request)
 
     def finish(self, request: Request) -> Out:
-        """Answer a request, or let it be decided, when all verdicts are in."""
+        """Answer a request, or pass it to the decision, when all verdicts have arrived."""
         if request.open or request.gone:
             return []
         if request.client is not None:
@@ -233,22 +235,22 @@ class Questions:
         refusals = tuple(dict.fromkeys(request.refusals))
         return [Send(request.link, AskAnswer(request.token, request.asked, refusals))]
 
-    # What is admitted already.
+    # Filters that are already admitted.
 
     def demand(self, link: BrokerId, item: Filter) -> Send:
-        """Ask a neighbour for a filter that was admitted already."""
+        """Ask a neighbour for a filter that was already admitted."""
         priority = self._priority(item, link)
         self.asked[link][item] = Asked(0, priority, None)
         return Send(link, Ask(item, priority, 0))
 
     def demand_all(self, item: Filter, link: BrokerLink) -> Out:
-        """Ask every neighbour that has to be asked for a filter that is held for a link, whatever was asked before."""
+        """Ask every neighbour that has to be asked for a filter held for a link, whatever was asked before."""
         out: Out = []
         for other, items in self.asked.items():
             if not self._books.passes(other, link) or not self._asks(other, item):
                 continue
             asked = items.get(item)
-            if asked is not None and asked.waiting is not None:  # its verdict is still waited for
+            if asked is not None and asked.waiting is not None:  # its verdict is still awaited
                 asked.priority = self._priority(item, other)
                 out.append(Send(other, Ask(item, asked.priority, 0)))
             elif self._stale(other, item) or (asked is not None and asked.refusals):
@@ -264,7 +266,7 @@ class Questions:
         ]
 
     def demand_anew(self, item: Filter) -> Out:
-        """Tell the neighbours that were asked for a filter with which priority it is wanted now."""
+        """Tell the neighbours that were asked for a filter its present priority."""
         return [
             self.demand(other, item)
             for other in self.asked
@@ -277,7 +279,7 @@ class Questions:
         return asked is None or (asked.waiting is None and asked.priority != self._priority(item, link))
 
     def _priority(self, item: Filter, but: BrokerLink) -> int:
-        """Return the highest priority with which a filter is wanted where events may go that come over a link."""
+        """Return a filter's highest priority over the links to which events from the given link may pass."""
         held, passes = self._books.held, self._books.passes
         return max(held[link][item].priority for link in self._books.holders(item) if passes(but, link))
 
@@ -287,11 +289,12 @@ class Questions:
         return self.drop(message.filter, source)
 
     def drop(self, item: Filter, link: BrokerLink) -> Out:
-        """Hold a filter no longer for a link, and release it where nobody else wants it."""
+        """Stop holding a filter for a link, and release it at neighbours behind which nobody else wants it."""
         books = self._books
         if not books.drop(item, link):
             return []
-        # What was told of it may still be under way when the neighbour has asked for it anew: that counts no more.
+        # Reports on it may still be in flight when the neighbour asks for it again. They no longer count
+        # then.
         told = self._standings.dropped(item, link)
         out: Out = []
         if isinstance(link, int) and link in self.asked:
@@ -305,7 +308,7 @@ class Questions:
         return out
 
     def let_go_of(self, link: BrokerLink, item: Filter) -> Out:
-        """Release what nothing behind a link meets any more, now that an advertisement is gone."""
+        """Release filters that no advertisement behind a link meets any more, after an advertisement was withdrawn."""
         if not isinstance(link, int) or link not in self.asked:
             return []
         meeting = [wanted for wanted in self._books.meeting(item) if wanted in self.asked[link]]
@@ -317,7 +320,7 @@ class Questions:
         return [Send(link, Release(item)), *self._unask(link, item)]
 
     def _unask(self, link: BrokerId, item: Filter) -> Out:
-        """Forget that a neighbour was asked for a filter; whoever waits for its verdict waits no longer."""
+        """Forget that a neighbour was asked for a filter. Requests that wait for its verdict stop waiting."""
         asked = self.asked[link].pop(item)
         self._tokens.pop(asked.token, None)
         self._standings.unheard(item, link)
@@ -326,10 +329,10 @@ class Questions:
             out += self._hear(request, 0, ())
         return out
 
-    # To be put down and made again.
+    # Snapshots.
 
     def snapshot(self, requests: Shared[Request]) -> dict[str, Plain]:
-        """Return what was asked; requests go into those that others have, too."""
+        """Return what was asked. Requests are added to those that other parts share."""
         asked = [
             (link, [(item, _asked_plain(each, requests)) for item, each in items.items()])
             for link, items in self.asked.items()
@@ -341,7 +344,7 @@ class Questions:
         return {"asked": asked, "tokens": tokens, "next_token": self._next_token}
 
     def restore(self, plain: dict[str, Plain], requests: list[Request]) -> None:
-        """Have asked what that snapshot says."""
+        """Restore the questions of a snapshot."""
         self.asked = {
             link: {item: _asked_again(each, requests) for item, each in items}
             for link, items in plain["asked"]
@@ -353,13 +356,13 @@ class Questions:
         self._next_token = plain["next_token"]
 
     def check(self) -> None:
-        """Assert that nothing is asked for that nobody wants; for tests."""
+        """Assert that nothing is asked for that no link wants; for tests."""
         for link, items in self.asked.items():
             assert all(self._books.wanted_beside(item, link) for item in items)
 
 
 def requests_again(plain: list[Any]) -> list[Request]:
-    """Return the requests of a snapshot."""
+    """Restore the requests of a snapshot."""
     made = []
     for *others, refusals, gone in plain:
         request = Request(*others)
@@ -380,14 +383,14 @@ def _asked_again(plain: tuple[Any, ...], requests: list[Request]) -> Asked:
 
 
 class Shared(Generic[T]):
-    """Objects of one dataclass that several places share: as plain data each stands once, by number, as it is met."""
+    """Objects of one dataclass that several places share. As plain data each occurs once, by number."""
 
     def __init__(self, objects: Iterable[T] = ()) -> None:
         self.objects: list[T] = list(objects)
         self._numbers = {id(each): number for number, each in enumerate(self.objects)}
 
     def number(self, each: T) -> int:
-        """Return the number of an object, which is kept from now on."""
+        """Return the number of an object, and add the object if it is new."""
         if id(each) not in self._numbers:
             self._numbers[id(each)] = len(self.objects)
             self.objects.append(each)
@@ -402,7 +405,7 @@ class Shared(Generic[T]):
 
 
 def _plain(value: Any) -> Any:
-    """Return a field as it is put down: a set in order, a list copied."""
+    """Return the plain form of a field: a set sorted, a list copied."""
     if isinstance(value, set):
         return sorted(value)
     return list(value) if isinstance(value, list) else value

@@ -1,18 +1,21 @@
-"""How a broker holds its publishers to what they advertise: what comes faster waits (paper 3, section 3.1: v_pmax).
+"""Holds the publishers of a broker to their advertised rates: faster events wait (paper 3, section 3.1: v_pmax).
 
 Rules
 -----
-* Each advertisement has a token bucket. A message passes as a whole when the bucket has a token for each of its
-  events, or is full; what is lacking then is owed. So over any stretch of t seconds at most
-  ``burst + largest message + rate * t`` events of an advertisement pass.
-* What may not pass waits, in order, and all of its publisher after it. It passes with the tick that has its tokens.
-* What waits of a publisher is bounded in events and in bytes; one message may always wait. What comes past the bounds
-  is refused.
-* `burst` is two seconds' worth where publishers let one second's worth go at once (`bucket`): so one that keeps to its
-  rate never waits here, unless messages are late by more than a second, one against the other.
-* What is published again, after a move, has a bucket of its own, as deep as what a publisher keeps to publish again.
-* An advertisement in place of one that was withdrawn begins with as much as that one had left: whoever advertises anew
-  and anew gains nothing. A bucket that is full again is as good as none, and is forgotten.
+* Each advertisement has a token bucket. A message passes as a whole when the bucket has a token for each of
+  its events, or is full; missing tokens are then owed. In any period of t seconds at most
+  ``burst + largest message + rate * t`` events of an advertisement therefore pass.
+* A message that may not pass waits, and all later messages of its publisher wait after it, in order. It
+  passes with the first tick at which its tokens are there.
+* The waiting messages of a publisher are bounded in events and in bytes. One message may always wait. A
+  message beyond the bounds is refused.
+* `burst` is two seconds' worth where publishers let one second's worth pass at once (`bucket`). A publisher
+  that keeps to its rate therefore never waits here, unless the delays of its messages differ by more than a
+  second.
+* Events that are published again after a move have their own bucket, as large as what a publisher retains to
+  publish again.
+* An advertisement that replaces a withdrawn one starts with that one's remaining tokens, so repeated
+  advertising gains nothing. A bucket that is full again is equivalent to none, and is forgotten.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ BURST_SECONDS: Final = 2.0
 
 Outcome: TypeAlias = Literal["passes", "waits", "refused"]
 Key: TypeAlias = tuple[int, bool]
-"""A bucket of a publisher: the number of its advertisement, and whether it is for what is published again."""
+"""A bucket of a publisher: the number of its advertisement, and whether it is for events published again."""
 
 _ALL: Final = 1 << 62
 
@@ -42,7 +45,7 @@ T = TypeVar("T")
 
 
 class AdvertisedRate(Protocol):
-    """An advertisement: what, and how many micro-events a second."""
+    """An advertisement: its filter, and its rate in micro-events a second."""
 
     filter: Filter
     rate: int
@@ -50,7 +53,7 @@ class AdvertisedRate(Protocol):
 
 @dataclass(slots=True)
 class Waiting(Generic[T]):
-    """A message that waits: what it is, its events, and how many of them each bucket has to pay for."""
+    """A waiting message: what it is, its events, and how many of them each bucket has to pay for."""
 
     what: T
     batch: EventBatch
@@ -73,14 +76,14 @@ class Quotas(Generic[T]):
     advertised
         Returns what a publisher advertises at this broker, by number.
     config
-        How much may wait.
+        The bounds of what may wait.
     again_seconds
-        For how long publishers keep what they publish again after a move.
+        For how long publishers retain what they publish again after a move.
 
     Attributes
     ----------
     held
-        How many events have waited so far.
+        The number of events that have waited so far.
     """
 
     def __init__(
@@ -102,7 +105,7 @@ class Quotas(Generic[T]):
     def enter(
         self, publisher: ClientId, batch: EventBatch, what: T, now: float, *, again: bool = False
     ) -> Outcome:
-        """Take in a message with events of a publisher: it passes now, waits for a later `release`, or is refused."""
+        """Process a message of a publisher: it passes now, waits for a later `release`, or is refused."""
         line = self._lines.setdefault(publisher, _Line())
         charges = self._charges(publisher, batch, again)
         if not line.waiting and self._pay(publisher, line, charges, now):
@@ -119,7 +122,7 @@ class Quotas(Generic[T]):
         return "waits"
 
     def release(self, now: float) -> list[tuple[ClientId, Waiting[T]]]:
-        """Return what may pass by now, in the order of each publisher."""
+        """Return the messages that may pass by now, in the order of each publisher."""
         out = []
         for publisher, line in list(self._lines.items()):
             while line.waiting and self._pay(publisher, line, line.waiting[0].charges, now):
@@ -135,25 +138,25 @@ class Quotas(Generic[T]):
         return out
 
     def drop(self, publisher: ClientId) -> None:
-        """Forget what waits of a publisher that goes, which has it still; what it owes stays owed."""
+        """Forget the waiting messages of a publisher that leaves and still has them. What it owes stays owed."""
         line = self._lines.get(publisher)
         if line is not None:
             line.waiting.clear()
             line.events = line.nbytes = 0
 
     def wait_seconds(self, publisher: ClientId, now: float) -> float:
-        """Return how long it is until the first of what waits of a publisher may pass; 0 where nothing waits."""
+        """Return the time until the first waiting message of a publisher may pass; 0 if none waits."""
         line = self._lines.get(publisher)
         if line is None or not line.waiting:
             return 0.0
         return _wait(self._due(publisher, line, line.waiting[0].charges, now), now)
 
     def knows(self, publisher: ClientId) -> bool:
-        """Return whether anything is remembered of a publisher."""
+        """Return whether anything is recorded of a publisher."""
         return publisher in self._lines
 
     def waiting(self, publisher: ClientId) -> list[Waiting[T]]:
-        """Return what waits of a publisher, the oldest first."""
+        """Return the waiting messages of a publisher, oldest first."""
         line = self._lines.get(publisher)
         return [] if line is None else list(line.waiting)
 
@@ -162,7 +165,7 @@ class Quotas(Generic[T]):
         return {"quota_waiting": sum(line.events for line in self._lines.values()), "quota_held": self.held}
 
     def check(self) -> None:
-        """Assert that lines are as long as they say, and within their bounds; for tests."""
+        """Assert that the counters match the queues and their bounds; for tests."""
         for line in self._lines.values():
             assert line.events == sum(len(each.batch) for each in line.waiting)
             assert line.nbytes == sum(each.batch.nbytes for each in line.waiting)
@@ -183,12 +186,12 @@ class Quotas(Generic[T]):
             left &= ~mine
             if mine.any():
                 charges[number, again] = int(mine.sum())
-        return charges  # what none covers is for whoever admits
+        return charges  # admission handles events that no advertisement covers
 
     def _due(
         self, publisher: ClientId, line: _Line[Any], charges: Mapping[Key, int], now: float
     ) -> dict[Key, tuple[TokenBucket, int]]:
-        """Return which buckets pay how much; of an advertisement that is withdrawn nothing is due."""
+        """Return which buckets pay how much. Nothing is due for a withdrawn advertisement."""
         adverts = self._advertised(publisher)
         return {
             key: (self._bucket(line, key, adverts, now), events)

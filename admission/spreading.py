@@ -1,15 +1,18 @@
-"""Advertisements on their way through one broker, and what is said of them (paper 3, 3.2 and 3.3).
+"""Propagates advertisements through one broker, and collects the answers to them (paper 3, 3.2 and 3.3).
 
 Rules
 -----
-* An advertisement goes to every broker the ways that events go from its publisher's broker: over the tree, or where
-  there is none, those of the scheme (`Books.passes`). Whoever hears of one tells the
-  neighbour that it came from which of the filters wanted elsewhere it meets, before the answer: so when the answers
-  are in, the publisher's broker knows what is wanted, and its events go nowhere else.
-* So it is over a link that is new: what is told over it is answered when what is wanted of it is known.
-* While the tree changes an advertisement may come over two links, one of them out of date. All are kept, what the
-  publisher said last counts, of that the shortest path, and none that leads through this broker: so no two brokers
-  believe in one that is gone because each has it from the other.
+* An advertisement goes to every broker along the paths of events from its publisher's broker: over the tree,
+  or without a tree, over the paths of the scheme (`Books.passes`). A broker that receives one tells the
+  neighbour from which it came which of the filters wanted elsewhere it meets, before it sends its answer.
+  When all answers have arrived, the publisher's broker therefore knows what is wanted, and its events go
+  nowhere else.
+* The same holds for a new link: an advertisement that is sent over it is answered when what is wanted of it
+  is known.
+* While the tree changes, an advertisement may arrive over two links, one of them out of date. All copies are
+  stored. The one with the publisher's latest version counts, among these the one with the shortest path, and
+  none whose path contains this broker. So no two brokers can sustain a withdrawn advertisement because each
+  has it from the other.
 """
 
 from __future__ import annotations
@@ -35,12 +38,12 @@ from .books import Books
 from .questions import Out, Questions, Shared, Takes
 
 Key: TypeAlias = tuple[ClientId, int]
-"""An advertisement: whose, and which of his."""
+"""The key of an advertisement: its publisher, and its number there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An advertisement as it came over one link, with the brokers that it came through."""
+    """An advertisement as it came over one link, with the brokers through which it came."""
 
     filter: Filter
     rate: int
@@ -50,7 +53,7 @@ class Offer:
 
 @dataclass(slots=True, eq=False)
 class Wave:
-    """An advertisement on its way: which, whom to answer, and whose answers are open."""
+    """An advertisement in propagation: its key, the link or client to answer, and the neighbours yet to answer."""
 
     key: Key
     link: BrokerLink
@@ -60,27 +63,27 @@ class Wave:
 
 
 class Spreading:
-    """The advertisements that one broker knows of.
+    """The advertisements that one broker knows.
 
     Parameters
     ----------
     books
-        What is reserved for them: shared with whoever else changes it.
+        The reservations, shared with the other parts that change them.
     questions
-        Who the neighbours are, and what they were asked for because of advertisements.
+        The neighbours, and what they were asked for because of advertisements.
 
     Attributes
     ----------
     offers
         Each advertisement as it came, by link.
     chosen
-        The one of them that counts, and its link.
+        The copy of each advertisement that counts, and its link.
     """
 
     def __init__(self, books: Books, questions: Questions) -> None:
         self._books = books
         self._questions = questions
-        self._waves: dict[BrokerId, dict[int, list[Wave]]] = {}  # who waits for which answer of a neighbour
+        self._waves: dict[BrokerId, dict[int, list[Wave]]] = {}  # the waves that wait for each answer
         self.offers: dict[Key, dict[BrokerLink, Offer]] = {}
         self.chosen: dict[Key, tuple[BrokerLink, Offer]] = {}
         self.takes: Takes = {
@@ -94,20 +97,20 @@ class Spreading:
     # Neighbours.
 
     def join(self, link: BrokerId) -> None:
-        """Take a broker for a neighbour from now on; it is greeted where it may know something already."""
+        """Add a broker as a neighbour. It is greeted if it may already know something."""
         self._waves[link] = {}
 
     def clear(self, link: BrokerId) -> Out:
-        """Forget all that came over a link."""
+        """Forget everything that came over a link."""
         keys = [key for key, offers in self.offers.items() if link in offers]
         return [out for key in keys for out in self._withdraw(key, link)]
 
     def part(self, link: BrokerId) -> Out:
-        """Wait no longer for a neighbour that is about to be one no more."""
+        """Stop waiting for a neighbour that is about to be removed."""
         return self._answered(link, [wave for waves in self._waves.pop(link).values() for wave in waves])
 
     def greeting(self, link: BrokerId, *, answer: bool) -> Out:
-        """Tell a neighbour all advertisements; who waits for its answer to one waits for its answer to this."""
+        """Send a neighbour all advertisements. Waves that wait for its answer to one wait for its answer to this."""
         before: dict[Key, list[Wave]] = {}
         for waves in self._waves[link].values():
             for wave in waves:
@@ -121,7 +124,7 @@ class Spreading:
         gone = [wave for waves in before.values() for wave in waves]
         return [Send(link, Greeting(tuple(adverts), answer)), *self._answered(link, gone)]
 
-    # Publishers here.
+    # Local publishers.
 
     def _on_advertise(self, source: ClientId, message: Advertise) -> Out:
         item = message.filter
@@ -130,7 +133,7 @@ class Spreading:
         return self._offer(wave.key, LOCAL, Offer(item, rate, (), message.version), wave)
 
     def on_advertised(self, source: BrokerId, message: Advertised) -> Out:
-        """Take in what a publisher elsewhere will publish."""
+        """Process the advertisement of a publisher elsewhere."""
         key, item = (message.publisher, message.number), message.filter
         wave = Wave(key, source, message.token, None)
         if self._books.broker in message.path:
@@ -151,7 +154,7 @@ class Spreading:
         return self._choose(key, Wave(key, link, 0, None))
 
     def _choose(self, key: Key, wave: Wave) -> Out:
-        """Take the shortest way to the publisher, and tell the others when it is another than before."""
+        """Choose the shortest path to the publisher, and tell the other neighbours if the choice has changed."""
         offers = self.offers.get(key, {})
 
         def rank(link: BrokerLink) -> tuple[int, bool, int, BrokerLink]:
@@ -170,7 +173,7 @@ class Spreading:
         out: Out = []
         if before is not None:
             out += questions.let_go_of(before[0], before[1].filter)
-            out += [  # to those whom it does not come to from here any more
+            out += [  # to the neighbours that no longer get it from here
                 Send(other, Unadvertised(*key))
                 for other in questions.asked
                 if books.passes(before[0], other) and not books.passes(link, other)
@@ -183,7 +186,7 @@ class Spreading:
         return out
 
     def _await(self, link: BrokerId, waves: list[Wave]) -> int:
-        """Let waves wait for a neighbour's answer, and return the token that it comes with."""
+        """Let waves wait for a neighbour's answer, and return the token that the answer will carry."""
         token = self._questions.token()
         self._waves[link][token] = waves
         for wave in waves:
@@ -212,7 +215,7 @@ class Spreading:
         return [Send(wave.link, KnownBehind(wave.token))] if answerable else []
 
     def unanswered(self, link: BrokerId) -> list[Filter]:
-        """Return what was advertised to a neighbour that may not have told yet what is wanted of it."""
+        """Return what was advertised to a neighbour that may not have reported yet what is wanted of it."""
         keys = dict.fromkeys(wave.key for waves in self._waves.get(link, {}).values() for wave in waves)
         return [self.chosen[key][1].filter for key in keys if key in self.chosen]
 
@@ -236,7 +239,7 @@ class Spreading:
         return self._withdraw((message.publisher, message.number), source)
 
     def detach(self, publisher: ClientId) -> Out:
-        """Withdraw all that a publisher here advertises; nothing that is still to be answered is answered to it."""
+        """Withdraw everything that a local publisher advertises. It gets no answers that are still outstanding."""
         keys = [key for key in self._books.adverts if key[0] == publisher]
         out = [each for key in keys for each in self._withdraw(key, LOCAL)]
         for waves in self._waves.values():
@@ -244,23 +247,23 @@ class Spreading:
                 wave.client = None
         return out
 
-    # To be compared with what neighbours know.
+    # Comparison with neighbours.
 
     def passed_on(self, link: BrokerId) -> Iterator[str]:
-        """Iterate over what a neighbour has been told, as it has it."""
+        """Yield the advertisements that a neighbour was sent, in the form in which it stores them."""
         for key, (source, offer) in self.chosen.items():
             path = self._path_from_here(offer)
             if link not in path and self._books.passes(source, link):
                 yield _advert(key, replace(offer, path=path))
 
     def taken_in(self, link: BrokerId) -> Iterator[str]:
-        """Iterate over what has come from a neighbour."""
+        """Return the advertisements that came from a neighbour."""
         return (_advert(key, each[link]) for key, each in self.offers.items() if link in each)
 
-    # To be put down and made again.
+    # Snapshots.
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return what is known of advertisements and of their ways."""
+        """Return the advertisements and their waves."""
         waves = Shared[Wave]()
         waiting = [
             (link, [(token, [waves.number(wave) for wave in each]) for token, each in tokens.items()])
@@ -277,7 +280,7 @@ class Spreading:
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Know of the advertisements that that snapshot says."""
+        """Restore the advertisements of a snapshot."""
         waves = [
             Wave(tuple(key), link, token, client, set(opened))
             for key, link, token, client, opened in plain["waves"]
@@ -292,7 +295,7 @@ class Spreading:
         self.chosen = {tuple(key): (link, Offer(*offer)) for key, link, offer in plain["chosen"]}
 
     def check(self) -> None:
-        """Assert that what counts is what has come, and what the books have; for tests."""
+        """Assert that the chosen copies are among those received, and equal those in the books; for tests."""
         assert all(offer == self.offers[key][link] for key, (link, offer) in self.chosen.items())
         chosen = {key: (link, offer.filter, offer.rate) for key, (link, offer) in self.chosen.items()}
         assert chosen == {

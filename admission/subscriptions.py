@@ -1,10 +1,10 @@
-"""What the clients of a broker want: judged, admitted or refused (paper 3, 3.4 and 4.3).
+"""The subscriptions of a broker's clients: judged, admitted or refused (paper 3, 3.4 and 4.3).
 
 Rules
 -----
-* A subscription is asked for (`questions`); when all verdicts are in, its broker decides: of those asked, at most a
-  share may refuse (4.3). Else all is released again.
-* What a client says again of a subscription that it has is not judged again, and nothing is let go for it.
+* A subscription is asked for (`questions`). When all verdicts have arrived, its broker decides: at most a
+  certain share of the brokers asked may refuse (4.3). Otherwise everything is released.
+* A repeated registration of the same subscription is not judged again, and nothing is released for it.
 * A filter of several clients is held once, with the highest priority that one of them gives it.
 """
 
@@ -28,11 +28,11 @@ class Subscriptions:
     Parameters
     ----------
     config
-        How many may refuse.
+        How many brokers may refuse.
     books, standings
-        What is reserved, and how it stands: shared with whoever else changes them.
+        The reservations and the standing of filters, shared with the other parts that change them.
     questions
-        Asks the neighbours.
+        The requests to the neighbours.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Subscriptions:
         self._standings = standings
         self._questions = questions
         self._mine: dict[ClientId, dict[int, Filter]] = {}
-        self._wanting: dict[Filter, dict[tuple[ClientId, int], int]] = {}  # with the priority
+        self._wanting: dict[Filter, dict[tuple[ClientId, int], int]] = {}  # the priorities
         self._requests: dict[tuple[ClientId, int], Request] = {}
         self.takes: Takes = {
             Register: self._on_register,
@@ -52,13 +52,13 @@ class Subscriptions:
         }
 
     def _on_register(self, source: ClientId, message: Register) -> Out:
-        """Judge what a client wants; what was admitted elsewhere, or here before, only has to be known."""
+        """Judge a client's subscription. One that was admitted elsewhere, or here before, only has to be recorded."""
         item, key = message.filter, (source, message.subscription)
         out: Out = []
         known = self._mine.get(source, {}).get(message.subscription)
         waiting = self._requests.get(key)
         if known == item and waiting is not None:
-            waiting.register = message  # said again over another connection; the judgement is on its way
+            waiting.register = message  # repeated over another connection; the judgement is in progress
             return []
         if known is not None and known != item:
             out += self._on_cancel(source, Cancel(message.subscription))
@@ -80,7 +80,7 @@ class Subscriptions:
         return [*out, Inward(Received(source, message))]
 
     def detach(self, client: ClientId) -> Out:
-        """Let go all that a client wants."""
+        """Release everything that a client wants."""
         return [out for number in list(self._mine.get(client, ())) for out in self._cancel(client, number)]
 
     def _cancel(self, client: ClientId, number: int) -> Out:
@@ -104,12 +104,12 @@ class Subscriptions:
         return self._questions.demand_anew(item)
 
     def _on_would_admit(self, source: ClientId, message: WouldAdmit) -> Out:
-        """Ask what would be said of a subscription, and reserve nothing."""
+        """Ask what the judgement of a subscription would be, and reserve nothing."""
         request = Request(LOCAL, message.number, message.filter, source, dry=True)
         return self._questions.begin(request, message.priority, message.priority)
 
     def decide(self, request: Request) -> Out:
-        """Admit or refuse a request of which all verdicts are in."""
+        """Admit or refuse a request whose verdicts have all arrived."""
         assert request.client is not None
         client, number = request.client, request.token
         refusals = tuple(dict.fromkeys(request.refusals))
@@ -127,14 +127,14 @@ class Subscriptions:
         return [*out, Inward(Received(client, request.register))]
 
     def _admits(self, asked: int, refusals: tuple[Refusal, ...]) -> bool:
-        """Return the decision (4.3): a broker that lacks two resources refuses once."""
+        """Return the decision (4.3). A broker that lacks two resources counts as one refusal."""
         share = self._config.refusing_share_max
         return share is None or len({refusal.broker for refusal in refusals}) <= share * asked
 
-    # How they stand.
+    # Standing.
 
     def tell_owners(self, item: Filter) -> Out:
-        """Tell those who were admitted with a filter what it lacks now."""
+        """Tell the clients that were admitted with a filter what it lacks now."""
         lacking = self._standings.of_clients(item)
         return [
             Inform(client, Standing(number, lacking))
@@ -143,7 +143,7 @@ class Subscriptions:
         ]
 
     def lacking(self, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
-        """Return what the subscriptions of a client lack, by number; those that lack nothing are not there."""
+        """Return what the subscriptions of a client lack, by number. Those that lack nothing are omitted."""
         found = {
             number: self._standings.of_clients(item)
             for number, item in self._mine.get(client, {}).items()
@@ -151,10 +151,10 @@ class Subscriptions:
         }
         return {number: refusals for number, refusals in found.items() if refusals}
 
-    # To be put down and made again.
+    # Snapshots.
 
     def snapshot(self, requests: Shared[Request]) -> dict[str, Plain]:
-        """Return what clients want; requests go into those that others have, too."""
+        """Return what clients want. Requests are added to those that other parts share."""
         return {
             "mine": {client: dict(items) for client, items in self._mine.items()},
             "wanting": [(item, list(who.items())) for item, who in self._wanting.items()],
@@ -162,7 +162,7 @@ class Subscriptions:
         }
 
     def restore(self, plain: dict[str, Plain], requests: list[Request]) -> None:
-        """Have the subscriptions that that snapshot says."""
+        """Restore the subscriptions of a snapshot."""
         self._mine = {client: dict(items) for client, items in plain["mine"].items()}
         self._wanting = {
             item: {tuple(key): priority for key, priority in who} for item, who in plain["wanting"]

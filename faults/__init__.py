@@ -1,1 +1,1 @@
-"""What goes wrong and the answer, and the judge of what was delivered (papers 1 and 4)."""
+"""Fault handling, fault injection, and the checks of what was delivered (papers 1 and 4)."""

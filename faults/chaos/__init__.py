@@ -1,1 +1,1 @@
-"""Chaos, whatever it runs on: cases and plans drawn from a seed, carried out, timed, reported."""
+"""Chaos testing, on any host: cases and fault plans drawn from a seed, executed, timed, reported."""

@@ -1,14 +1,15 @@
-"""The trace of a run in which clients may die: what a dead process had not acknowledged, it has not had.
+"""The trace of a run in which clients may die: a dead process has not received what it had not acknowledged.
 
 Rules
 -----
-* A durable subscriber that dies has had what it acknowledged; its other notifications are taken out of the trace, as
-  the next process is to get them.
-* What a subscriber is told that it may have lost stands in the trace as lost, for that subscriber only. Beside such
-  claims stands what the judge needs to check them: how much is kept, what each broker and publisher has taken to keep
-  and how large it is, who has died with it, and what was dropped for another limit.
-* A publisher that comes back goes on behind what was accepted, so it may use a number again that came to nothing.
-* An event of a dead publisher that no living broker ever accepted is lost with it.
+* A durable subscriber that dies has received what it acknowledged. Its other notifications are removed from
+  the trace, because the next process must get them.
+* A loss that is reported to a subscriber is in the trace, for that subscriber only. The trace also has what
+  the judge needs to check such claims: the retention limits, what each broker and publisher has retained and
+  its size, what died with each of them, and what was dropped for another limit.
+* A publisher that recovers continues after what was accepted, so it may reuse a number whose event was never
+  accepted.
+* An event of a dead publisher that no living broker has accepted is lost with the publisher.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ from ..checker.trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Publ
 
 
 class Account(Trace):
-    """What clients did and heard, and what became of those that died.
+    """The trace of what clients did and received, corrected for clients that died.
 
     Parameters
     ----------
     recovery
-        How much is kept to be sent again; None where nothing is.
+        The retention limits; None if nothing is retained.
     stable
         Whether brokers have stores, from which they know what they have taken before.
 
     Attributes
     ----------
     losses
-        What each subscriber was told that it may have lost.
+        The losses that were reported to each subscriber.
     accepted_at
         The brokers that have accepted each event.
     orphans
-        Events of publishers that died since: whether they were ever accepted is for brokers to say.
+        Events of publishers that have died since. Only brokers can tell whether they were accepted.
     """
 
     __slots__ = ("_batches", "_recovery", "_stable", "accepted_at", "losses", "orphans")
@@ -65,14 +66,14 @@ class Account(Trace):
             )
 
     def durable(self, now: float, client: ClientId) -> None:
-        """Write down how much is kept for a durable subscriber until it acknowledges."""
+        """Record how much is retained for a durable subscriber until it acknowledges."""
         recovery = self._recovery
         if recovery is not None:
             bounds = recovery.durable_events_max, recovery.durable_bytes_max, recovery.durable_seconds
             self.operations.append(Bounded(now, client, *bounds))
 
     def accepted(self, now: float, broker: BrokerId, batch: EventBatch) -> None:
-        """Write down that a broker has accepted events, and keeps those that it has not taken before."""
+        """Record that a broker has accepted events, and retains those that it has not taken before."""
         events = [batch.identity(row) for row in range(len(batch))]
         known = {event for event in events if broker in self.accepted_at.get(event, ())}
         for event in events:
@@ -81,7 +82,7 @@ class Account(Trace):
         self._keep(now, broker, fresh, batch.nbytes * len(fresh) // max(1, len(events)))
 
     def accepted_up_to(self, now: float, broker: BrokerId, publisher: ClientId, last: int) -> None:
-        """Write down that a broker has accepted of a publisher what nobody is known to have, up to a sequence."""
+        """Record that a broker has accepted a publisher's events up to a sequence, if no broker is known to have."""
         for (name, sequence), op in self.publications().items():
             if name == publisher and sequence <= last and (name, sequence) not in self.accepted_at:
                 batch = batch_of([op.event], publisher=name, first_sequence=sequence)
@@ -99,13 +100,13 @@ class Account(Trace):
     def shed(
         self, now: float, events: Iterable[EventId], limit: str, measured: float, allowed: float
     ) -> None:
-        """Write down that events were dropped for a limit, and so are lost for everybody."""
+        """Record that events were dropped for a limit, and are therefore lost for all subscribers."""
         for publisher, sequence in events:
             self.operations.append(Shed(now, publisher, sequence, limit, measured, allowed))
             self.lost(now, publisher, sequence)
 
     def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, Any]]) -> None:
-        """Write down publications; an earlier one under the same number that no broker has accepted never was."""
+        """Record publications. They replace earlier ones under the same number that no broker has accepted."""
         given = list(events)
         again = {(client, first + place) for place in range(len(given))} & self.orphans
         vain = again - self.accepted_at.keys()
@@ -135,17 +136,17 @@ class Account(Trace):
             self._keep(now, ITSELF, [(publisher, first + place) for place in range(count)], size_bytes)
 
     def died(self, now: float, publisher: ClientId) -> None:
-        """Write down that a publisher has died: nobody but brokers has its events now."""
+        """Record that a publisher has died. Now only brokers have its events."""
         self.operations.append(Died(now, ITSELF, publisher))
         self.orphans.update(event for event in self.publications() if event[0] == publisher)
 
     def crashed(self, now: float, broker: BrokerId) -> None:
-        """Write down that a broker has died; with a store it still has what it kept."""
+        """Record that a broker has died. With a store it still has what it retained."""
         if self._recovery is not None and not self._stable:
             self.operations.append(Died(now, broker, ""))
 
     def dead_for_good(self, now: float, brokers: Iterable[BrokerId]) -> None:
-        """Write down that brokers are dead and will not come back; what only they had of dead publishers is lost."""
+        """Record that brokers are dead for good. Events of dead publishers that only they had are lost."""
         dead = set(brokers)
         self.operations += [Died(now, broker, "") for broker in sorted(dead)]
         for publisher, sequence in sorted(self.orphans):
@@ -153,7 +154,7 @@ class Account(Trace):
                 self.lost(now, publisher, sequence)
 
     def never_accepted(self, publisher: ClientId, last: int) -> None:
-        """Write down that no broker has accepted what a publisher that has come back had numbered above `last`."""
+        """Record that no broker has accepted the events of a recovered publisher with numbers above `last`."""
         self.operations = [
             op
             for op in self.operations
@@ -163,14 +164,14 @@ class Account(Trace):
     def died_with_broker(
         self, now: float, publisher: ClientId, last: int, brokers: Iterable[BrokerId]
     ) -> None:
-        """Write down that a publisher's events above `last` were with it and with brokers that are dead for good."""
+        """Record that a publisher's events above `last` were only with it and with brokers that are dead for good."""
         self.operations += [Died(now, broker, "") for broker in brokers]
         for name, sequence in self.publications():
             if name == publisher and sequence > last:
                 self.lost(now, name, sequence)
 
     def rolled_back(self, client: ClientId, position: Mapping[ClientId, int]) -> None:
-        """Write down that a durable subscriber has died: what it had not acknowledged it has not had."""
+        """Record that a durable subscriber has died: remove the notifications that it had not acknowledged."""
         self.operations = [
             op
             for op in self.operations
@@ -180,7 +181,7 @@ class Account(Trace):
         ]
 
     def told(self, now: float, client: ClientId, losses: Sequence[Lost]) -> None:
-        """Write down what a subscriber was told that it may have lost."""
+        """Record the losses that were reported to a subscriber."""
         self.losses.setdefault(client, []).extend(losses)
         for publisher, sequence in self.publications():
             if any(loss.publisher == publisher and loss.first <= sequence <= loss.last for loss in losses):

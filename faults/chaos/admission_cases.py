@@ -1,10 +1,11 @@
-"""Chaos with admission control: what is drawn in addition, without changing what the seed draws otherwise.
+"""Chaos with admission control: additional draws that do not change what the seed draws otherwise.
 
 Rules
 -----
-* Every publisher advertises all events, or those of a condition; of its events, those are left that it advertises.
-* What brokers and links can carry is drawn around what all publishers together advertise, so that some subscriptions
-  are refused, and some that were admitted no longer fit when the tree stands otherwise.
+* Every publisher advertises all events, or those of a condition. Events that it does not advertise are
+  removed.
+* The capacities of brokers and links are drawn around the sum of all advertised rates, so that some
+  subscriptions are refused, and some admitted ones no longer fit when the tree changes.
 * Subscribers have priorities from 0 to 2.
 """
 
@@ -21,11 +22,11 @@ from ...routing.topologies.cluster_trees import topology_of
 from .cases import Action, Case, DrawnAdvertisement, publishes
 
 SHARES = (0.0, 0.0, 0.0, 0.2, 0.4, None)
-"""Of the brokers asked, how many may refuse: one is drawn; the full guarantee most often, as only it degrades."""
+"""The share of the brokers asked that may refuse: one is drawn; the full guarantee most often, as only it degrades."""
 
 
 def with_admission(case: Case) -> Case:
-    """Return a case with adverts, capacities and priorities."""
+    """Extend a case with advertisements, capacities and priorities."""
     dice = random.Random(f"chaos/admission/{case.seed}")
     clients = list(dict.fromkeys(action.client for action in case.opening))
     publishers = [client for client in clients if publishes(client)]

@@ -1,18 +1,18 @@
-"""Judges the books of a whole network from outside: whether they say what follows from who is there.
+"""Judges the books of a whole network from outside: whether they follow from its brokers, clients and links.
 
 Rules (promise 8)
 -----------------
-* Each broker has books for its links as it stands, and no others; they equal a recount from scratch, and nothing in
-  them is negative.
-* It knows every advertisement of a publisher, and over which of its links its events would come; it holds for a link
-  just the filters wanted by those to whom events come over it that an advertisement meets whose events go this way,
-  and for its own clients all that these want.
-* What an owner was told of a subscription is what the books of the brokers on its ways say.
+* Each broker has books for its present links, and for no others. They equal a recount from scratch, and
+  nothing in them is negative.
+* Each broker knows every advertisement of a publisher, and over which of its links the events would come. For
+  a link it holds exactly the filters that are wanted by subscribers behind that link and meet an
+  advertisement whose events go this way. For its own clients it holds everything that they want.
+* What an owner was told of a subscription equals what the books of the brokers on its paths say.
 
-The ways are those of events from each broker with a publisher to each with a subscriber: in a tree the only ones, else
-those of the scheme, drawn anew from its geometry. Nothing is taken from a broker's word: the tree, or the view, is that
-of a survey, the rest are the clients' own lists. The books are those of one moment at which nothing is under way, on
-either host.
+The paths are those of events from each broker with a publisher to each broker with a subscriber: in a tree
+the only ones, else those of the scheme, recomputed from its geometry. Brokers' own claims are not used: the
+tree, or the view, comes from a survey, and the rest from the clients' own lists. The books are those of one
+quiescent moment, on either host.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from ...routing.filters.filter import Filter
 from ...routing.schemes.registry import scheme as scheme_of
 
 Links: TypeAlias = dict[BrokerId, set[BrokerId]]
-"""Who is joined to whom."""
+"""The neighbours of each broker."""
 Way: TypeAlias = Callable[[BrokerId, BrokerId], Sequence[BrokerId]]
-"""Returns the brokers on the way of events from one to another, both included."""
+"""Returns the brokers on the path of events from one to another, both included."""
 Holding: TypeAlias = Mapping[Link | None, frozenset[Filter]]
 
 
 @dataclass(frozen=True, slots=True)
 class SeenBooks:
-    """What the books of one broker say; the link None stands for its own clients.
+    """The content of one broker's books. The link None stands for its own clients.
 
     Attributes
     ----------
@@ -51,11 +51,11 @@ class SeenBooks:
     degraded
         What a filter that is held for a link lacks.
     promises
-        Whether what lacks something is told to its owner: under the full guarantee only.
+        Whether owners are told what their filters lack: under the full guarantee only.
     asks_all
-        Whether what is wanted is asked for at every broker, not only on the ways to publishers.
+        Whether subscriptions are asked for at every broker, not only on the paths to publishers.
     unbalanced
-        What is wrong with them by themselves; empty when they balance.
+        What is inconsistent within the books; empty if they balance.
     """
 
     neighbours: frozenset[BrokerId]
@@ -69,20 +69,20 @@ class SeenBooks:
 
 @dataclass
 class Clients:
-    """What the clients of a network say themselves.
+    """What the clients of a network report themselves.
 
     Attributes
     ----------
     homes
-        The broker of each.
+        The broker of each client.
     adverts
-        What the publishers advertise that have told their present broker.
+        The advertisements of the publishers that have told their present broker.
     wanted
         What each subscriber wants, by number.
     lacking
         What each subscription lacks, by number, as far as its owner was told.
     refused
-        How many subscriptions were refused.
+        The number of refused subscriptions.
     """
 
     homes: dict[ClientId, BrokerId] = field(default_factory=dict)
@@ -92,13 +92,13 @@ class Clients:
     refused: int = 0
 
     def told(self, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
-        """Return what the subscriptions of a client lack that it still has; nothing where all is well."""
+        """Return what the present subscriptions of a client lack; empty if nothing."""
         there, known = self.wanted.get(client, {}), self.lacking.get(client, {})
         return {number: lack for number, lack in known.items() if lack and number in there}
 
 
 def joined(above: Mapping[BrokerId, BrokerId | None]) -> Links:
-    """Return who is joined to whom, given the broker through which each reaches the root; None for the root."""
+    """Return the links, given the broker through which each broker reaches the root; None for the root."""
     tree: Links = {broker: set() for broker in above}
     for broker, other in above.items():
         if other in tree:
@@ -108,13 +108,13 @@ def joined(above: Mapping[BrokerId, BrokerId | None]) -> Links:
 
 
 def in_tree(above: Mapping[BrokerId, BrokerId | None]) -> tuple[Links, Way]:
-    """Return who is joined to whom, given what `joined` takes, and the ways of events there."""
+    """Return the links, given the argument of `joined`, and the paths of events there."""
     links = joined(above)
     return links, way_in(links)
 
 
 def way_in(tree: Links) -> Way:
-    """Return the ways in a tree."""
+    """Return the paths in a tree."""
 
     def way(source: BrokerId, to: BrokerId) -> list[BrokerId]:
         before = {source: source}
@@ -133,10 +133,10 @@ def way_in(tree: Links) -> Way:
 
 
 def in_view(view: CubeView, scheme: str) -> tuple[Links, Way]:
-    """Return who is joined to whom in a view, and the ways of events there, as the scheme says by its `joined`.
+    """Return the links in a view, and the paths of events there, as the scheme's `joined` defines them.
 
-    Where it says nothing, it is on a mesh, and the way is straight: how LBDD shares out the copies of an event is not
-    in the books.
+    A scheme without `joined` is on a mesh, and the path is direct: the books do not contain how LBDD
+    distributes the copies of an event.
     """
     joined_in = getattr(scheme_of(scheme), "joined", None)
     if joined_in is not None:
@@ -153,18 +153,18 @@ def in_view(view: CubeView, scheme: str) -> tuple[Links, Way]:
 def books_problems(
     books: Mapping[BrokerId, SeenBooks], links: Links, clients: Clients, way: Way | None = None
 ) -> list[str]:
-    """Return what is wrong with the books, given that the network is sound and nothing is under way.
+    """Return what is wrong with the books, given that the network is sound and quiescent.
 
     Parameters
     ----------
     books
-        Of every living broker.
+        The books of every living broker.
     links
-        How these stand.
+        The links between these.
     clients
-        What the clients say.
+        What the clients report.
     way
-        How events go; None in a tree.
+        The paths of events; None in a tree.
     """
     problems = [
         f"the books of broker {broker} do not balance: {each.unbalanced}"
@@ -175,14 +175,14 @@ def books_problems(
         if books[broker].neighbours != others:
             known = sorted(books[broker].neighbours)
             problems.append(f"broker {broker} has books for {known}, its links are {sorted(others)}")
-    for client in (*clients.adverts, *clients.wanted):  # it has yet to notice
+    for client in (*clients.adverts, *clients.wanted):  # the client has yet to notice
         if (home := clients.homes[client]) not in links:
             problems.append(f"{client} is still at broker {home}, which is gone")
     return problems or [*_Recount(books, links, clients, way or way_in(links)).problems()]
 
 
 class _Recount:
-    """What the books should say, from who is there and how events go."""
+    """The expected books, from the brokers, the clients and the paths of events."""
 
     def __init__(self, books: Mapping[BrokerId, SeenBooks], links: Links, clients: Clients, way: Way) -> None:
         self.books = books
@@ -194,7 +194,7 @@ class _Recount:
         self._draw(way)
 
     def _draw(self, way: Way) -> None:
-        """Follow each advertisement to every broker, and each filter from whom it meets to its home."""
+        """Follow each advertisement to every broker, and each filter from the publishers that it meets to its home."""
         homes, wanted = self.clients.homes, self.clients.wanted
         at: dict[BrokerId, set[Filter]] = {here: set() for here in self.links}
         for name, items in wanted.items():
@@ -215,7 +215,7 @@ class _Recount:
                 self._ask_along(way(other, here), mine)
 
     def _ask_along(self, path: Sequence[BrokerId], items: Set[Filter]) -> None:
-        """Hold filters of the last broker of a way at every broker on it."""
+        """Hold filters of the last broker of a path at every broker on it."""
         for broker, onwards in pairwise(path):
             self.held[broker].setdefault(onwards, set()).update(items)
             self.ways[broker].update((path[-1], item, onwards) for item in items)

@@ -1,13 +1,13 @@
-"""Draws a case of chaos from a seed: the network, its links, its clients' doings, and what goes wrong.
+"""Draws a chaos case from a seed: the network, its links, its clients' actions, and the faults.
 
 Rules
 -----
-* Everything comes from ``random.Random`` of the seed; the same arguments give the same case on every machine.
-* All clients arrive, and subscribe, before the first fault. While faults go on they publish, and now and then subscribe
-  to something new, cancel, or move to another broker of their own will.
-* Operations (brokers that come and go in good order) are drawn only when they are asked for, from chance of their own:
-  with and without them a seed draws the same network, load and plan.
-* Nothing is beyond retention unless the caller's `recovery` makes it so.
+* Everything comes from ``random.Random`` of the seed. The same arguments give the same case on every machine.
+* All clients attach and subscribe before the first fault. During the faults they publish, and sometimes
+  subscribe to something new, cancel, or move to another broker voluntarily.
+* Operations (brokers that join and leave in good order) are drawn only on request, from a separate source of
+  randomness: with and without them a seed draws the same network, load and plan.
+* No event exceeds the retention limits unless the caller's `recovery` makes it so.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ OPERATIONS: Final = {
     "remove_root_cluster": 1,
     "reoptimise": 3,
 }
-"""What is done, and how often beside the others."""
+"""The operations with their weights."""
 
 IN_TREES: Final = ("remove_designated", "remove_root_cluster", "reoptimise")
-"""What means something in a tree only."""
+"""The operations that only a tree has."""
 
 BUILD_SECONDS: Final = 5.0
-"""How long the network and its first subscriptions have before the first fault."""
+"""The time that the network and its first subscriptions have before the first fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a client does; seconds count from the start of the faults.
+    """An action of a client; seconds count from the start of the faults.
 
-    `do` is subscribe, cancel, publish or move; with stable storage also stop and start, of the client's process.
+    `do` is subscribe, cancel, publish or move; with stable storage also stop and start, of the client's
+    process.
     """
 
     at_seconds: float
@@ -65,18 +66,18 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What whoever operates the network does to it.
+    """An action of the network's operator.
 
     Attributes
     ----------
     at_seconds
-        Counted from the start of the faults.
+        The time from the start of the faults.
     do
         One of `OPERATIONS`.
     pick
-        From 0 up to 1: which of those that are there by then, the first to the last.
+        From 0 up to 1: selects one of the candidates at that time, from the first to the last.
     size
-        Of a cluster that comes.
+        The size of a cluster that joins.
     """
 
     at_seconds: float
@@ -95,29 +96,29 @@ class DrawnAdvertisement:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """All that a run of chaos is made from.
+    """Everything from which a chaos run is made.
 
     Attributes
     ----------
     seed
-        It was drawn from this.
+        The seed from which it was drawn.
     topology
-        As :func:`rayvous.routing.topologies.cluster_trees.topology_of` takes it.
+        In the form that :func:`rayvous.routing.topologies.cluster_trees.topology_of` accepts.
     recovery, links
-        The brokers' settings, None for such as do not heal, and how links behave.
+        The brokers' settings, None for brokers that do not heal, and the behaviour of links.
     opening, actions, closing
-        What clients do before the faults, during them, and after everything has healed.
+        The clients' actions before the faults, during them, and after everything has healed.
     plan
-        What goes wrong.
+        The faults.
     stable, durable
-        Whether brokers have stores, and which subscribers are durable then.
+        Whether brokers have stores, and which subscribers are then durable.
     operations
-        Which brokers and clusters come and go meanwhile.
+        The brokers and clusters that join and leave meanwhile.
     scheme
         The routing scheme.
     admission, adverts, priorities
-        What brokers admit and can carry, None for everything; what each publisher advertises, and each subscriber's
-        priority.
+        The admission criterion and capacities, None without admission control; each publisher's
+        advertisement, and each subscriber's priority.
     """
 
     seed: int
@@ -137,7 +138,7 @@ class Case:
     priorities: Mapping[str, int] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
-        """Return the case as plain data; of the clients' doings only how many there are of each kind."""
+        """Return the case as plain data; of the clients' actions only the number of each kind."""
         counts: dict[str, int] = {}
         for action in (*self.opening, *self.actions, *self.closing):
             counts[action.do] = counts.get(action.do, 0) + 1
@@ -189,24 +190,24 @@ def draw_case(
     brokers_max
         The largest network that is drawn.
     seconds
-        How long things go wrong before everything is healed; a `plan` brings its own time.
+        How long faults happen before everything is healed; a given `plan` has its own time.
     plan, recovery
-        Taken instead of what would be drawn.
+        Used instead of drawn ones.
     heals
         Whether brokers heal; if not, the drawn plan is empty.
     kinds, faults_max
         As in :func:`rayvous.faults.chaos.draws.draw`.
     operations
-        Whether brokers and clusters come and go.
+        Whether brokers and clusters join and leave.
     topology
-        Taken instead of what would be drawn; it says its `degree` when no `recovery` is given.
+        Used instead of a drawn one. It must contain its `degree` if no `recovery` is given.
     aim
-        One of :data:`rayvous.faults.chaos.draws.AIMS` or `FLAT_AIMS`, which is the first fault then; not for a `plan`
-        that is given.
+        One of :data:`rayvous.faults.chaos.draws.AIMS` or `FLAT_AIMS`, which becomes the first fault; ignored
+        if a `plan` is given.
     scheme
-        The routing scheme, one that heals. The same seed draws the same network and links for each.
+        The routing scheme, one that heals. A seed draws the same network and links for each scheme.
     restless
-        Whether clients also subscribe, cancel and move while things go wrong.
+        Whether clients also subscribe, cancel and move during the faults.
     """
     dice = random.Random(f"chaos/{seed}")
     if topology is None:
@@ -259,7 +260,7 @@ def draw_case(
 
 
 def draw_operations(seed: int, seconds: float, *, tree: bool = True) -> tuple[Operation, ...]:
-    """Return what is done to the network of a seed, a tree or not, while things go wrong for `seconds`."""
+    """Return the operations on the network of a seed, a tree or not, during `seconds` of faults."""
     dice = random.Random(f"operations/{seed}")
     weights = {word: weight for word, weight in OPERATIONS.items() if tree or word not in IN_TREES}
     drawn = [
@@ -279,9 +280,9 @@ def _node_cluster_max(seed: int) -> int | None:
 
 
 def small_topology(seed: int, brokers_max: int) -> dict[str, Any]:
-    """Return the network of a seed for hosts on which every broker is a process: up to four clusters, of few brokers.
+    """Return the network of a seed for hosts on which every broker is a process: up to four small clusters.
 
-    There is always a cluster below the root, and a normal broker, so that there is somebody to aim at.
+    There is always a cluster below the root, and a normal broker, so that every aim has a target.
     """
     dice = random.Random(f"small/{seed}")
     clusters = dice.randint(2 if brokers_max < 6 else 3, max(2, min(4, brokers_max // 2)))
@@ -367,7 +368,7 @@ def _doings(dice: random.Random, positions: Sequence[Position], seconds: float) 
 
 
 def publishes(client: str) -> bool:
-    """Return whether a client that was drawn publishes; the others subscribe."""
+    """Return whether a drawn client publishes; the others subscribe."""
     return client.startswith("p")
 
 

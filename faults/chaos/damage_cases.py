@@ -1,12 +1,12 @@
-"""Chaos in which state is damaged, too: what is drawn in addition, without changing what the seed draws otherwise.
+"""Chaos with damaged state: additional draws that do not change what the seed draws otherwise.
 
 Rules
 -----
-* Parts of the state of brokers are damaged while other things go wrong; brokers compare what they know.
-* With stores, positions of durable subscribers and stores are damaged besides; with admission control, books. A broker
-  whose store is damaged dies at once, as nothing of a store has an effect before it is read.
-* From the last fault it takes so long until all damage is found, and as long as after any fault until it is mended.
-  What is published from then on is judged, and nothing before: "from any state, eventually always".
+* Parts of the state of brokers are damaged while other faults happen. The brokers run comparisons.
+* With stores, the positions of durable subscribers and the stores are damaged too; with admission control,
+  the books. A broker whose store is damaged crashes at once, because a store has no effect before it is read.
+* After the last fault there is a fixed time until all damage is found, and the same time as after any fault
+  until it is mended. Only what is published from then on is judged: "from any state, eventually always".
 
 Source: paper 4, section 2 and definition 8; docs/decisions/0043-damaged-state.md and
 0052-damaged-stores-books-and-positions.md.
@@ -24,15 +24,15 @@ from .cases import Case
 from .plans import Crash, Damage, Fault
 
 COMPARE_HEARTBEATS: Final = 2.0
-"""How often brokers compare, in heartbeats."""
+"""The interval of the comparisons, in heartbeats."""
 
 DAMAGES_MAX: Final = 4
 ALWAYS: Final = "tables", "numbers", "membership", "deduplicator"
-"""What every broker of a network that heals has."""
+"""The parts of state that every broker of a healing network has."""
 
 
 def with_damage(case: Case) -> Case:
-    """Return a case in which parts of the state of brokers are damaged besides."""
+    """Extend a case with damage to parts of the state of brokers."""
     dice = random.Random(f"chaos/damage/{case.seed}")
     brokers = [place.broker for place in topology_of(case.topology).positions()]
     plan = case.plan
@@ -51,7 +51,7 @@ def with_damage(case: Case) -> Case:
 
 
 def that_compares(case: Case) -> Case:
-    """Return a case whose brokers compare, if its plan damages any."""
+    """Return a case whose brokers compare, if its plan damages any of them."""
     if not is_damaged(case) or case.recovery is None or case.recovery.compare_heartbeats is not None:
         return case
     return replace(case, recovery=replace(case.recovery, compare_heartbeats=COMPARE_HEARTBEATS))
@@ -63,7 +63,7 @@ def is_damaged(case: Case) -> bool:
 
 
 def found_heartbeats(case: Case) -> float:
-    """Return after how many heartbeats all damage has been found, and the broker has started again; 0 without any."""
+    """Return the heartbeats until all damage has been found and the broker has restarted; 0 without damage."""
     if not is_damaged(case) or case.recovery is None or case.recovery.compare_heartbeats is None:
         return 0.0
     return (STRIKES + 1) * case.recovery.compare_heartbeats + 1

@@ -1,13 +1,13 @@
-"""Fault plans drawn from chance: mixed, overlapping, and always survivable.
+"""Random fault plans: mixed, overlapping, and always survivable.
 
 Rules
 -----
-* One broker is spared by name: it is never crashed and never left dead, so somebody is always there. (`crash_root`
-  hits whoever is root; hosts spare the last living broker.)
-* Faults come in bursts: several often start in the same half second. Most are undone after a while, before or after
-  the others; the rest when the plan heals.
-* A plan can be aimed: its first fault then kills whom it is said to (one of `AIMS`, or `FLAT_AIMS`), so that a few
-  seeds are certain to have every kind.
+* One broker is spared: it is never crashed by id and never left dead, so at least one broker always survives.
+  (`crash_root` hits the present root; hosts spare the last living broker.)
+* Faults come in bursts: often several start within the same half second. Most are undone after a while,
+  before or after the others; the rest are undone when the plan heals.
+* A plan can be aimed: its first fault then kills the given target (one of `AIMS`, or `FLAT_AIMS`), so that a
+  few seeds are certain to cover every kind.
 * About one plan in three has a single fault, so that recovery times can be told apart by kind.
 """
 
@@ -57,10 +57,10 @@ KINDS: Final = {
     "partition": 2,
     "shake": 3,
 }
-"""What is drawn, and how often beside the others; `crash_designated` and `cut_tree` aim at who was one at the start."""
+"""The kinds of faults and their weights; `crash_designated` and `cut_tree` aim by the positions at the start."""
 
 AIMS: Final = ("designated", "normal", "root", "cluster", "rendezvous", "home")
-"""Whom a plan can be made to kill first: `home` is a broker that has clients, `cluster` one below the root."""
+"""The targets that a plan can kill first: `home` is a broker that has clients, `cluster` one below the root."""
 
 FLAT_KINDS: Final = {
     "crash": 8,
@@ -73,10 +73,10 @@ FLAT_KINDS: Final = {
     "partition": 2,
     "shake": 3,
 }
-"""The same for a network without root and tree, whose brokers may leave."""
+"""The same for a network without root and tree, in which brokers may leave."""
 
 FLAT_AIMS: Final = ("broker", "cluster", "rendezvous", "leave", "home")
-"""Whom a plan can be made to harm first there: any broker, several at once, one that leaves."""
+"""The targets that a plan can harm first there: any broker, several at once, one that leaves."""
 
 SLOW_FACTORS: Final = (5.0, 20.0, 100.0)
 
@@ -91,22 +91,22 @@ def draw(
     name: str = "drawn",
     flat: bool = False,
 ) -> FaultPlan:
-    """Return a plan for a network that stands as `positions` say.
+    """Return a plan for a network with these positions.
 
     Parameters
     ----------
     dice
-        The chance.
+        The source of randomness.
     positions
         The brokers of the network.
     seconds
-        When all is healed; faults come in the first nine tenths.
+        When everything is healed. Faults come in the first nine tenths.
     kinds
-        Which kinds of faults to draw from; None for all that there are.
+        The kinds of faults to draw from; None for all.
     faults_max
-        The most faults, not counting what undoes them.
+        The maximum number of faults, not counting those that undo others.
     name
-        For reports.
+        A name for reports.
     flat
         Whether the network has no tree: then the kinds are those of `FLAT_KINDS`, else those of `KINDS`.
     """
@@ -128,20 +128,20 @@ def draw(
 def aimed(
     dice: Random, plan: FaultPlan, aim: str, positions: Sequence[Position], homes: Sequence[BrokerId]
 ) -> FaultPlan:
-    """Return the plan with one fault ahead of all others that kills whom `aim` says, or with this one only.
+    """Return the plan with a fault ahead of all others that kills the target of `aim`, or with this fault only.
 
     Parameters
     ----------
     dice
-        The chance.
+        The source of randomness.
     plan
-        A plan for a network that stands as `positions` say.
+        A plan for a network with these positions.
     aim
         One of :data:`AIMS` or :data:`FLAT_AIMS`.
     positions
-        The brokers; a cluster below the root and a normal broker are among them.
+        The brokers. They include a cluster below the root and a normal broker.
     homes
-        The brokers that clients are attached to.
+        The brokers to which clients are attached.
     """
     at = round(dice.uniform(0.02, 0.1) * plan.heal_seconds, 3)
     later = tuple(replace(fault, at_seconds=max(at, fault.at_seconds)) for fault in plan.faults)
@@ -225,10 +225,10 @@ class _Drawer:
         if self.dice.random() < 0.3:
             return None
         longest = (self.seconds - at) * 0.95
-        return round(at + longest * self.dice.random() ** 2, 3)  # short ones are more likely
+        return round(at + longest * self.dice.random() ** 2, 3)  # short times are more likely
 
     def _add(self, fault: Fault, undo: Callable[..., Fault], *given: Any) -> None:
-        """Add a fault, and what undoes it, unless that is left to the healing."""
+        """Add a fault, and the fault that undoes it, unless that is left to the healing."""
         self.faults.append(fault)
         until = self._until(fault.at_seconds)
         if until is not None:
@@ -241,7 +241,7 @@ class _Drawer:
             self._fate(at, [broker])
 
     def _fate(self, at: float, brokers: Sequence[BrokerId]) -> None:
-        """Let the dead come back one by one, or stay dead."""
+        """Let dead brokers be restarted one by one, or stay dead."""
         if self.dice.random() < 0.3:
             self.stay_dead |= dict.fromkeys(brokers)
             return

@@ -1,10 +1,11 @@
-"""What goes wrong with the links of whole hosts, drawn from a seed: cut for a short or a long time, slow, lossy.
+"""Fault plans for the links of whole hosts, drawn from a seed: cut for a short or a long time, slow, lossy.
 
 Rules
 -----
-* One fault a plan, by the seed modulo four, so four seeds in a row have all kinds. Short and long are told by how long
-  Ray itself waits until it gives a node up.
-* Never host 0: clients and the rendezvous point are there, and Ray's head, without which there is no cluster.
+* A plan has one fault, chosen by the seed modulo four, so four consecutive seeds cover all kinds. Short and
+  long are relative to the time after which Ray itself gives a node up.
+* Host 0 is never harmed: it runs the clients, the rendezvous point, and Ray's head, without which there is no
+  cluster.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from ...protocol.errors import ScenarioError
 from .plans import FaultPlan, HostLink
 
 HOST_AIMS: Final = ("short", "long", "slow", "lossy")
-"""How the link of a host goes bad, by the seed modulo their number."""
+"""How the link of a host is harmed, by the seed modulo their number."""
 
 AFTER_SECONDS: Final = 2.0
-"""From the end of the fault until everything heals: Ray is to see by itself what has come back."""
+"""The time from the end of the fault until everything heals, in which Ray itself has to notice what has returned."""
 
 
 def host_plan(seed: int, hosts: int, gives_up_seconds: float) -> FaultPlan:
@@ -30,9 +31,9 @@ def host_plan(seed: int, hosts: int, gives_up_seconds: float) -> FaultPlan:
     seed
         The seed.
     hosts
-        How many there are, at least two.
+        The number of hosts, at least two.
     gives_up_seconds
-        After how long Ray gives up a node that does not answer.
+        The time after which Ray gives up a node that does not answer.
     """
     dice = random.Random(f"hosts/{seed}")
     at, host, aim = (
@@ -52,12 +53,12 @@ def host_plan(seed: int, hosts: int, gives_up_seconds: float) -> FaultPlan:
 
 
 def check_hosts(plan: FaultPlan | None, hosts: int) -> None:
-    """Check that the hosts are there whose links a plan harms.
+    """Check that the hosts exist whose links a plan harms.
 
     Raises
     ------
     ScenarioError
-        If one is not, or is host 0; the message says which.
+        If one does not, or is host 0. The message says which.
     """
     if plan is None:
         return

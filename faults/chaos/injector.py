@@ -1,6 +1,6 @@
-"""Carries a fault plan out on a network, in virtual time or on real actors.
+"""Executes a fault plan on a network, in virtual time or on real actors.
 
-Rule: every fault says what it did, as a sentence, or that it made no sense when its time came.
+Rule: every fault reports in a sentence what it did, or that it had no effect at its time.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from .plans import (
 
 
 class Breakable(Protocol):
-    """A network that can be harmed; brokers are named by id, the rendezvous point by RENDEZVOUS."""
+    """A network into which faults can be injected. Brokers are named by id, the rendezvous point by RENDEZVOUS."""
 
     @property
     def now(self) -> float:
-        """Seconds on the clock of the run."""
+        """The time on the clock of the run, in seconds."""
         ...
 
     @property
     def positions(self) -> Mapping[BrokerId, Position]:
-        """Every broker's place at the start."""
+        """Every broker's position at the start."""
         ...
 
     @property
@@ -58,11 +58,11 @@ class Breakable(Protocol):
 
     @property
     def rendezvous(self) -> Any:
-        """The rendezvous point, or None when there is none."""
+        """The rendezvous point, or None if there is none."""
         ...
 
     def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
-        """Do something at a time to come."""
+        """Schedule an action for a future time."""
         ...
 
     def living(self) -> list[BrokerId]:
@@ -70,55 +70,55 @@ class Breakable(Protocol):
         ...
 
     def dead(self) -> list[BrokerId]:
-        """Return the others."""
+        """Return the brokers whose process does not run."""
         ...
 
     def crash(self, broker: BrokerId) -> bool:
-        """Kill a process; return False, and spare it, when it is dead or the last broker alive."""
+        """Kill a process; return False without effect if it is dead or the last broker alive."""
         ...
 
     def restart(self, broker: BrokerId) -> bool:
-        """Start a dead process afresh; return False when it lives."""
+        """Restart a dead process with empty state; return False if it is alive."""
         ...
 
     def leave(self, broker: BrokerId) -> bool:
-        """Let a broker leave; return False when it is dead, the last one, or in a network that nobody leaves."""
+        """Let a broker leave; return False if it is dead, the last one, or in a network that brokers cannot leave."""
         ...
 
     def pause(self, broker: BrokerId) -> bool:
-        """Let a broker stand still; return False when it is dead or does already."""
+        """Pause a broker; return False if it is dead or paused already."""
         ...
 
     def resume(self, broker: BrokerId) -> bool:
-        """Let a paused broker go on; return False when it was not paused."""
+        """Resume a paused broker; return False if it was not paused."""
         ...
 
     def slow(self, broker: BrokerId, factor: float) -> None:
-        """Let a broker take `factor` times as long; 1 makes it quick again."""
+        """Slow a broker down by `factor`; 1 restores its speed."""
         ...
 
     def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
-        """Cut links both ways."""
+        """Cut links in both directions."""
         ...
 
     def mend(self, reason: object = None) -> bool:
-        """Take a reason for cuts away, or all; return whether a link was mended."""
+        """Remove a reason for cuts, or all; return whether a link was mended."""
         ...
 
     def shake(self, fault: Shake) -> None:
-        """Let links be bad for a while."""
+        """Make links bad for a while."""
         ...
 
     def damage(self, broker: BrokerId, what: str) -> int:
-        """Damage a part of the state of a broker; return how many values were changed."""
+        """Damage a part of a broker's state; return how many values were changed."""
         ...
 
     def host_link(self, fault: HostLink) -> bool:
-        """Let the link of a host be bad for a while; return False when there are no hosts of one's own."""
+        """Make the link of a host bad for a while; return False if the run has no hosts of its own."""
         ...
 
     def calm(self) -> None:
-        """End every cut, bad spell, pause and slowness."""
+        """End every cut, bad period, pause and slowdown."""
         ...
 
 
@@ -128,13 +128,13 @@ class Injector:
     Parameters
     ----------
     network
-        What is harmed.
+        The network to harm.
     plan
         The plan.
     say
-        Called with (fault, what came of it) for each fault, and with None for the healing.
+        Called with (fault, result) for each fault, and with None for the healing.
     root
-        Returns who is the root broker, as far as can be seen; None when there is none just now.
+        Returns the present root broker, as far as can be seen; None if there is none.
 
     Raises
     ------
@@ -178,7 +178,7 @@ class Injector:
         }
 
     def begin(self) -> float:
-        """Put all faults into the network's future, counted from now; return when all is healed."""
+        """Schedule all faults, counted from now; return when everything is healed."""
         start = self._network.now
         for fault in self._plan.faults:
             self._network.at(start + fault.at_seconds, self._apply, fault)
@@ -260,7 +260,7 @@ class Injector:
 
 
 def clusters_of(positions: Iterable[Position]) -> dict[ClusterId, tuple[BrokerId, ...]]:
-    """Return the brokers of each cluster, in rising order, also where the scheme has no clusters."""
+    """Return the brokers of each cluster, in rising order, also if the scheme has no clusters."""
     found: dict[ClusterId, list[BrokerId]] = {}
     for place in positions:
         found.setdefault(place.cluster, []).append(place.broker)

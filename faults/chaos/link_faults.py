@@ -1,10 +1,10 @@
-"""What is wrong with links: which pairs are cut and why, and the bad spells.
+"""The faults of links: which pairs of brokers are cut and why, and the periods in which links are bad.
 
 Rules
 -----
-* A drop shows as delay: the transport sends again after :data:`RETRY_SECONDS`, then after twice that, and so on. A
-  duplicate is discarded by the transport, and only counted.
-* A pair may be cut for several reasons; it is mended when none is left.
+* A dropped message shows as delay: the transport retransmits after :data:`RETRY_SECONDS`, then after twice
+  that, and so on. A duplicate is discarded by the transport, and only counted.
+* A pair may be cut for several reasons. It is mended when none is left.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ RETRIES_MAX: Final = 6
 
 
 def pair_of(one: BrokerId, other: BrokerId) -> tuple[BrokerId, BrokerId]:
-    """Return the two ends of a link, the lower one first."""
+    """Return the two ends of a link, the lower id first."""
     return (one, other) if one < other else (other, one)
 
 
 @dataclass(slots=True)
 class LinkFaults:
-    """What is bad about the links at present.
+    """The links' present faults: bad periods, and counts of their effects.
 
     Attributes
     ----------
     shakes
-        (until when, what) of each bad spell.
+        (end time, fault) of each bad period.
     dropped, duplicated
-        How many messages the transport had to send again, and how many copies it discarded.
+        The number of messages that the transport had to retransmit, and of copies that it discarded.
     """
 
     shakes: list[tuple[float, Shake]] = field(default_factory=list)
@@ -44,7 +44,7 @@ class LinkFaults:
     duplicated: int = 0
 
     def extra(self, now: float, pair: tuple[BrokerId, BrokerId], dice: Random) -> float:
-        """Return how much longer a message takes on the link between a pair, and forget what is over."""
+        """Return a message's additional delay on the link between a pair, and forget periods that are over."""
         seconds = 0.0
         self.shakes = [entry for entry in self.shakes if entry[0] > now]
         for _, shake in self.shakes:
@@ -65,16 +65,16 @@ class LinkFaults:
 
 @dataclass(slots=True)
 class Cuts:
-    """Which pairs of brokers cannot reach each other, and why: a pair is mended when no reason is left."""
+    """The pairs of brokers that cannot reach each other, with the reasons. A pair without reasons is mended."""
 
     reasons: dict[tuple[BrokerId, BrokerId], set[object]] = field(default_factory=dict)
 
     def add(self, one: BrokerId, other: BrokerId, reason: object) -> None:
-        """Cut the link between two brokers, both ways."""
+        """Cut the link between two brokers in both directions."""
         self.reasons.setdefault(pair_of(one, other), set()).add(reason)
 
     def remove(self, reason: object) -> list[tuple[BrokerId, BrokerId]]:
-        """Take a reason away everywhere; return the pairs that are mended by that."""
+        """Remove a reason everywhere; return the pairs that are mended by that."""
         mended = []
         for pair, reasons in list(self.reasons.items()):
             reasons.discard(reason)
@@ -84,7 +84,7 @@ class Cuts:
         return mended
 
     def clear(self) -> list[tuple[BrokerId, BrokerId]]:
-        """Mend everything; return the pairs that were cut."""
+        """Mend all pairs; return the pairs that were cut."""
         mended = list(self.reasons)
         self.reasons.clear()
         return mended

@@ -1,15 +1,16 @@
-"""Fault plans: what goes wrong when, as data that the simulator and Ray carry out alike, and that a seed can draw.
+"""Fault plans: faults and their times, as data that the simulator and Ray execute alike and that a seed can draw.
 
 Rules
 -----
-* A plan ends: at `heal_seconds` every link is mended, who was paused goes on, who was slow is quick again, the
-  rendezvous point is up, and every dead broker is started afresh, but for those of `stay_dead`. A host starts all of
-  them when that would leave none.
-* The last living broker is not crashed; a host says that it was spared. What makes no sense when its time comes (to
-  restart who lives, to pause the dead) does nothing.
-* Links are connections (docs/decisions/0011-recovery.md): they lose nothing and double nothing between two live
-  brokers. So a dropped message comes late, after being sent again, and all behind it on its link wait for it; a
-  duplicate is discarded by the transport and only counted; a cut link holds what it was given until it is mended.
+* A plan ends. At `heal_seconds` every link is mended, paused brokers resume, slow brokers regain their speed,
+  the rendezvous point is up, and every dead broker is restarted with empty state, except those of
+  `stay_dead`. A host restarts these too if otherwise none would be left.
+* The last living broker is not crashed; the host reports that it was spared. A fault without a meaning at its
+  time (restart of a living broker, pause of a dead one) does nothing.
+* Links are connections (docs/decisions/0011-recovery.md): between two live brokers they lose and duplicate
+  nothing. A dropped message is retransmitted and arrives late, and all messages behind it on its link wait
+  for it. A duplicate is discarded by the transport and only counted. A cut link holds its messages until it
+  is mended.
 * `at_seconds` counts from the start of the phase of faults.
 """
 
@@ -31,7 +32,7 @@ from ...protocol.scenarios.plain import known_keys, named_kind
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong, or is put right, at a moment."""
+    """A fault, or its repair, at a given time."""
 
     at_seconds: float
 
@@ -48,30 +49,30 @@ class _OfLink(Fault):
 
 
 class Crash(_OfBroker):
-    """The broker's process is killed; its state is lost, and so is what was under way to and from it."""
+    """The broker's process is killed; its state is lost, and so are the messages in flight to and from it."""
 
 
 class Restart(_OfBroker):
-    """A dead broker starts afresh, knowing nothing but its place; its incarnation is one more."""
+    """A dead broker restarts without state but with its position; its incarnation is one more."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrashCluster(Fault):
-    """Every member of a cluster is killed at once."""
+    """All members of a cluster are killed at once."""
 
     cluster: ClusterId
 
 
 @dataclass(frozen=True, slots=True)
 class CrashRoot(Fault):
-    """Whoever is the root broker by then is killed; if it does not come back it stays dead after the healing."""
+    """The present root broker is killed; if it does not come back it stays dead after the healing."""
 
     comes_back: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Leave(_OfBroker):
-    """The broker leaves a flat network of its own will: its clients are asked to move, then its process ends.
+    """The broker leaves a flat network voluntarily: its clients are asked to move, then its process ends.
 
     If it does not come back it stays out after the healing.
     """
@@ -80,34 +81,34 @@ class Leave(_OfBroker):
 
 
 class CrashRendezvous(Fault):
-    """The rendezvous point is killed; what it has written down stays."""
+    """The rendezvous point is killed; what it has stored stays."""
 
 
 class RestartRendezvous(Fault):
-    """The rendezvous point starts again with what it had written down."""
+    """The rendezvous point restarts from what it had stored."""
 
 
 class Pause(_OfBroker):
-    """The broker stands still and keeps its state: slow is not dead. All that is sent to it waits."""
+    """The broker stops and keeps its state: slow is not dead. All messages to it wait."""
 
 
 class Resume(_OfBroker):
-    """A paused broker goes on with what has waited."""
+    """A paused broker resumes with the messages that have waited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slow(_OfBroker):
-    """The broker takes `factor` times as long for everything; 1 makes it quick again."""
+    """The broker takes `factor` times as long for everything; 1 restores its speed."""
 
     factor: float
 
 
 class Cut(_OfLink):
-    """The link between two brokers carries nothing, either way, until it is mended."""
+    """The link between two brokers carries nothing, in either direction, until it is mended."""
 
 
 class Mend(_OfLink):
-    """The link between two brokers carries again, first of all what it has held."""
+    """The link between two brokers carries messages again, first those that it has held."""
 
 
 class CutClusters(_OfLink):
@@ -132,19 +133,19 @@ class Heal(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Shake(Fault):
-    """Links are bad for a while: slower, with losses and duplicates.
+    """Links are bad for a while: slower, lossy, with duplicates.
 
     Attributes
     ----------
     seconds
-        How long.
+        The duration.
     delay_seconds
-        Each message takes up to this much longer, drawn for each.
+        The maximum additional delay, drawn for each message.
     drop, duplicate
-        Chances that a message is lost on its way (and sent again by the transport), or comes twice (and is discarded
-        once by it).
+        The probabilities that a message is lost (and retransmitted by the transport), or duplicated (and the
+        copy discarded by it).
     brokers
-        The links to and from these; all links when there are none.
+        The brokers whose links are affected; all links if empty.
     """
 
     seconds: float
@@ -156,14 +157,14 @@ class Shake(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Damage(_OfBroker):
-    """The state of a broker is damaged and not its behaviour (paper 4, section 2).
+    """The state of a broker is damaged, but not its behaviour (paper 4, section 2).
 
     Attributes
     ----------
     at_seconds, broker
-        When, and whose.
+        The time, and the broker.
     what
-        Which part of it, of :data:`DAMAGES`.
+        The damaged part of its state, one of :data:`DAMAGES`.
     """
 
     what: str = "tables"
@@ -173,19 +174,19 @@ class Damage(_OfBroker):
 class HostLink(Fault):
     """The link of a whole host is bad for a while: it carries nothing, or little, or loses packets.
 
-    Only on Ray, on hosts of one's own (:mod:`rayvous.actors.machines`): what the network itself does, for all that runs
-    on the host, Ray included.
+    Only on Ray, on hosts of the run's own (:mod:`rayvous.actors.machines`). The network itself does this, so
+    it affects everything that runs on the host, including Ray.
 
     Attributes
     ----------
     host
-        Its number, from 0; the clients and the rendezvous point are on host 0.
+        The number of the host, from 0. The clients and the rendezvous point are on host 0.
     seconds
-        How long.
+        The duration.
     megabits_per_second
-        What it carries meanwhile; 0 for nothing at all, unless `drop` says that it is a link that loses.
+        The bandwidth meanwhile; 0 for none at all, unless `drop` makes it a lossy link.
     drop
-        The chance that it loses a packet, in each direction.
+        The probability that it loses a packet, in each direction.
     """
 
     host: int
@@ -195,12 +196,12 @@ class HostLink(Fault):
 
     @property
     def carries(self) -> bool:
-        """Whether anything gets through."""
+        """Whether any packet gets through."""
         return bool(self.megabits_per_second or self.drop)
 
 
 DAMAGES: Final = "tables", "numbers", "membership", "deduplicator", "positions", "books", "store"
-"""What of a broker's state may be damaged: positions of durable subscribers, books of admission control, its store."""
+"""The parts of a broker's state that may be damaged; positions are those of durable subscribers."""
 
 _ALL: Final[tuple[type[Fault], ...]] = (
     Crash, Restart, CrashCluster, CrashRoot, Leave, CrashRendezvous, RestartRendezvous, Pause, Resume, Slow,
@@ -208,25 +209,25 @@ _ALL: Final[tuple[type[Fault], ...]] = (
 )  # fmt: skip
 
 FAULTS: Final = {re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower(): kind for kind in _ALL}
-"""The faults by the word that names them in JSON: ``crash_cluster``."""
+"""The faults by their names in JSON, such as ``crash_cluster``."""
 
 WORDS: Final[dict[type[Fault], str]] = {kind: word for word, kind in FAULTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """What goes wrong when.
+    """The faults of a run and their times.
 
     Attributes
     ----------
     name
-        For reports.
+        A name for reports.
     faults
-        In the order of their times.
+        The faults in the order of their times.
     heal_seconds
-        When all is put right; no fault comes later.
+        When everything is healed. No fault comes later.
     stay_dead
-        The brokers that are not started again then, should they be dead.
+        The brokers that are not restarted then if they are dead.
     """
 
     name: str
@@ -253,8 +254,8 @@ class FaultPlan:
         Raises
         ------
         ScenarioError
-            If the file is missing, empty, not JSON, or says something that a plan does not have; the message says
-            where.
+            If the file is missing, empty, not JSON, or contains something that a plan does not have. The
+            message says where.
         """
         return read_json(path, cls.from_dict)
 
@@ -274,12 +275,12 @@ class FaultPlan:
         return cls(**values)
 
     def check(self, positions: Sequence[Position]) -> None:
-        """Check that the plan is for a network that stands as `positions` say.
+        """Check that the plan is valid for a network with these positions.
 
         Raises
         ------
         ScenarioError
-            If it names a broker or cluster that is not there; the message says where.
+            If it names a broker or cluster that does not exist. The message says where.
         """
         brokers = sorted(place.broker for place in positions)
         clusters = sorted({place.cluster for place in positions})
@@ -298,7 +299,7 @@ class FaultPlan:
             _there(broker, brokers, f"plan {self.name!r}, stay_dead")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data that `from_dict` takes."""
+        """Return plain data that `from_dict` accepts."""
         return {
             "name": self.name,
             "faults": [plain_fault(fault) for fault in self.faults],
@@ -307,7 +308,7 @@ class FaultPlan:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the plan to a JSON file, one fault a line."""
+        """Write the plan to a JSON file, one fault per line."""
         plain = self.to_dict()
         lines = ",\n".join("  " + json.dumps(fault) for fault in plain.pop("faults"))
         text = json.dumps(plain, indent=1).removesuffix("\n}")
@@ -323,13 +324,13 @@ def _there(number: int | None, known: Sequence[int], where: str, what: str = "br
 
 
 def fault_from(given: Any, where: str) -> Fault:
-    """Return the fault that plain data describes; `where` is its place, for the message of the error."""
+    """Return the fault that plain data describes. Error messages use `where` as its location."""
     kind, values = named_kind(given, "fault", FAULTS, where)
     return kind(**_checked(values, kind, where))
 
 
 def plain_fault(fault: Fault) -> dict[str, Any]:
-    """Return plain data that `fault_from` takes."""
+    """Return plain data that `fault_from` accepts."""
     values = {entry.name: getattr(fault, entry.name) for entry in fields(fault)}
     return {"fault": WORDS[type(fault)]} | {
         key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
@@ -337,7 +338,7 @@ def plain_fault(fault: Fault) -> dict[str, Any]:
 
 
 def describe(fault: Fault) -> str:
-    """Return a fault as words, for timelines: ``crash broker 3``."""
+    """Return a readable form of a fault for timelines: ``crash broker 3``."""
     word = WORDS[type(fault)].replace("_", " ")
     match fault:
         case Cut() | Mend() | CutClusters() | MendClusters():

@@ -1,11 +1,12 @@
-"""The story of a run of chaos: what happened when, and how long each fault was felt.
+"""The timeline of a chaos run, and how long each fault had an effect.
 
 Rules
 -----
-* Two times are measured for each fault, up to the next one. *Structure*: until the clusters and the tree were sound,
-  and stayed so. *Delivery*: until the last notification that was late by more than half a heartbeat had arrived.
-* A fault is *alone* when it is the first one, nothing else happens for ten heartbeats, and the network was sound again
-  before the next; only those go into figures by kind of fault.
+* Two times are measured for each fault, up to the next fault. *Structure*: until the clusters and the tree
+  were sound, and stayed so. *Delivery*: until the last notification that was late by more than half a
+  heartbeat had arrived.
+* A fault is *alone* if it is the first one, no other fault happens for ten heartbeats, and the network was
+  sound again before the next. Only these faults go into the figures by kind of fault.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 LINES_MAX: Final = 1000
 ALONE_HEARTBEATS: Final = 10
-"""A fault is alone if it is the first and nothing else happens for so long."""
+"""A fault is alone if it is the first and no other fault happens for this long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """How long a fault was felt; seconds, None when it never ended before the next fault.
+    """How long a fault had an effect, in seconds; None if that did not end before the next fault.
 
     Attributes
     ----------
@@ -39,11 +40,11 @@ class Recovered:
     alone
         Whether it was the first, the next one came late, and the network was sound by then.
     structure_seconds
-        Until the structure was sound.
+        The time until the structure was sound.
     delivery_seconds
-        Until the last late notification of an event that was published meanwhile; 0 when none was late.
+        The time until the last late notification of an event published meanwhile; 0 if none was late.
     first_delivery_seconds
-        Until the first notification of an event that was published after it.
+        The time until the first notification of an event that was published after it.
     """
 
     kind: str
@@ -55,16 +56,16 @@ class Recovered:
 
 
 class RecoveryTimes:
-    """Collects what happens; a host's own timeline adds what it can see.
+    """Collects what happens. A host's own timeline adds what it observes.
 
     Attributes
     ----------
     lines
-        (time, what).
+        (time, what happened).
     faults
-        (time, word) of each fault that was carried out.
+        (time, word) of each fault that was executed.
     sound
-        (time, whether the structure was sound) at each look.
+        (time, whether the structure was sound) of each check.
     """
 
     def __init__(self) -> None:
@@ -78,19 +79,19 @@ class RecoveryTimes:
             self.lines.append((now, what))
 
     def harmed(self, now: float, fault: Fault | None, what: str) -> None:
-        """Note a fault, or with None the healing, and what came of it."""
+        """Record a fault, or with None the healing, and its result."""
         self.faults.append((now, "heal" if fault is None else self.kind_of(fault)))
         self.say(now, f"fault: {what}" if fault is not None else what)
 
     def kind_of(self, fault: Fault) -> str:
-        """Return the kind of fault under which its recovery is counted; a bad link's by how it is bad."""
+        """Return the kind of fault under which its recovery is counted; for a host link, how it is bad."""
         word = WORDS[type(fault)]
         if isinstance(fault, HostLink):
             return f"{word}_{'lossy' if fault.drop else 'slow' if fault.carries else 'cut'}"
         return word
 
     def tell(self, report: ChaosReport, trace: Trace, late_seconds: float, end: float) -> None:
-        """Write the timeline and the recoveries into the report; for the parameters see `recoveries`."""
+        """Write the timeline and the recoveries into the report; see `recoveries` for the parameters."""
         report.recoveries = self.recoveries(trace, late_seconds, end)
         for each in report.recoveries:
             if each.first_delivery_seconds is not None:
@@ -98,17 +99,17 @@ class RecoveryTimes:
                 self.lines.append((when, f"first delivery after {each.kind} at {each.at_seconds:.3f} s"))
         report.timeline = sorted(self.lines, key=lambda line: line[0])
 
-    # How long faults were felt.
+    # Durations.
 
     def recoveries(self, trace: Trace, late_seconds: float, end: float) -> list[Recovered]:
-        """Return how long each fault was felt, given what clients did and heard.
+        """Return how long each fault had an effect, given what clients did and received.
 
         Parameters
         ----------
         trace
-            What clients did and heard.
+            What clients did and received.
         late_seconds
-            From when on a notification is late: half a heartbeat.
+            The delay above which a notification is late: half a heartbeat.
         end
             When the run ended.
         """
@@ -149,7 +150,7 @@ class RecoveryTimes:
 
 
 def by_kind(recoveries: Iterable[Recovered]) -> dict[str, dict[str, Any]]:
-    """Return count, median and greatest of the recovery times of faults that were alone, by kind."""
+    """Return count, median and maximum of the recovery times of faults that were alone, by kind."""
     times: dict[str, list[tuple[float, float]]] = {}
     for each in recoveries:
         if each.alone and each.structure_seconds is not None and each.delivery_seconds is not None:

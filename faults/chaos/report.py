@@ -1,6 +1,6 @@
-"""What came of one run of chaos, on either host.
+"""The result of one chaos run, on either host.
 
-Rule: a run that fails says how to have it again.
+Rule: a failed run reports how to reproduce it.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from .recovery_times import Recovered
 
 @dataclass(slots=True)
 class ChaosReport:
-    """What came of one run.
+    """The result of one run.
 
     Attributes
     ----------
     on
         "sim" or "ray".
     case
-        What it was made from, as plain data.
+        The case from which it was made, as plain data.
     verdict
         Promises 1-3.
     problems
-        What kept it from converging, what was wrong before the first fault, and errors of brokers.
+        What prevented convergence, what was wrong before the first fault, and errors of brokers.
     lost_by_retention
-        Notifications that were not delivered since nobody had to keep the events any more; whatever else explains a
-        loss is in the verdict.
+        Notifications that were not delivered because the events no longer had to be retained. Losses by other
+        limits are in the verdict.
     brokers, events, notifications, moves
         Counts.
     messages
-        Messages between brokers by type; only the simulator counts them.
+        The number of messages between brokers by type; only the simulator counts them.
     converged_seconds
-        From the healing to the first look of the steady end; None when it never came.
+        From the healing to the first check of the stable end; None if the run did not converge.
     timeline
-        (seconds, what).
+        (seconds, what happened).
     recoveries
-        How long each fault was felt.
+        How long each fault had an effect.
     steps, virtual_seconds
-        How much work it was in the simulator.
+        The amount of work in the simulator.
     seconds
-        How long it took on Ray, the launch included.
+        The duration on Ray, including the launch.
     options
-        What the command that runs it again has to say besides.
+        Additional options of the command that reproduces the run.
     admission
-        With admission control: how many subscriptions were admitted and refused, and are degraded in the end.
+        With admission control: how many subscriptions were admitted and refused, and are degraded at the end.
     trace
-        What clients did and heard, when it was to be kept.
+        What clients did and received, if the trace is kept.
     """
 
     on: str
@@ -74,7 +74,7 @@ class ChaosReport:
     trace: Trace | None = field(default=None, repr=False)
 
     def judge(self, trace: Trace, *, keep_trace: bool = False) -> None:
-        """Take in what clients did and heard, and what the conditions say of it."""
+        """Judge what clients did and received, and record the verdict."""
         self.verdict = judge(trace)
         self.trace = trace if keep_trace else None
         self.lost_by_retention = self.verdict.losses.get("retention", 0)
@@ -94,13 +94,13 @@ class ChaosReport:
 
     @property
     def replay(self) -> str:
-        """The command that runs it again."""
+        """The command that reproduces the run."""
         scheme = self.case.get("scheme", "hybrid")
         chosen = "" if scheme == "hybrid" else f" --scheme {scheme}"
         return f"rayvous chaos --on {self.on} --seed {self.seed}{chosen}{self.options}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, what was drawn first."""
+        """Return everything as plain data, the drawn case first."""
         return {
             "case": self.case,
             "on": self.on,

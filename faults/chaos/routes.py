@@ -1,18 +1,21 @@
-"""Judges the routes of a whole network from outside: nothing that is wanted is missing, and nothing else is left.
+"""Judges the routes of a whole network from outside: no wanted entry is missing, and none is surplus.
 
 Rules (promise 6; paper 1, 4.1.1 and 4.2.2)
 -------------------------------------------
-* A broker's table has for each client at it exactly what that client wants, and nothing for anybody else.
-* It has for each other broker exactly what that one has told it, and nothing for whoever tells it nothing.
-* What a broker tells another covers all that it holds over its other links, and is nothing but that: each filter is
-  one of them, or the union of some (perfect merging). Nobody is told what publishers at a subscriber's own broker
-  satisfy (paper 2, 2.3(1)).
-* Everybody who has to be told is: in a tree the next one on the way to the root, in a view all others.
+* A broker's table has for each of its clients exactly what that client wants, and nothing for any other
+  client.
+* It has for each other broker exactly what that broker has told it, and nothing for a broker that has told it
+  nothing.
+* What a broker tells another covers everything that it holds over its other links, and nothing more: each
+  filter is one of these, or the union of some (perfect merging). No broker is told of what publishers at a
+  subscriber's own broker satisfy (paper 2, 2.3(1)).
+* Every broker that must be told is told: in a tree the next one on the path to the root, in a view all
+  others.
 * Every member of a cluster has a copy of what the children of its designated broker want (4.1.1).
 
-So a subscription that was withdrawn, moved or lost with its broker leaves no entry behind anywhere: a route that is
-left over is found just as one that is missing. Which filters cover which is asked of the filters alone, not of a
-broker's index or covering DAG. It is all of one moment at which nothing is under way, on either host.
+A subscription that was withdrawn, moved or lost with its broker therefore leaves no entry anywhere: a surplus
+route is found like a missing one. Covering is computed from the filters alone, not from a broker's index or
+covering DAG. Everything is taken at one quiescent moment, on either host.
 """
 
 from __future__ import annotations
@@ -40,16 +43,17 @@ class SeenRoutes:
     clients
         What its table holds for clients.
     brokers
-        What it holds for other brokers: by the link, and who behind it wants it.
+        What its table holds for other brokers, by the link and the broker behind it.
     told
-        What it has told others, by the link that leads there.
+        What it has told others, by the link and the broker behind it.
     copies
-        By child cluster, what its designated broker holds for it, as far as it knows; None where nobody takes the place
-        of another.
+        By child cluster, what its designated broker holds for it, as far as it knows; None in a scheme
+        without succession.
     relays
-        Whether it tells also what other brokers want, and not only its own clients.
+        Whether it also tells what other brokers want, and not only what its own clients want.
     kept
-        What its clients want that no other broker is told of, since publishers here satisfy it (paper 2, 2.3).
+        What its clients want and no other broker is told of, since local publishers satisfy it (paper 2,
+        2.3).
     """
 
     clients: Mapping[ClientId, Filters]
@@ -60,15 +64,15 @@ class SeenRoutes:
     kept: Filters = NOTHING
 
     def held_of(self, broker: BrokerId) -> Filters:
-        """Return all that it holds for another broker."""
+        """Return everything that it holds for another broker."""
         return frozenset().union(*(items for (_, holder), items in self.brokers.items() if holder == broker))
 
     def told_to(self, broker: BrokerId) -> Filters | None:
-        """Return what it has told another broker; None for one that it tells nothing."""
+        """Return what it has told another broker; None if it has told that one nothing."""
         return next((items for (_, to), items in self.told.items() if to == broker), None)
 
     def due_over(self, link: Link) -> Filters:
-        """Return what whoever is behind a link has to know."""
+        """Return what the brokers behind a link have to know."""
         others = (items for (other, _), items in self.brokers.items() if other != link) if self.relays else ()
         return frozenset().union(*others) | frozenset().union(*self.clients.values()) - self.kept
 
@@ -80,18 +84,18 @@ def route_problems(
     *,
     told_first: bool,
 ) -> list[str]:
-    """Return what is missing in the routes of a network, and what is left over, given that its structure is sound.
+    """Return the missing and the surplus routes of a network whose structure is sound.
 
     Parameters
     ----------
     seen
-        The routes of every living broker; None where a scheme keeps no table that could be judged.
+        The routes of every living broker; None for a scheme without a table to judge.
     clients
-        What the clients say.
+        What the clients report.
     survey
-        Where the brokers stand.
+        The positions of the brokers.
     told_first
-        Whether others are told of a subscription at all.
+        Whether brokers tell others of subscriptions at all.
     """
     there = {here: one for here, one in survey.items() if not one["left"]}
     routes = {here: each for here, each in seen.items() if each is not None and here in there}
@@ -111,7 +115,7 @@ def route_problems(
 
 
 def _must_tell(survey: Survey) -> dict[BrokerId, Collection[BrokerId]]:
-    """Return whom each broker has to tell what is wanted: the next on the way to the root, or all of the view."""
+    """Return the brokers that each broker has to tell: the next on the path to the root, or all of the view."""
     if in_views(survey):
         return {here: survey.keys() - {here} for here in survey}
     return {here: () if above is None else (above,) for here, above in above_each(survey).items()}
@@ -139,13 +143,13 @@ def _of_told(here: BrokerId, mine: SeenRoutes, must: Collection[BrokerId]) -> It
 
 
 def _is_union(item: Filter, of: Filters) -> bool:
-    """Return whether a filter matches what some others match, and nothing else."""
+    """Return whether a filter matches exactly what some others together match."""
     union: Filter | None = None
     for part in of:
         if covers(item, part):
             union = part if union is None else merge(union, part)
             if union is None:
-                return False  # it has too many clauses to be told
+                return False  # the union has too many clauses to be told
     return union is not None and covers(union, item)
 
 

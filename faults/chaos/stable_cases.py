@@ -1,10 +1,12 @@
-"""Chaos with stable storage: what is drawn in addition, without changing what the seed draws otherwise.
+"""Chaos with stable storage: additional draws that do not change what the seed draws otherwise.
 
 Rules
 -----
-* Every broker has a store that outlives it. Some subscribers are durable. They, and publishers, die now and then and
-  come back a while later; whoever is still dead when everything heals comes back then.
-* One case in four keeps little: so few events, or so short a time, that some are lost, each of which must be told.
+* Every broker has a store that outlives it. Some subscribers are durable. Durable subscribers and publishers
+  die at random times and are restarted a while later. Clients that are still dead when everything heals are
+  restarted then.
+* One case in four has little retention: so few events, or so short a time, that some events are lost. Each of
+  these losses must be reported.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ STOPS_A_SECOND = 0.4
 
 
 def with_stores(case: Case) -> Case:
-    """Return a case with stores, durable subscribers, and clients that die."""
+    """Extend a case with stores, durable subscribers, and clients that die."""
     dice = random.Random(f"chaos/stable/{case.seed}")
     clients = list(dict.fromkeys(action.client for action in case.opening))
     subscribers = [client for client in clients if not publishes(client)]

@@ -1,14 +1,16 @@
-"""Judges from outside whether a network that heals is one tree again, or has one view of who is in it.
+"""Judges from outside whether a healed network is one tree again, or has one view of its members.
 
 Rules (promise 6)
 -----------------
-* In each cluster with a living member exactly one living member is designated, and all living members have the same
-  view of it; nobody else is in that view.
-* There is one root. Every other cluster hangs below a living one that has it among its children, nobody has more
-  children than the degree, and following the parents ends at the root. Paths say the same, and all are in one term.
-* Where views say who is in, all brokers that live and have not left have the same view, and exactly they are in it.
+* In each cluster with a living member exactly one living member is designated. All living members have the
+  same view of the cluster, which contains exactly the living members.
+* There is one root. Every other cluster has a living parent that has it among its children, no cluster has
+  more children than the degree, and following the parents ends at the root. The paths agree with this, and
+  all are in one term.
+* In a scheme with views, all brokers that live and have not left have the same view, which contains exactly
+  these brokers.
 
-Everything is judged from what brokers say of themselves (`survey`), so it is the same on both hosts.
+Everything is judged from the brokers' own reports (`survey`), so it is the same on both hosts.
 """
 
 from __future__ import annotations
@@ -20,25 +22,25 @@ from ...protocol.ids import BrokerId, ClusterId
 from .books import Links, Way, in_tree, in_view
 
 Said: TypeAlias = Mapping[str, Any]
-"""Where one broker says that it stands; what only the designated one knows is empty at the others."""
+"""The position that one broker reports. Fields that only a designated broker knows are empty at the others."""
 Survey: TypeAlias = Mapping[BrokerId, Said]
-"""What each broker says that can be asked."""
+"""The report of each broker that can be asked."""
 
 
 def problems(survey: Survey) -> list[str]:
-    """Return what keeps the network from being one settled tree, or from having one view; nothing when it is so."""
+    """Return what prevents the network from being one settled tree, or from having one view; empty if it is sound."""
     return [*structure_problems(survey), *unsettled(survey)]
 
 
 def structure_problems(survey: Survey, degree: int | None = None) -> list[str]:
-    """Return what is wrong with the clusters and the tree, whatever subscriptions there are, as sentences.
+    """Return what is wrong with the clusters and the tree, regardless of subscriptions, as sentences.
 
     Parameters
     ----------
     survey
-        What the living brokers say.
+        The reports of the living brokers.
     degree
-        The most children that a cluster may have; None for any number.
+        The maximum number of children of a cluster; None for no limit.
     """
     if in_views(survey):
         return [*_of_views(survey)]
@@ -52,7 +54,7 @@ def structure_problems(survey: Survey, degree: int | None = None) -> list[str]:
 
 
 def unsettled(survey: Survey) -> list[str]:
-    """Return who waits for subscriptions to be installed, or for a round."""
+    """Return which brokers wait for subscriptions to be installed, or for a round."""
     found = []
     for broker, one in sorted(survey.items()):
         if one.get("left"):
@@ -65,7 +67,7 @@ def unsettled(survey: Survey) -> list[str]:
 
 
 def in_views(survey: Survey) -> bool:
-    """Return whether views say who is in the network."""
+    """Return whether views define the members of the network."""
     return any("seats" in one for one in survey.values())
 
 
@@ -75,7 +77,7 @@ def speakers(survey: Survey) -> dict[ClusterId, Said]:
 
 
 def root_of(survey: Survey) -> BrokerId | None:
-    """Return the broker that says it is the root, the one of the latest term when several do."""
+    """Return the broker that reports to be the root; if several do, the one of the latest term."""
     roots = [one for one in survey.values() if one.get("root")]
     return max(roots, key=lambda one: one["term"])["broker"] if roots else None
 
@@ -156,7 +158,7 @@ def _path(heads: Mapping[ClusterId, Said], cluster: ClusterId) -> tuple[ClusterI
 
 
 def above_each(survey: Survey) -> dict[BrokerId, BrokerId | None]:
-    """Return through whom each broker of a tree reaches the root: its designated broker, its parent; None there."""
+    """Return the next broker on each broker's path to the root: its designated broker or its parent; else None."""
     above: dict[BrokerId, BrokerId | None] = {}
     for broker, one in survey.items():
         parent = None if one["parent"] is None else one["parent"].designated
@@ -165,6 +167,6 @@ def above_each(survey: Survey) -> dict[BrokerId, BrokerId | None]:
 
 
 def ways_of(survey: Survey, scheme: str) -> tuple[Links, Way]:
-    """Return who is joined to whom, and how events go: by a view, or over a tree, a cluster being a star in it."""
+    """Return the links and the paths of events: by a view, or over a tree, in which each cluster is a star."""
     seen = next((one["cube"] for one in survey.values() if one.get("cube") is not None), None)
     return in_tree(above_each(survey)) if seen is None else in_view(seen, scheme)

@@ -1,1 +1,1 @@
-"""The judge, outside the system: traces, conditions in temporal logic, verdicts."""
+"""The checker, outside the system: traces, conditions in temporal logic, verdicts."""

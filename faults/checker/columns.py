@@ -2,7 +2,7 @@
 
 Rules
 -----
-* Events have codes: their place among the publications; those that nobody published come after them.
+* Events have codes: their index among the publications. Events that were never published come after them.
 * Times are positions in the trace; :data:`NEVER` is after all of them.
 """
 
@@ -47,27 +47,27 @@ class Columns:
     Attributes
     ----------
     identities
-        Every event by its code.
+        All events by code.
     events
-        How many of them were published: these come first.
+        How many of them were published. These come first.
     published
-        When each of these was published; shape (events,).
+        Where each of these was published; shape (events,).
     publishers
         The code of each publisher.
     publisher, sequence
-        Whose each event is, as a code, and its number; shape (all events,).
+        Each event's publisher, as a code, and its number; shape (all events,).
     quiet
-        When the network had settled, rising.
+        Where the network had settled, rising.
     clients
-        Every subscriber.
+        All subscribers.
     notified
-        (when, event code) of each subscriber's notifications, in order.
+        (positions, event codes) of each subscriber's notifications, in order.
     subscriptions, notices, advertisements
         Each subscriber's subscriptions and notices, and each publisher's advertisements.
     lost
-        When each event was said to be lost, by subscriber; "" stands for all.
+        Where each event was reported as lost, by subscriber; "" stands for all.
     ledger
-        What was kept.
+        What was retained.
     seconds
         The time of each position.
     matches
@@ -92,13 +92,13 @@ class Columns:
     matches: Callable[[str], Bools]
 
     def quiet_after(self, positions: Ints) -> Ints:
-        """Return the first quiet moment after each position, or NEVER."""
+        """Return the first position after each given one at which the network had settled, or NEVER."""
         padded = np.append(self.quiet, NEVER)
         found: Ints = padded[np.searchsorted(self.quiet, positions, side="right")]
         return found
 
     def explained(self, client: str, code: int, wanted: Callable[[], Ints]) -> str | None:
-        """Return the limit that explains why a subscriber has lost an event, "" for none, None where nobody says so."""
+        """Return the limit that explains why a subscriber lost an event, "" for none, None if no loss is reported."""
         published = int(self.published[code])
         said = [at for who in (client, "") for at in self.lost.get(who, {}).get(code, ()) if at > published]
         if not said:
@@ -123,7 +123,7 @@ def columns_of(trace: Trace) -> Columns:
     Raises
     ------
     InputError
-        If an event is published twice under one number, or a selector is none.
+        If two events are published under one number, or a selector cannot be parsed.
     """
     check_trace(trace)
     contents: list[Mapping[str, Any]] = []

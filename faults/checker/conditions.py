@@ -1,18 +1,21 @@
-"""The conditions that a network keeps, written in temporal logic: definitions 8 and 9 of paper 4, and ours.
+"""The conditions that a network must satisfy, in temporal logic: definitions 8 and 9 of paper 4, and ours.
 
 Rules
 -----
-* A :class:`Rule` is ``for every element, always (when implies then)``. Each position at which `when` is True is one
-  *instance*: it is kept, violated or indeterminate, as `then` is there. So conditions can be counted.
-* A subscription is *active* from its registration to its cancellation (ActSub), *going* from there until the network
-  has settled, and *surely in force* for an event when it was installed before the publication and stays active until
-  the network has settled after it. What only a subscription, or a notice, that is coming or going decides is
-  indeterminate.
-* One that publishers at its own broker satisfy is in force for the events of those that its subscriber was told of, and
-  for no others, until it is confirmed that all brokers have it (paper 2, section 2.3(1)).
-* That an event is lost counts where a limit explains it (:mod:`.losses`).
-* Definitions 8 and 9 say "eventually always": a network may start in any state and has to be right from some moment on.
-  Of a finite trace that asks for its last position only. The rules say *always*, which is stronger.
+* A :class:`Rule` is ``for every element, always (when implies then)``. Each position at which `when` is True
+  is one *instance*: it is kept, violated or indeterminate, as `then` is there. Conditions can therefore be
+  counted.
+* A subscription is *active* from its registration to its cancellation (ActSub). It is *going* from the
+  cancellation until the network has settled. It is *surely in force* for an event if it was installed before
+  the publication and stays active until the network has settled after it. A result that only a subscription
+  or notice which is coming or going decides is indeterminate.
+* A subscription that publishers at its own broker satisfy is in force for the events of those publishers that
+  its subscriber was told of, and for no others, until it is confirmed that all brokers have it (paper 2,
+  section 2.3(1)).
+* A report that an event is lost counts only if a limit explains it (:mod:`.losses`).
+* Definitions 8 and 9 say "eventually always": a network may start in any state and has to be right from some
+  time on. For a finite trace that constrains the last position only. The rules say *always*, which is
+  stronger.
 
 Source: paper 4, definitions 8 and 9 as docs/conditions.md reads them; promises 1 to 3 of docs/spec.md.
 """
@@ -69,7 +72,7 @@ from .trace import Adv, Advertised, EventId, Life, Trace
 
 
 def safe() -> Formula:
-    """Return what definition 8 asks for at each position."""
+    """Return what definition 8 requires at each position."""
     return for_all(
         clients,
         lambda client: for_all(
@@ -87,17 +90,17 @@ def safe() -> Formula:
 
 
 def never_unannounced() -> Formula:
-    """Return what definition 9 adds: C is never notified of what no notice in ActAdv(C) matched when published."""
+    """Return what definition 9 adds: C gets no event that no notice in ActAdv(C) matched at publication."""
     return _never_notified(_noticed)
 
 
 def never_unadvertised() -> Formula:
-    """Return the publishers' version, which is ours: what its publisher had not advertised, nobody is notified of."""
+    """Return the version for publishers, which is ours: no event that its publisher had not advertised is notified."""
     return _never_notified(lambda client, event: _advertised(event))
 
 
 def _never_notified(unless: Callable[[str, EventId], Formula]) -> Formula:
-    """Return "of what was published while `unless` was not so, C is never notified"."""
+    """Return "C is never notified of an event at whose publication `unless` did not hold"."""
     return for_all(
         clients,
         lambda client: for_all(
@@ -126,7 +129,7 @@ def _advertised(event: EventId) -> Formula:
 
 
 def _since_any(kind: type[Adv] | type[Advertised]) -> Formula:
-    """Return "there was one before this": a system in which nobody gives notice, or advertises, is one without."""
+    """Return "there was one before this": a system without notices, or advertisements, is not held to them."""
     return earlier(operation(lambda op: type(op) is kind))
 
 
@@ -140,11 +143,11 @@ class Rule:
     Attributes
     ----------
     name
-        What it is called.
+        The name of the rule.
     says
-        What it asks for, as a sentence.
+        What it requires, as a sentence.
     over
-        What it ranges over: for each, a function from the trace to elements.
+        The domains of its elements: for each, a function from the trace to elements.
     when, then
         Formulas of the elements.
     """

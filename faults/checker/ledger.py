@@ -1,9 +1,9 @@
-"""What a trace says was kept, to look a loss up quickly: the limits of :mod:`.losses`, for the judges in columns.
+"""An index of what a trace says was retained, for fast checks of losses: the limits of :mod:`.losses` in columns.
 
 Rules
 -----
-* It says what the formulas say; tests hold the two against each other on random traces.
-* How much somebody had since it took an event is a difference of two running totals.
+* The ledger gives the same answers as the formulas. Tests compare the two on random traces.
+* The amount that a keeper took since a given event is the difference of two running totals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .trace import ITSELF, Bounded, Died, EventId, Kept, Operation, Shed
 
 
 class Moment(NamedTuple):
-    """A place in the trace, and its time."""
+    """A position in the trace, and its time."""
 
     position: int
     at_seconds: float
@@ -25,17 +25,17 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class _Totals:
-    """One keeper: what it has taken so far, after each operation of its own."""
+    """The running totals of one keeper, after each operation of its own."""
 
     positions: list[int] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
-    starts: dict[int, int] = field(default_factory=dict)  # the place of the first of each batch
+    starts: dict[int, int] = field(default_factory=dict)  # the index of the first event of each batch
     deaths: list[int] = field(default_factory=list)
 
     def add(self, position: int, batch: int, size: int) -> int:
-        """Take an event in; return the place of the first of its batch."""
+        """Add an event; return the index of the first event of its batch."""
         start = self.starts.setdefault(batch, len(self.positions))
         self.positions.append(position)
         self.events.append(len(self.positions))
@@ -44,7 +44,7 @@ class _Totals:
         return start
 
     def since(self, start: int, until: int) -> tuple[int, int, int]:
-        """Return (events, bytes, the newest batch) taken from a place on and before a position."""
+        """Return (events, bytes, the newest batch) taken from an index on and before a position."""
         end = bisect_left(self.positions, until)
         if end <= start:
             return 0, 0, ITSELF
@@ -60,13 +60,13 @@ class _Taking(NamedTuple):
 
 
 class Ledger:
-    """What was kept, and what is gone.
+    """What was retained, and what is gone.
 
     Parameters
     ----------
     placed
-        (position, operation) of the trace, in order; all but :class:`Bounded`, :class:`Kept`, :class:`Died` and
-        :class:`Shed` are passed over.
+        (position, operation) of the trace, in order. All operations but :class:`Bounded`, :class:`Kept`,
+        :class:`Died` and :class:`Shed` are ignored.
     """
 
     def __init__(self, placed: Iterable[tuple[int, Operation]]) -> None:
@@ -112,11 +112,13 @@ class Ledger:
         Parameters
         ----------
         client, event
-            Who is said to have lost what.
+            The subscriber and the event that it is said to have lost.
         published, claimed, settled
-            When it was published, when that was said, and when the network had first settled after the publication.
+            When the event was published, when the claim was made, and when the network first settled after
+            the publication.
         wanted
-            Returns where, rising, all was published that matches a subscription which the client ever had.
+            Returns the rising positions of all publications that match a subscription which the client ever
+            had.
         """
         found = self._shed.get(event)
         if found is not None and found[0] < claimed.position:

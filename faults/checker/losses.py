@@ -1,20 +1,25 @@
-"""What explains a loss: the limits past which an event may be lost, written as formulas.
+"""The limits beyond which an event may be lost, written as formulas that explain a loss.
 
 Rules
 -----
-* That something is lost is a claim of the system that is judged. It is accepted only where a limit explains it, by what
-  the trace says was kept, how large it was, when, and with whom it died.
-* *retention*: while the network had not settled since the publication, the event grew older than what is kept, or who
-  has to keep it had too much. The broker that took it last answers for it, and so does its publisher. Whoever keeps
-  lets go of whole batches, the oldest first, and never of the newest one. A durable subscriber may have been away when
-  it was told: for it the event may have come to another broker since.
-* *died*: the publisher died before the network had settled, and every broker that had taken the event has died since.
-* *durable*: what waits for one durable subscriber is older, more, or larger than what is kept for it. Seen from
-  outside that is, at most, all that was published since and matches one of its subscriptions.
-* Any other limit has a name of its own (*queue*, *quota*), and whoever drops for it says how much it measured.
-* Had the network settled, everything had come: what passes a limit after that is not excused by it.
+* A report that an event is lost is a claim of the judged system. It is accepted only if a limit explains it,
+  by what the trace says was retained, its size, its time, and with whom it died.
+* *retention*: while the network had not settled since the publication, the event exceeded the retention
+  period, or its keeper had to retain too much. The broker that took it last is responsible for it, and so is
+  its publisher. A keeper releases whole batches, the oldest first, and never the newest one. A durable
+  subscriber may have been disconnected when the loss was reported: for it, the event may have come to another
+  broker since.
+* *died*: the publisher died before the network had settled, and every broker that had taken the event has
+  died since.
+* *durable*: what waits for one durable subscriber is older, more, or larger than what is retained for it.
+  Seen from outside, that is at most everything published since that matches one of its subscriptions.
+* Any other limit has its own name (*queue*, *quota*), and the component that drops an event for it reports
+  the measured value.
+* Once the network has settled, everything has arrived. A limit that is exceeded after that does not excuse a
+  loss.
 
-Source: promise 2 of docs/spec.md (a loss within the limits is none); docs/decisions/0027-losses-are-checked.md.
+Source: promise 2 of docs/spec.md (a loss within the limits is none);
+docs/decisions/0027-losses-are-checked.md.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ def unsettled(event: EventId) -> Formula:
 
 
 def past_retention(client: str, event: EventId) -> Formula:
-    """Return "when it settled, or the client was told, nobody had to keep the event any more"."""
+    """Return "when it settled, or the client was told, the event no longer had to be retained"."""
     then = unsettled(event) & (_Older("", event) | _Replayed(lambda now: now.let_go_of(event)))
     return then | earlier((quiet() | _Durable(client)) & then)
 
@@ -55,26 +60,26 @@ def died_out(event: EventId) -> Formula:
 
 
 def past_durable(client: str, event: EventId) -> Formula:
-    """Return "more waits for the durable subscriber than is kept for it"."""
+    """Return "more waits for the durable subscriber than is retained for it"."""
     return in_pub_noti(event) & (_Older(client, event) | _Crowded(client, event))
 
 
 def shed(event: EventId) -> Formula:
-    """Return "the event was dropped for a limit that was passed"."""
+    """Return "the event was dropped for a limit that was exceeded"."""
     return earlier(operation(lambda op: type(op) is Shed and op[1:3] == event and op.measured > op.allowed))
 
 
 class Keepers:
-    """Who has to keep what, as brokers and publishers keep it: a replay, operation by operation.
+    """Replays, operation by operation, what brokers and publishers have to retain.
 
     Attributes
     ----------
     kept
-        What each has to keep, in order.
+        What each keeper has to retain, in order.
     let_go
-        What each had to let go of since it took it last.
+        What each keeper has had to release since it last took it.
     takers
-        The brokers that have taken each event and live, in the order in which they took it last.
+        The live brokers that have taken each event, in the order in which they last took it.
     """
 
     def __init__(self, bound: Bounded | None) -> None:
@@ -85,7 +90,7 @@ class Keepers:
         self._bound = bound
 
     def after(self, op: Operation) -> None:
-        """Take in an operation."""
+        """Apply an operation."""
         if isinstance(op, Kept):
             keeper, event = _keeper(op), (op.publisher, op.sequence)
             kept = self.kept.setdefault(keeper, [])
@@ -112,7 +117,7 @@ class Keepers:
         )
 
     def let_go_of(self, event: EventId) -> bool:
-        """Return whether the broker that took an event last, or its publisher, had to let go of it."""
+        """Return whether the broker that took an event last, or its publisher, had to release it."""
         answer = [(ITSELF, event[0])]
         if event in self._last:
             answer.append((self._last[event], ""))
@@ -124,12 +129,12 @@ def _keeper(op: Kept | Died) -> Keeper:
 
 
 def bounds_of(trace: Trace) -> dict[str, Bounded]:
-    """Return how much is kept, by durable subscriber; "" is of publications. What is said last holds."""
+    """Return how much is retained, by durable subscriber; "" is for publications. The last value counts."""
     return {op.client: op for op in trace if type(op) is Bounded}
 
 
 class _Absent(Formula):
-    """What is not there where it is False, and nothing shorter than the claim itself where it is True."""
+    """A formula that is shown by absence where it is False, and only by the claim itself where it is True."""
 
     def why(self, trace: Trace, at: int, truth: bool) -> Positions:
         return frozenset((at,)) if truth else frozenset()
@@ -149,7 +154,7 @@ class _Replayed(_Absent):
 
 
 class _Older(_Absent):
-    """The event is older than what is kept, for a durable subscriber or, with "", to be sent again."""
+    """The event exceeds the retention period, for a durable subscriber or, with "", for retransmission."""
 
     def __init__(self, client: str, event: EventId) -> None:
         self.client = client
@@ -164,7 +169,7 @@ class _Older(_Absent):
 
 
 class _Durable(_Absent):
-    """The client is a durable subscriber: what it is told was said before, where it was away."""
+    """The client is a durable subscriber: a report may repeat what was said while it was disconnected."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -174,7 +179,7 @@ class _Durable(_Absent):
 
 
 class _Crowded(_Absent):
-    """More was published since, for a durable subscriber, than is kept for it."""
+    """More has been published since, for a durable subscriber, than is retained for it."""
 
     def __init__(self, client: str, event: EventId) -> None:
         self.client = client

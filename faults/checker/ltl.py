@@ -2,8 +2,9 @@
 
 Semantics, exactly
 ------------------
-A trace has positions ``0 .. n-1``, n at least 1. A formula has a truth at each of them: True, False, or *indeterminate*
-(None). Not, and, or, implies are Kleene's: a False decides an *and*, a True an *or*, else indeterminate wins.
+A trace has positions ``0 .. n-1``, n at least 1. A formula has a truth value at each of them: True, False, or
+*indeterminate* (None). Not, and, or, implies are Kleene's: a False decides an *and*, a True an *or*;
+otherwise indeterminate wins.
 
 ========================== ===================================================================================
 ``always(f)``              f at every position from here on, the last included
@@ -19,13 +20,13 @@ A trace has positions ``0 .. n-1``, n at least 1. A formula has a truth at each 
 ``surely(f)``              True where f is True, else indeterminate
 ========================== ===================================================================================
 
-Temporal operators are the least (*always*) or the greatest (*eventually*) of the truths that they range over, where
-False < indeterminate < True. ``not next_(f)`` is ``weak_next(not f)``. A formula holds of a trace when it is True at
-position 0. In Python: ``f & g``, ``f | g``, ``~f``, ``f >> g`` (implies).
+Temporal operators take the least (*always*) or the greatest (*eventually*) of the truth values that they
+range over, where False < indeterminate < True. ``not next_(f)`` is ``weak_next(not f)``. A formula holds of a
+trace if it is True at position 0. In Python: ``f & g``, ``f | g``, ``~f``, ``f >> g`` (implies).
 
-Evaluation is straightforward, position by position and element by element: it says what a condition means. For traces
-of more than some thousand operations there is :mod:`rayvous.faults.checker.reliability`, which answers the built-in
-ones.
+Evaluation is direct, position by position and element by element: it defines what a condition means. For
+traces of more than some thousand operations :mod:`rayvous.faults.checker.reliability` evaluates the built-in
+conditions.
 
 Source: paper 4, definitions 5 to 7; for finite traces LTLf (De Giacomo, Vardi 2013), with past operators.
 """
@@ -43,7 +44,7 @@ from ...protocol.errors import InputError
 from .trace import Operation, State, Trace, steps
 
 Truths: TypeAlias = npt.NDArray[np.int8]
-"""One truth a position: 0 False, 1 indeterminate, 2 True."""
+"""One truth value per position: 0 False, 1 indeterminate, 2 True."""
 
 Positions: TypeAlias = frozenset[int]
 
@@ -52,27 +53,27 @@ _PLAIN: Final = (False, None, True)
 _NOWHERE: Final[Positions] = frozenset()
 
 CHOICES_MAX: Final = 32
-"""So many ways to show a formula are compared: all there can be on a trace of five operations."""
+"""The maximum number of explanations that are compared: all there can be on a trace of five operations."""
 
 
 class Formula:
-    """Something that is True, False or indeterminate at each position of a trace."""
+    """A formula that is True, False or indeterminate at each position of a trace."""
 
     def truths(self, trace: Trace) -> Truths:
-        """Return its truth at every position; shape (n,)."""
+        """Return the formula's truth value at every position; shape (n,)."""
         raise NotImplementedError
 
     def why(self, trace: Trace, at: int, truth: bool) -> Positions:
-        """Return a smallest set of positions that show why it is `truth` at a position, where it is that.
+        """Return a smallest set of positions that show why the formula is `truth` at a position, where it is that.
 
-        What shows by its absence (a notification that never came) has no position.
+        What is shown by absence (a notification that never came) has no position.
         """
         return self.ways(trace, at, truth)[0]
 
     def ways(self, trace: Trace, at: int, truth: bool) -> list[Positions]:
-        """Return each set of positions that shows it, the smallest first; the only one is `why` if there is no choice.
+        """Return all sets of positions that show it, the smallest first; the only one is `why` if there is no choice.
 
-        One of the two has to be written.
+        A subclass must define one of the two methods.
         """
         return [self.why(trace, at, truth)]
 
@@ -95,7 +96,7 @@ class Formula:
 
 
 def holds(formula: Formula, trace: Trace, at: int = 0) -> bool | None:
-    """Return whether a formula is True (or False, or None: indeterminate) of a trace, at a position.
+    """Return whether a formula is True (or False, or None for indeterminate) at a position of a trace.
 
     Raises
     ------
@@ -112,17 +113,17 @@ def holds(formula: Formula, trace: Trace, at: int = 0) -> bool | None:
 def explain(formula: Formula, trace: Trace, at: int = 0) -> Trace:
     """Return the shortest part of a trace that shows why a formula is False, or True, at a position.
 
-    Shortest among the choices that the formula leaves: one of the positions at which an *always* fails, one element for
-    which a *for_all* does; and of several formulas that are all to be shown, those choices that have most in common.
-    Where a formula leaves more than :data:`CHOICES_MAX`, the largest are passed over. Empty when it is indeterminate,
-    or shows by absence only.
+    Shortest among the choices that the formula leaves: one of the positions at which an *always* fails, or
+    one element for which a *for_all* fails. If several formulas are to be shown together, the choices that
+    have most in common are taken. If a formula leaves more than :data:`CHOICES_MAX` choices, the largest are
+    ignored. The result is empty if the formula is indeterminate, or if only an absence shows it.
     """
     truth = holds(formula, trace, at)
     shown = _NOWHERE if truth is None else formula.why(trace, at, truth)
     return Trace(trace.operations[position] for position in sorted(shown))
 
 
-# What is true at one position.
+# Formulas about one position.
 
 
 class _Atom(Formula):
@@ -144,7 +145,7 @@ class _StateAtom(Formula):
         return np.array([2 * bool(self.test(state)) for state, _ in steps(trace)], np.int8)
 
     def why(self, trace: Trace, at: int, truth: bool) -> Positions:
-        # The operation that made it so: the one before the first of the positions in a row that end here.
+        # The operation that changed it: the one before the first position of the run that ends here.
         truths = self.truths(trace)
         changed = np.flatnonzero(truths[:at] != truths[at])
         return frozenset((int(changed[-1]),)) if len(changed) else _NOWHERE
@@ -162,17 +163,17 @@ class _Constant(Formula):
 
 
 def operation(test: Callable[[Operation], bool]) -> Formula:
-    """Return the formula that is True where the operation passes a test."""
+    """Return the formula that is True where the operation satisfies a test."""
     return _Atom(test)
 
 
 def state(test: Callable[[State], bool]) -> Formula:
-    """Return the formula that is True where the state before the operation passes a test."""
+    """Return the formula that is True where the state before the operation satisfies a test."""
     return _StateAtom(test)
 
 
 def constant(truth: bool | None) -> Formula:
-    """Return the formula that is the same everywhere; None is indeterminate."""
+    """Return the formula that has the same truth value everywhere; None is indeterminate."""
     return _Constant(truth)
 
 
@@ -222,16 +223,16 @@ class _ForAll(Formula):
 
 
 Domain: TypeAlias = Iterable[Any] | Callable[[Trace], Iterable[Any]]
-"""What a quantifier ranges over: elements, or a function from the trace to them."""
+"""The domain of a quantifier: elements, or a function from the trace to them."""
 
 
 def for_all(domain: Domain, body: Callable[[Any], Formula]) -> Formula:
-    """Return "for every element of the domain"; True when there is none."""
+    """Return "for every element of the domain"; True if there is none."""
     return _ForAll(domain, body)
 
 
 def exists(domain: Domain, body: Callable[[Any], Formula]) -> Formula:
-    """Return "for some element of the domain"; False when there is none."""
+    """Return "for some element of the domain"; False if there is none."""
     return ~_ForAll(domain, lambda element: ~body(element))
 
 
@@ -247,16 +248,16 @@ class _Perhaps(Formula):
 
 
 def perhaps(term: Formula) -> Formula:
-    """Return what is False where `term` is, and indeterminate elsewhere."""
+    """Return the formula that is False where `term` is, and indeterminate elsewhere."""
     return _Perhaps(term)
 
 
 def surely(term: Formula) -> Formula:
-    """Return what is True where `term` is, and indeterminate elsewhere."""
+    """Return the formula that is True where `term` is, and indeterminate elsewhere."""
     return ~_Perhaps(~term)
 
 
-# What comes.
+# Formulas about the future.
 
 
 class _Next(Formula):
@@ -330,7 +331,7 @@ def until(term: Formula, goal: Formula) -> Formula:
     return _Until(term, goal)
 
 
-# What was.
+# Formulas about the past.
 
 
 class _Earlier(Formula):
@@ -381,12 +382,12 @@ def earlier(term: Formula) -> Formula:
 
 
 def since(term: Formula, start: Formula) -> Formula:
-    """Return "`start` has come, and `term` has held ever since"."""
+    """Return "`start` has happened, and `term` has held ever since"."""
     return _Since(term, start)
 
 
 def _smallest(choices: Iterable[Positions]) -> list[Positions]:
-    """Return the choices, the smallest first; none of those that are not needed beside a smaller one."""
+    """Return the choices, smallest first, without those that contain a smaller one."""
     out: list[Positions] = []
     for choice in sorted(choices, key=len):
         if len(out) < CHOICES_MAX and not any(other <= choice for other in out):
@@ -395,5 +396,5 @@ def _smallest(choices: Iterable[Positions]) -> list[Positions]:
 
 
 def _together(some: list[Positions], others: list[Positions]) -> list[Positions]:
-    """Return the ways to show two things."""
+    """Return the ways to show two things together."""
     return _smallest(one | other for one in some for other in others)

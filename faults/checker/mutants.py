@@ -1,11 +1,12 @@
-"""Correct traces made wrong in one way: for checking checkers.
+"""Mutants: correct traces with one error each, for checking checkers.
 
 Rules
 -----
-* A mutant is made from a trace and a source of chance; the same two give the same mutant. None when the trace has no
-  place for it.
-* Each names the condition that has to notice. Others may notice too: who is notified before the publication is not
-  notified after it, so `complete` is violated beside `published`.
+* A mutant is made from a trace and a source of randomness. The same two give the same mutant. It is None if
+  the trace has no place for it.
+* Each mutant names the condition that must detect it. Other conditions may be violated too: a subscriber that
+  is notified before the publication is not notified after it, so `complete` is violated along with
+  `published`.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ if TYPE_CHECKING:
     from random import Random
 
 PHANTOM: Final = 1_000_000_000
-"""The sequence of events that nobody published."""
+"""The sequence number of events that were never published."""
 
 ELSEWHERE: Final = 1_000_000
-"""A broker that no network has."""
+"""A broker number that no network uses."""
 
 _T = TypeVar("_T")
 Mutant = Callable[[Trace, "Random"], Trace | None]
 
 
 def drop(trace: Trace, dice: Random) -> Trace | None:
-    """Leave out all notifications of an event that a subscriber had to get."""
+    """Remove all notifications of an event that a subscriber had to get."""
     due = list(dict.fromkeys(_due(trace)))
     chosen = _one(due, dice)
     return None if chosen is None else Trace(op for op in trace if not _is_note(op, *chosen))
 
 
 def duplicate(trace: Trace, dice: Random) -> Trace | None:
-    """Notify somebody again, some time later."""
+    """Repeat a notification some time later."""
     place = _one([place for place, op in enumerate(trace) if isinstance(op, Notified)], dice)
     if place is None:
         return None
@@ -59,7 +60,7 @@ def duplicate(trace: Trace, dice: Random) -> Trace | None:
 
 
 def swap(trace: Trace, dice: Random) -> Trace | None:
-    """Exchange two notifications of one subscriber that follow each other and are of one publisher."""
+    """Exchange two consecutive notifications of one subscriber that are from one publisher."""
     last: dict[tuple[str, str], int] = {}
     pairs: list[tuple[int, int]] = []
     born = {(op.publisher, op.sequence): at for at, op in enumerate(trace) if isinstance(op, Published)}
@@ -83,7 +84,7 @@ def swap(trace: Trace, dice: Random) -> Trace | None:
 
 
 def mismatch(trace: Trace, dice: Random) -> Trace | None:
-    """Notify somebody of an event that none of its subscriptions, past or present, matches."""
+    """Notify a subscriber of an event that none of its past or present subscriptions matches."""
     published = [(place, op) for place, op in enumerate(trace) if isinstance(op, Published)]
     wishes = _by_client(lives(trace))
     choices = [
@@ -100,7 +101,7 @@ def mismatch(trace: Trace, dice: Random) -> Trace | None:
 
 
 def after_cancel(trace: Trace, dice: Random) -> Trace | None:
-    """Notify somebody for a subscription that was cancelled, and everything had settled since."""
+    """Notify a subscriber for a cancelled subscription, after the network has settled since."""
     heard = {(op.client, (op.publisher, op.sequence)) for op in trace if isinstance(op, Notified)}
     wishes = _by_client(lives(trace))
     choices = []
@@ -121,7 +122,7 @@ def after_cancel(trace: Trace, dice: Random) -> Trace | None:
 
 
 def phantom(trace: Trace, dice: Random) -> Trace | None:
-    """Notify somebody of an event that nobody published."""
+    """Notify a subscriber of an event that was never published."""
     client = _one(list(_by_client(lives(trace))), dice)
     if client is None:
         return None
@@ -146,7 +147,7 @@ def too_early(trace: Trace, dice: Random) -> Trace | None:
 
 
 def stale(trace: Trace, dice: Random) -> Trace | None:
-    """Notify somebody of an event that had settled before its subscription was made."""
+    """Notify a subscriber of an event that had settled before its subscription was made."""
     heard = {(op.client, (op.publisher, op.sequence)) for op in trace if isinstance(op, Notified)}
     wishes = _by_client(lives(trace))
     choices = []
@@ -163,14 +164,14 @@ def stale(trace: Trace, dice: Random) -> Trace | None:
 
 
 def publish_outside(trace: Trace, dice: Random) -> Trace | None:
-    """Publish what the publisher has not advertised; nobody is notified of it."""
+    """Publish an event that the publisher has not advertised, without any notification."""
     if not any(isinstance(op, Advertised) for op in trace):
         return None
     return Trace([*trace, Published(_end(trace), "stranger", 1, {"unannounced": True})])
 
 
 def notify_outside(trace: Trace, dice: Random) -> Trace | None:
-    """Publish what the publisher has not advertised, and notify somebody of it."""
+    """Publish an event that the publisher has not advertised, and notify a subscriber of it."""
     outside = publish_outside(trace, dice)
     client = _one(list(_by_client(lives(trace))), dice)
     if outside is None or client is None:
@@ -179,7 +180,7 @@ def notify_outside(trace: Trace, dice: Random) -> Trace | None:
 
 
 def unnoticed(trace: Trace, dice: Random) -> Trace | None:
-    """Let somebody give no notice of what it is notified of: no router upstream was ever told to send it."""
+    """Remove the notice for an event that a subscriber is notified of: no upstream router was ever told to send it."""
     born = {(op.publisher, op.sequence): (at, op) for at, op in enumerate(trace) if isinstance(op, Published)}
     given = _by_client(lives(trace, Adv))
     choices = []
@@ -197,7 +198,7 @@ def unnoticed(trace: Trace, dice: Random) -> Trace | None:
 
 
 def silence(trace: Trace, dice: Random) -> Trace | None:
-    """Notify nobody of anything, and say of all that it is lost."""
+    """Remove all notifications, and report all events as lost."""
     if not any(True for _ in _due(trace)):
         return None
     rest = [op for op in trace if not isinstance(op, Notified)]
@@ -206,7 +207,7 @@ def silence(trace: Trace, dice: Random) -> Trace | None:
 
 
 def lose_too_soon(trace: Trace, dice: Random) -> Trace | None:
-    """Leave out an event that a subscriber had to get, and tell it at once that it is lost."""
+    """Remove an event that a subscriber had to get, and report it at once as lost."""
     chosen = _one(list(dict.fromkeys(_due(trace))), dice)
     if chosen is None:
         return None
@@ -221,9 +222,9 @@ def lose_too_soon(trace: Trace, dice: Random) -> Trace | None:
 
 
 def lose_what_had_settled(trace: Trace, dice: Random) -> Trace | None:
-    """Leave out an event that a subscriber had to get, and tell it long after all had settled that it is lost.
+    """Remove an event that a subscriber had to get, and report it as lost long after everything had settled.
 
-    What was kept is left out, too: then its age alone could explain it.
+    The `Kept` operations are removed too, so that only the age could explain the loss.
     """
     chosen = _one(list(dict.fromkeys(_due(trace))), dice)
     if chosen is None:
@@ -234,7 +235,7 @@ def lose_what_had_settled(trace: Trace, dice: Random) -> Trace | None:
 
 
 def keep_room(trace: Trace, dice: Random) -> Trace | None:
-    """Let what pushed a lost event out have been kept by somebody else: then nothing explains the loss."""
+    """Attribute what displaced a lost event to another keeper, so that nothing explains the loss."""
     told = [(op.client, op[2:4]) for op in trace if isinstance(op, LossTold)]
     lost = _one([told[place] for place, due in enumerate(_had_to_come(trace, told)) if due], dice)
     if lost is None:
@@ -251,7 +252,7 @@ def keep_room(trace: Trace, dice: Random) -> Trace | None:
 
 
 def forge_answer(trace: Trace, dice: Random) -> Trace | None:
-    """Tell a subscriber that its subscription is in force for a publisher, of which it then gets nothing."""
+    """Claim that a subscription is in force for a publisher of which the subscriber then gets nothing."""
     chosen = _one([(place, event[0]) for place, event, _ in _not_owed(trace)], dice)
     if chosen is None:
         return None
@@ -264,7 +265,7 @@ def forge_answer(trace: Trace, dice: Random) -> Trace | None:
 
 
 def leave_answer_out(trace: Trace, dice: Random) -> Trace | None:
-    """Tell a subscriber nothing of it that its subscription is in force for fewer publishers than before."""
+    """Remove the answer that a subscription is in force for fewer publishers than before."""
     place = _one([place for place, _, owed_before in _not_owed(trace) if owed_before], dice)
     return None if place is None else Trace(op for at, op in enumerate(trace) if at != place)
 
@@ -288,7 +289,7 @@ MUTANTS: Final[dict[str, tuple[Mutant, str]]] = {
     "forge answer": (forge_answer, "complete"),
     "leave answer out": (leave_answer_out, "complete"),
 }
-"""Every mutant by name, and the condition that has to notice it."""
+"""All mutants by name, each with the condition that must detect it."""
 
 
 def _one(choices: Sequence[_T], dice: Random) -> _T | None:
@@ -296,7 +297,7 @@ def _one(choices: Sequence[_T], dice: Random) -> _T | None:
 
 
 def _some(choices: list[Any], dice: Random) -> list[Any]:
-    """Return at most 50 of them: enough to choose from, on long traces too."""
+    """Return at most 50 of the choices, which is enough also for long traces."""
     return choices if len(choices) <= 50 else dice.sample(choices, 50)
 
 
@@ -340,13 +341,13 @@ def _next_quiet(trace: Trace, place: int) -> int | None:
 
 
 def _in_force(trace: Trace, life: Life, at: int) -> bool:
-    """Return whether a subscription is active or going just before a position."""
+    """Return whether a subscription is active or going immediately before a position."""
     settled = None if life.cancelled is None else _next_quiet(trace, life.cancelled)
     return life.registered < at and (settled is None or settled >= at)
 
 
 def _due(trace: Trace) -> Iterator[tuple[str, EventId]]:
-    """Yield what surely had to come, of what did and is not said to be lost."""
+    """Yield the notifications that surely had to come and came, and whose event is not reported as lost."""
     named = {(op.publisher, op.sequence) for op in trace if isinstance(op, LossTold)}
     came = [(note.client, (note.publisher, note.sequence)) for note in trace.notifications()]
     for (client, event), due in zip(came, _had_to_come(trace, came), strict=True):
@@ -355,7 +356,7 @@ def _due(trace: Trace) -> Iterator[tuple[str, EventId]]:
 
 
 def _had_to_come(trace: Trace, pairs: Sequence[tuple[str, EventId]]) -> Iterator[bool]:
-    """Yield, of each subscriber and event, whether it surely had to come: wanted to the end, and all has settled."""
+    """Yield for each pair whether the notification surely had to come: wanted to the end, and all has settled."""
     wishes = _by_client([life for life in lives(trace) if life.cancelled is None])
     published = {
         (op.publisher, op.sequence): (at, op) for at, op in enumerate(trace) if isinstance(op, Published)
@@ -374,7 +375,7 @@ def _had_to_come(trace: Trace, pairs: Sequence[tuple[str, EventId]]) -> Iterator
 
 
 def _not_owed(trace: Trace) -> Iterator[tuple[int, EventId, bool]]:
-    """Yield (place, event, whether its publisher was owed before) of each answer, and what came to nobody for it."""
+    """Yield (place, event, whether its publisher was owed before) for each answer and unsent event that it excludes."""
     about = {(op.client, op.publisher, op.sequence) for op in trace if isinstance(op, Notified)}
     named = {(op.publisher, op.sequence) for op in trace if isinstance(op, LossTold)}
     published = [(at, op) for at, op in enumerate(trace) if isinstance(op, Published)]

@@ -1,9 +1,10 @@
-"""What conditions are made of: what a trace holds, and what is true at one of its positions.
+"""The elements of conditions: the domains of a trace, and formulas about one of its positions.
 
 Rules
 -----
-* A filter says of an event what the reference interpreter of predicates says: never an index, never a normal form.
-* Of an event that was never published nothing is known.
+* A filter is evaluated on an event by the reference interpreter of predicates, never by an index or a normal
+  form.
+* Nothing is known of an event that was never published.
 
 Source: paper 4, definitions 1, 2 and 5.
 """
@@ -30,7 +31,7 @@ from .trace import (
     lives,
 )
 
-# What quantifiers range over.
+# The domains of quantifiers.
 
 
 def clients(trace: Trace) -> list[str]:
@@ -44,7 +45,7 @@ def publishers(trace: Trace) -> list[str]:
 
 
 def events(trace: Trace) -> list[EventId]:
-    """Return every event that was published, or that somebody was notified of."""
+    """Return every event that was published or notified."""
     return list(
         dict.fromkeys((op.publisher, op.sequence) for op in trace if isinstance(op, Published | Notified))
     )
@@ -61,7 +62,7 @@ def subscriptions(client: str) -> Callable[[Trace], list[Life]]:
 
 
 def notices(client: str) -> Callable[[Trace], list[Life]]:
-    """Return every notice that a subscriber has given of what it means to subscribe to."""
+    """Return every notice that a subscriber has given of what it intends to subscribe to."""
     return lambda trace: [life for life in lives(trace, Adv) if life.client == client]
 
 
@@ -70,7 +71,7 @@ def advertisements(publisher: str) -> Callable[[Trace], list[Life]]:
     return lambda trace: [life for life in lives(trace, Advertised) if life.client == publisher]
 
 
-# What is true at one position.
+# Formulas about one position.
 
 
 def publish(event: EventId) -> Formula:
@@ -84,12 +85,12 @@ def notify(client: str, event: EventId) -> Formula:
 
 
 def lost(client: str, event: EventId) -> Formula:
-    """Return "it is said here that the event is lost for the client"."""
+    """Return "the event is reported here as lost for the client"."""
     return operation(lambda op: type(op) is LossTold and op[2:4] == event and op.client in (client, ""))
 
 
 def quiet() -> Formula:
-    """Return "nothing is on its way here"."""
+    """Return "no message is in flight here"."""
     return operation(lambda op: type(op) is Settled)
 
 
@@ -109,12 +110,12 @@ def ends(life: Life, publisher: str) -> Formula:
 
 
 def cancel(life: Life) -> Formula:
-    """Return "this subscription, or notice, is taken back here": Cancel(C, F), UnAdv(C, F)."""
+    """Return "this subscription, or notice, is cancelled here": Cancel(C, F), UnAdv(C, F)."""
     return _At(*(() if life.cancelled is None else (life.cancelled,)))
 
 
 class _At(Formula):
-    """True at some positions: numbers are used again, so that an operation alone does not say whose it is."""
+    """True at given positions: numbers are reused, so an operation alone does not identify its subscription."""
 
     def __init__(self, *positions: int) -> None:
         self.positions = positions
@@ -128,11 +129,11 @@ class _At(Formula):
         return frozenset((at,)) if truth else frozenset()
 
 
-# What is true of the state (definition 2).
+# Formulas about the state (definition 2).
 
 
 def in_pub_noti(event: EventId, publisher: str | None = None) -> Formula:
-    """Return "the event is in PubNoti(P)"; of its own publisher unless one is given."""
+    """Return "the event is in PubNoti(P)", for its own publisher unless one is given."""
     owner = event[0] if publisher is None else publisher
     return state(lambda now: owner == event[0] and event[1] in now.pub_noti.get(owner, ()))
 
@@ -143,7 +144,7 @@ def in_act_sub(life: Life) -> Formula:
 
 
 def in_sat_all(event: EventId, life: Life) -> Formula:
-    """Return "the event is in SatAll(F)"; nothing is known of one that was never published."""
+    """Return "the event is in SatAll(F)"; nothing is known of an event that was never published."""
     return _Satisfies(event, life.selector)
 
 
@@ -163,15 +164,15 @@ class _Satisfies(Formula):
 
 @lru_cache(maxsize=4096)
 def test_of(selector: str) -> Callable[[Mapping[str, Any]], bool | None]:
-    """Return the reference test of a selector, made once; only True is a match."""
+    """Return the cached reference test of a selector; only True is a match."""
     return compile_predicate(to_predicate(selector))
 
 
 def coming(life: Life) -> Formula:
-    """Return "it is made before the network settles"."""
+    """Return "it is registered before the network settles"."""
     return until(~quiet(), register(life))
 
 
 def going(life: Life) -> Formula:
-    """Return "cancelled, and the network has not settled since"."""
+    """Return "it is cancelled, and the network has not settled since"."""
     return since(~quiet(), cancel(life)) & earlier(register(life))

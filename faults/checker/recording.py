@@ -1,10 +1,11 @@
-"""Writes the trace of a scenario while its steps are done, on whichever host.
+"""Records the trace of a scenario while its steps are executed, on any host.
 
 Rules
 -----
-* What clients ask for is written down before it is done, what they are told after it: so the trace is never stricter
-  than what happened.
-* Notifications are taken in when the network has settled, each with its own time; the trace is put in order at the end.
+* A client's requests are recorded before they are executed, and what it is told is recorded afterwards. The
+  trace is therefore never stricter than what happened.
+* Notifications are added when the network has settled, each with its own time. The trace is sorted at the
+  end.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Recording:
     Attributes
     ----------
     trace
-        What was written so far.
+        The operations recorded so far.
     """
 
     __slots__ = ("_sequences", "trace")
@@ -29,7 +30,7 @@ class Recording:
         self._sequences: dict[str, int] = {}
 
     def begin(self, now: float, step: Step) -> None:
-        """Write down what a client is about to ask for."""
+        """Record what a client is about to request."""
         match step:
             case Subscribe(client, _, number, selector):
                 self.trace.subscribed(now, client, number, selector)
@@ -41,10 +42,10 @@ class Recording:
                 self.trace.published(now, client, first, events)
 
     def confirm(self, now: float, step: Subscribe) -> None:
-        """Write down that a subscription is installed."""
+        """Record that a subscription is installed."""
         self.trace.confirmed(now, step.client, step.number)
 
     def finish(self, now: float) -> Trace:
-        """Return the whole trace in the order of time, settled at its end."""
+        """Return the complete trace in the order of time, settled at its end."""
         self.trace.settled(now)
         return self.trace.in_time()

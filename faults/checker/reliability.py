@@ -1,12 +1,12 @@
-"""The judge: the conditions of :mod:`rayvous.faults.checker.conditions`, of a whole trace in one pass over its columns.
+"""Judges a whole trace by :mod:`rayvous.faults.checker.conditions`, in one pass over its columns.
 
 Rules
 -----
-* This file stands outside the system. It reads a trace; it evaluates every subscription on every event with the
-  reference interpreter of predicates, and knows nothing of normal forms, indexes, tables or routing.
-* It counts exactly what the formulas count: each function below names the rule that it answers, and a test holds both
-  against each other on random traces. A violation is explained by the formula itself, on the small part of the trace
-  that is about its subscriber and its event.
+* This file is outside the system. It reads a trace and evaluates every subscription on every event with the
+  reference interpreter of predicates. It uses no normal forms, indexes, tables or routing.
+* It counts exactly what the formulas count. Each function below names the rule that it evaluates, and a test
+  compares the two on random traces. A violation is explained by the formula itself, on the small part of the
+  trace about its subscriber and its event.
 
 Source: paper 4, definitions 8 and 9; completeness and order are promises 2 and 3 of docs/spec.md.
 """
@@ -25,25 +25,25 @@ from .verdict import EXAMPLES_MAX, Finding, Verdict, Violation
 
 
 def judge(trace: Trace, progress: Callable[[int, int], None] | None = None) -> Verdict:
-    """Return what the built-in conditions say of a trace.
+    """Judge a trace by the built-in conditions.
 
     Parameters
     ----------
     trace
         The trace, in order.
     progress
-        Called with (subscribers judged, subscribers in all).
+        Called with (subscribers judged, subscribers in total).
 
     Raises
     ------
     InputError
-        If an event is published twice under one number, or a selector cannot be read.
+        If two events are published under one number, or a selector cannot be parsed.
     """
     return _Judge(trace, columns_of(trace)).run(progress)
 
 
 def judge_by_formulas(trace: Trace, rules: Iterable[Rule] = tuple(RULES.values())) -> Verdict:
-    """Return what rules say of a trace, evaluated as they are written: for small traces, and for rules of your own.
+    """Judge a trace by rules, evaluated as they are written: for small traces, and for custom rules.
 
     `notifications_expected`, `losses` and `unexplained` are what :func:`judge` counts.
     """
@@ -62,7 +62,7 @@ def judge_by_formulas(trace: Trace, rules: Iterable[Rule] = tuple(RULES.values()
 
 @dataclass(slots=True)
 class _Found:
-    """Instances of one rule: truths (0, 1, 2) at positions, of events; for one subscriber."""
+    """Instances of one rule for one subscriber: truths (0, 1, 2) at positions, and their events."""
 
     truths: Ints
     positions: Ints
@@ -72,7 +72,7 @@ class _Found:
 
 @dataclass(slots=True, eq=False)
 class _Notes:
-    """One subscriber's notifications: when, of what, and the moment of its publication (where it was published)."""
+    """One subscriber's notifications: positions, events, and where each event was published, if it was."""
 
     client: str
     at: Ints
@@ -81,7 +81,7 @@ class _Notes:
     published: Ints = field(init=False)
 
     def take(self, columns: Columns) -> None:
-        """Look the publications up."""
+        """Look up the publications."""
         inside = self.event < columns.events
         self.published = np.where(inside, 0, np.int64(2**62))
         self.published[inside] = columns.published[self.event[inside]]
@@ -118,7 +118,7 @@ class _Judge:
     # Notices and advertisements.
 
     def _noticed(self, notes: _Notes) -> _Found:
-        """Rule `noticed`: an event that no notice of the subscriber matched when it was published is never notified."""
+        """Evaluate `noticed`: an event that no notice of the subscriber matched at publication is never notified."""
         columns, published = self.columns, self.columns.published
         begun = min((life.registered for lives in columns.notices.values() for life in lives), default=NEVER)
         matched, perhaps = np.zeros((2, columns.events), np.bool_)
@@ -153,7 +153,7 @@ class _Judge:
         return asked[~covered[asked]]
 
     def _unadvertised(self, notes: _Notes, uncovered: Ints) -> _Found:
-        """Rule `advertised`: an event that was not covered when it was published is never notified."""
+        """Evaluate `advertised`: an event that was not covered when it was published is never notified."""
         published = self.columns.published[uncovered]
         broken = self._last_notified(notes)[uncovered] > published
         return _Found(np.where(broken, 0, 2), published, uncovered)
@@ -167,14 +167,14 @@ class _Judge:
     # Notifications.
 
     def _once(self, notes: _Notes) -> _Found:
-        """Rule `once`: every notification but the last of the same event is broken by the next one."""
+        """Evaluate `once`: each notification but the last of the same event is violated by the next one."""
         truths = np.zeros(len(notes.at), np.int64)
         _, last = np.unique(notes.event[::-1], return_index=True)
         truths[len(truths) - 1 - last] = 2
         return _Found(truths, notes.at, notes.event)
 
     def _reasons(self, notes: _Notes, lives: list[Life]) -> None:
-        """Answer the rules `wanted`, `fresh` and `ordered`: what each notification is good for."""
+        """Evaluate `wanted`, `fresh` and `ordered`: whether each notification has a reason."""
         known = np.flatnonzero(notes.known)
         at, event, published = notes.at[known], notes.event[known], notes.published[known]
         wanted = np.zeros(len(known), np.int64)
@@ -195,7 +195,7 @@ class _Judge:
         self._note("ordered", notes.client, self._ordered(notes, known[reason]))
 
     def _ordered(self, notes: _Notes, good: Ints) -> _Found:
-        """Rule `ordered`, of the notifications that have a reason: no later event of the publisher came before."""
+        """Evaluate `ordered`, for notifications with a reason: no later event of the publisher came before."""
         publisher = self.columns.publisher[notes.event[good]]
         sequence = self.columns.sequence[notes.event[good]]
         order = np.argsort(publisher, kind="stable")
@@ -214,10 +214,10 @@ class _Judge:
         truths = np.where(overtaken, 0, 2)[asked]
         return _Found(truths, notes.at[good][asked], notes.event[good][asked], by[asked])
 
-    # What had to come.
+    # Expected notifications.
 
     def _complete(self, notes: _Notes, lives: list[Life]) -> None:
-        """Rule `complete`: what was published under a subscription comes, or is lost by a limit."""
+        """Evaluate `complete`: an event that is published under a subscription is notified, or is lost by a limit."""
         columns, verdict = self.columns, self.verdict
         published = columns.published
         settled = columns.quiet_after(published)
@@ -256,7 +256,7 @@ class _Judge:
         return found
 
     def _ever_wanted(self, lives: list[Life]) -> Ints:
-        """Return when all was published that matches one of these subscriptions."""
+        """Return when each event was published that matches one of these subscriptions."""
         matched = np.zeros(self.columns.events, np.bool_)
         for life in lives:
             matched |= self.columns.matches(life.selector)
@@ -285,14 +285,14 @@ class _Judge:
 
 
 def explain_violation(part: Trace, rule: Rule, elements: tuple[object, ...], position: int) -> Violation:
-    """Return a violation with the piece that shows it.
+    """Return a violation with the part of the trace that shows it.
 
     Parameters
     ----------
     part
-        The trace, or as much of it as is about these elements.
+        The trace, or the part of it about these elements.
     rule, elements, position
-        Which rule does not hold of which elements, and where.
+        The violated rule, the elements that violate it, and where.
     """
     client = next((element for element in elements if isinstance(element, str)), "")
     event = next((element for element in elements if isinstance(element, tuple)), ("", 0))

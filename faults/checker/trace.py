@@ -1,19 +1,21 @@
-"""What happened, as an ordered list of operations; and the state of the system before each of them.
+"""The trace of a run: an ordered list of operations, and the state of the system before each of them.
 
 Rules
 -----
-* A trace is a sequence ``S1, op1, S2, op2, ...`` of states and operations. Only the operations are kept: a state is
-  what those before it have made. Positions count from 0; the order of the list is the order of time.
-* The operations of the paper are :class:`Published`, :class:`Notified`, :class:`Registered`, :class:`Cancelled`,
-  :class:`Adv` and :class:`UnAdv`. The others are ours. :class:`Confirmed`: the subscriber was told that its
-  subscription is in force. :class:`Answered`: it is so for some publishers only. :class:`Settled`: nothing was on its
-  way at that moment. :class:`Advertised` and :class:`Unadvertised`: what a publisher says it will publish, which is not
-  the paper's `Adv`.
-* :class:`LossTold` is a claim: somebody said that an event is lost. What could explain it is in the trace, too:
-  :class:`Bounded` says how much is kept, :class:`Kept` who took an event to keep it, and its size, :class:`Died` with
-  whom it went, :class:`Shed` which other limit it was dropped for.
-* Who subscribes under a number that is in use cancels what it stood for.
-* It is written outside the system, by clients and by whoever runs them.
+* A trace is a sequence ``S1, op1, S2, op2, ...`` of states and operations. Only the operations are stored: a
+  state follows from the operations before it. Positions count from 0. The order of the list is the order of
+  time.
+* The operations of the paper are :class:`Published`, :class:`Notified`, :class:`Registered`,
+  :class:`Cancelled`, :class:`Adv` and :class:`UnAdv`. The others are ours. :class:`Confirmed`: the subscriber
+  was told that its subscription is in force. :class:`Answered`: the subscription is in force for some
+  publishers only. :class:`Settled`: the network was quiescent at that time. :class:`Advertised` and
+  :class:`Unadvertised`: what a publisher says it will publish, which is not the paper's `Adv`.
+* :class:`LossTold` is a claim: the system said that an event is lost. The trace also contains what could
+  explain the claim: :class:`Bounded` says how much is retained, :class:`Kept` which broker or publisher
+  retained an event, and its size, :class:`Died` which of them died with its events, :class:`Shed` for which
+  other limit an event was dropped.
+* A subscriber that subscribes under a number in use cancels the subscription that had the number.
+* The trace is written outside the system, by the clients and by the program that runs them.
 
 Source: paper 4, definitions 2 to 4, table 1, and section 2 for what `Adv` is.
 """
@@ -49,7 +51,7 @@ class Notified(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """A subscriber asks for a subscription, under a number of its own."""
+    """A subscriber registers a subscription, under a number of its own."""
 
     at_seconds: float
     client: str
@@ -68,7 +70,7 @@ class Confirmed(NamedTuple):
 class Answered(NamedTuple):
     """A subscriber is told that its subscription is in force for these publishers and, until confirmed, no others.
 
-    It is satisfied with publishers at its own broker (paper 2, section 2.3(1)).
+    Publishers at its own broker satisfy it (paper 2, section 2.3(1)).
     """
 
     at_seconds: float
@@ -86,7 +88,7 @@ class Cancelled(NamedTuple):
 
 
 class Adv(NamedTuple):
-    """A subscriber gives notice of what it means to subscribe to, under a number of its own."""
+    """A subscriber gives notice of what it intends to subscribe to, under a number of its own."""
 
     at_seconds: float
     client: str
@@ -95,7 +97,7 @@ class Adv(NamedTuple):
 
 
 class UnAdv(NamedTuple):
-    """A subscriber takes a notice back."""
+    """A subscriber withdraws a notice."""
 
     at_seconds: float
     client: str
@@ -112,7 +114,7 @@ class Advertised(NamedTuple):
 
 
 class Unadvertised(NamedTuple):
-    """A publisher takes an advertisement back."""
+    """A publisher withdraws an advertisement."""
 
     at_seconds: float
     publisher: str
@@ -120,13 +122,13 @@ class Unadvertised(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """The network has settled: nothing is on its way."""
+    """The network is quiescent: no message is in flight."""
 
     at_seconds: float
 
 
 class LossTold(NamedTuple):
-    """Somebody says that an event is lost, for one subscriber or, with "", for all."""
+    """The system reports an event as lost, for one subscriber or, with "", for all."""
 
     at_seconds: float
     client: str
@@ -135,7 +137,7 @@ class LossTold(NamedTuple):
 
 
 class Bounded(NamedTuple):
-    """From here on so much is kept, at least: by whoever keeps publications or, of a client, for that durable one."""
+    """The least amount retained from here on: of publications or, with a client, for that durable subscriber."""
 
     at_seconds: float
     client: str
@@ -145,7 +147,7 @@ class Bounded(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A broker takes an event in to keep it; :data:`ITSELF` is its publisher. A batch is kept and let go as one."""
+    """A broker, or with :data:`ITSELF` the publisher, retains an event. A batch is retained and released as one."""
 
     at_seconds: float
     broker: int
@@ -156,7 +158,7 @@ class Kept(NamedTuple):
 
 
 class Died(NamedTuple):
-    """A broker or, with :data:`ITSELF`, the publisher of that name has died with what it kept."""
+    """A broker or, with :data:`ITSELF`, the publisher of that name has died with the events that it retained."""
 
     at_seconds: float
     broker: int
@@ -164,7 +166,7 @@ class Died(NamedTuple):
 
 
 class Shed(NamedTuple):
-    """An event was dropped for a named limit: so much was measured, and so much is allowed."""
+    """An event was dropped for a named limit, with the measured and the allowed value."""
 
     at_seconds: float
     publisher: str
@@ -175,7 +177,7 @@ class Shed(NamedTuple):
 
 
 ITSELF: Final = -1
-"""In place of a broker: the publisher keeps its own events, too."""
+"""In place of a broker number: the publisher, which also retains its own events."""
 
 Operation: TypeAlias = (
     Published
@@ -198,23 +200,23 @@ Operation: TypeAlias = (
 
 
 def describe(operation: Operation) -> str:
-    """Return an operation as words, for people: what it is and its fields, but for an event's content."""
+    """Return a readable form of an operation: its kind and its fields, without an event's content."""
     shown = [f"{value}" for name, value in operation._asdict().items() if name not in ("at_seconds", "event")]
     return f"{operation.at_seconds:.3f} s  {type(operation).__name__}({', '.join(shown)})"
 
 
 class Trace:
-    """A trace that is being written, or was.
+    """A trace of operations, complete or in the making.
 
     Parameters
     ----------
     operations
-        What it begins with, in order.
+        The initial operations, in order.
 
     Attributes
     ----------
     operations
-        All of them, in order.
+        All operations, in order.
     """
 
     __slots__ = ("operations",)
@@ -229,40 +231,40 @@ class Trace:
         return iter(self.operations)
 
     def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, Any]]) -> None:
-        """Write down that a publisher published events as number `first` and those after it."""
+        """Record that a publisher published events as number `first` and the following numbers."""
         for place, event in enumerate(events):
             self.operations.append(Published(now, client, first + place, event))
 
     def subscribed(self, now: float, client: str, number: int, selector: str) -> None:
-        """Write down that a subscription was asked for, which is notice of it."""
+        """Record that a subscription was registered, which is also a notice of it."""
         self.operations += [Adv(now, client, number, selector), Registered(now, client, number, selector)]
 
     def confirmed(self, now: float, client: str, number: int) -> None:
-        """Write down that a subscription was confirmed to be installed."""
+        """Record that a subscription was confirmed as installed."""
         self.operations.append(Confirmed(now, client, number))
 
     def answered(self, now: float, client: str, number: int, publishers: Iterable[str]) -> None:
-        """Write down that a subscription is in force for these publishers, and not for others."""
+        """Record that a subscription is in force for these publishers only."""
         self.operations.append(Answered(now, client, number, tuple(dict.fromkeys(publishers))))
 
     def cancelled(self, now: float, client: str, number: int) -> None:
-        """Write down that a subscription was cancelled, and with it the notice of it."""
+        """Record that a subscription was cancelled, and its notice withdrawn."""
         self.operations += [Cancelled(now, client, number), UnAdv(now, client, number)]
 
     def notified(self, now: float, client: str, publisher: str, sequence: int) -> None:
-        """Write down a notification."""
+        """Record a notification."""
         self.operations.append(Notified(now, client, publisher, sequence))
 
     def settled(self, now: float) -> None:
-        """Write down that nothing is on its way."""
+        """Record that no message is in flight."""
         self.operations.append(Settled(now))
 
     def lost(self, now: float, publisher: str, sequence: int, client: str = "") -> None:
-        """Write down that an event is said to be lost, for one subscriber or for all."""
+        """Record that an event was reported lost, for one subscriber or for all."""
         self.operations.append(LossTold(now, client, publisher, sequence))
 
     def in_time(self) -> Trace:
-        """Return the same trace in the order of its times; what has the same time stays in its order."""
+        """Return the same trace in the order of its times. Operations with the same time stay in their order."""
         return Trace(sorted(self.operations, key=lambda operation: operation.at_seconds))
 
     def publications(self) -> dict[EventId, Published]:
@@ -274,13 +276,13 @@ class Trace:
         return [op for op in self.operations if type(op) is Notified]
 
     def since(self, moment: float) -> Trace:
-        """Return the part that is about what was published from a moment on, with all subscriptions and the like."""
+        """Return the part about events that were published from a time on, with all subscriptions and the like."""
         events = {event for event, op in self.publications().items() if op.at_seconds >= moment}
         kinds = Published | Notified | LossTold | Kept | Shed
         return Trace(op for op in self if not isinstance(op, kinds) or (op.publisher, op.sequence) in events)
 
     def about(self, client: str, events: Container[EventId]) -> Trace:
-        """Return the part that is about one subscriber and some events."""
+        """Return the part about one subscriber and some events."""
         return Trace(op for op in self.operations if _is_about(op, client, events))
 
 
@@ -302,16 +304,16 @@ def trace_of(
     subscriptions: Mapping[str, Sequence[str]],
     notified: Mapping[str, Sequence[EventId]],
 ) -> Trace:
-    """Return the trace of a run in which all subscriptions were installed first, and everything settled in the end.
+    """Return the trace of a run in which all subscriptions were installed first, and which settled at the end.
 
     Parameters
     ----------
     published
-        Every event.
+        All events.
     subscriptions
         Each subscriber's selectors.
     notified
-        What each subscriber was notified of, in its order.
+        The events that each subscriber was notified of, in its order.
     """
     trace = Trace()
     for client, selectors in subscriptions.items():
@@ -329,18 +331,18 @@ def trace_of(
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """A filter through its life: a subscription, a notice or an advertisement; positions in the trace, None for never.
+    """The lifetime of a subscription, a notice or an advertisement, as positions in the trace; None for never.
 
     Attributes
     ----------
     client
-        Whose it is: a subscriber or, of an advertisement, a publisher.
+        The subscriber or, for an advertisement, the publisher.
     number, selector
-        Its number at that client, and what it says.
+        Its number at that client, and its filter.
     registered, installed, cancelled
-        When it was asked for, first confirmed, and taken back.
+        Where it was registered, first confirmed, and cancelled.
     terms
-        For whom it is in force, from when on: these publishers, or everybody, which is None.
+        For which publishers it is in force, and from where on; None stands for all publishers.
     """
 
     client: str
@@ -353,11 +355,11 @@ class Life:
 
     @property
     def named(self) -> frozenset[str]:
-        """The publishers for whom alone it was ever in force."""
+        """The publishers to which its force was ever limited."""
         return frozenset().union(*(of for _, of in self.terms if of is not None))
 
     def spans(self, publisher: str | None) -> list[tuple[int, int | None]]:
-        """Return (begin, end) of the times in which it is in force for a publisher; None is one that is not `named`."""
+        """Return (begin, end) of the spans in which it is in force for a publisher; None is one that is not `named`."""
         found: list[tuple[int, int | None]] = []
         begin: int | None = None
         for position, of in self.terms:
@@ -377,16 +379,16 @@ ENDS: Final[dict[Begins, type[Cancelled] | type[UnAdv] | type[Unadvertised]]] = 
     Adv: UnAdv,
     Advertised: Unadvertised,
 }
-"""What ends the life that each of these begins."""
+"""The operation that ends the lifetime which each of these begins."""
 
 
 def lives(operations: Iterable[Operation], begins: Begins = Registered) -> list[Life]:
-    """Return every subscription, or whatever else `begins` so, that there was, in the order in which they were made."""
+    """Return every subscription, or every lifetime that `begins` starts, in the order of registration."""
     return placed_lives(enumerate(operations), begins)
 
 
 def placed_lives(placed: Iterable[tuple[int, Operation]], begins: Begins = Registered) -> list[Life]:
-    """Return what :func:`lives` does, of some of a trace's operations, each with its position there."""
+    """Return the same as :func:`lives` for some of a trace's operations, each with its position there."""
     out: list[Life] = []
     current: dict[tuple[str, int], Life] = {}
     ends = ENDS[begins]
@@ -434,7 +436,7 @@ class State:
     offers: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def after(self, operation: Operation) -> None:
-        """Change the state as an operation changes it."""
+        """Apply an operation to the state."""
         match operation:
             case Published(_, publisher, sequence, event):
                 self.pub_noti.setdefault(publisher, {})[sequence] = event
@@ -453,7 +455,7 @@ class State:
 
 
 def steps(operations: Iterable[Operation]) -> Iterator[tuple[State, Operation]]:
-    """Yield (state before it, operation); the state is one object that changes as the trace goes on."""
+    """Yield (state before it, operation). The state is one object that changes along the trace."""
     state = State()
     for operation in operations:
         yield state, operation
@@ -461,7 +463,7 @@ def steps(operations: Iterable[Operation]) -> Iterator[tuple[State, Operation]]:
 
 
 def check_trace(operations: Iterable[Operation]) -> None:
-    """Raise InputError if an event is published twice under one number: then nothing can be said of it."""
+    """Raise InputError if two events are published under one number: such a trace cannot be judged."""
     seen: set[EventId] = set()
     for op in operations:
         if type(op) is Published:

@@ -1,6 +1,6 @@
-"""What a checker says of a run: for each condition how often it was asked, broken, and could not be decided.
+"""The result of checking a run: per condition, how often it was checked, violated and indeterminate.
 
-Rule: a run *holds* when no condition is violated. What is indeterminate is reported, and is no failure.
+Rule: a run *holds* if no condition is violated. Indeterminate instances are reported, and are not failures.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from .trace import EventId, Registered, Trace, describe
 
 EXAMPLES_MAX: Final = 5
-"""So many violations of one condition are explained; all are counted."""
+"""The maximum number of violations of one condition that are explained. All are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Violation:
     condition
         The name of the rule.
     client, event
-        Who was concerned; "" when it is a matter of the publisher alone.
+        The subscriber and the event concerned; the subscriber is "" if only the publisher is concerned.
     at_seconds
-        When: the time of the last notification that shows it, else of the publication.
+        The time of the last notification that shows it, else of the publication.
     sentence
-        The same for people.
+        A readable description.
     piece
         The operations that explain it, in order.
     """
@@ -42,11 +42,11 @@ class Violation:
 
     @property
     def subscriptions(self) -> list[int]:
-        """The numbers of the subscriptions that have to do with it."""
+        """The numbers of the subscriptions involved."""
         return sorted({op.number for op in self.piece if isinstance(op, Registered)})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the violation as plain data."""
         return {
             "condition": self.condition,
             "client": self.client,
@@ -60,16 +60,16 @@ class Violation:
 
 @dataclass(slots=True)
 class Finding:
-    """What came of one condition.
+    """The result for one condition.
 
     Attributes
     ----------
     checked
-        Instances: how often it was asked.
+        The number of instances.
     violated, indeterminate
         How many of them are violated, or cannot be decided.
     violations
-        Some of the violations, explained.
+        Some of the violations, with explanations.
     """
 
     checked: int = 0
@@ -82,7 +82,7 @@ class Finding:
         return self.checked, self.violated, self.indeterminate
 
     def add(self, other: Finding) -> None:
-        """Add what was found elsewhere."""
+        """Add another finding to this one."""
         self.checked += other.checked
         self.violated += other.violated
         self.indeterminate += other.indeterminate
@@ -91,18 +91,21 @@ class Finding:
 
 @dataclass(slots=True)
 class Verdict:
-    """How what was delivered compares with what had to be.
+    """The comparison of what was delivered with what had to be delivered.
 
     Attributes
     ----------
     events_published, notifications_expected, notifications_delivered
-        Counts; a notification is one event to one subscriber. Expected is what surely had to be and is not lost.
+        Counts. A notification is one event to one subscriber. Expected are those that surely had to be
+        delivered and are not lost.
     losses
-        Notifications that had to be and were not, were said to be lost, and a limit explains it: by that limit.
+        Expected notifications that were not delivered, were reported as lost, and are explained by a limit:
+        their number by limit.
     unexplained
-        Those that were said to be lost, and no limit explains it; each is a violation of `complete`.
+        Notifications that were reported as lost and that no limit explains. Each is a violation of
+        `complete`.
     findings
-        What came of each condition, by name.
+        The result for each condition, by name.
     """
 
     events_published: int = 0
@@ -114,7 +117,7 @@ class Verdict:
 
     @property
     def lost(self) -> int:
-        """Notifications that were lost, and a limit explains it."""
+        """The number of lost notifications that a limit explains."""
         return sum(self.losses.values())
 
     @property
@@ -129,27 +132,27 @@ class Verdict:
 
     @property
     def indeterminate(self) -> int:
-        """How many instances could not be decided."""
+        """The number of instances that could not be decided."""
         return sum(finding.indeterminate for finding in self.findings.values())
 
     @property
     def missing(self) -> int:
-        """Notifications that had to be and never were (promise 2)."""
+        """The number of notifications that had to be delivered and never were (promise 2)."""
         return self._violated("complete")
 
     @property
     def duplicates(self) -> int:
-        """Notifications that came again (promise 1)."""
+        """The number of duplicate notifications (promise 1)."""
         return self._violated("once")
 
     @property
     def spurious(self) -> int:
-        """Notifications of what was not published, or not wanted (promise 1)."""
+        """The number of notifications of events that were not published, or not wanted (promise 1)."""
         return self._violated("published") + self._violated("wanted")
 
     @property
     def disordered(self) -> int:
-        """Notifications that came after a later event of the same publisher (promise 3)."""
+        """The number of notifications that came after a later event of the same publisher (promise 3)."""
         return self._violated("ordered")
 
     def _violated(self, name: str) -> int:
@@ -158,7 +161,7 @@ class Verdict:
 
     @property
     def violations(self) -> list[Violation]:
-        """The violations that are explained: the first of each condition, then the second of each, and so on."""
+        """The explained violations: the first of each condition, then the second of each, and so on."""
         ranked = [
             (rank, violation)
             for finding in self.findings.values()
@@ -172,7 +175,7 @@ class Verdict:
         return [violation.sentence for violation in self.violations[:EXAMPLES_MAX]]
 
     def counts(self) -> dict[str, Any]:
-        """Return the counts in short, and "verdict": "holds" or "violated"."""
+        """Return the main counts, and "verdict": "holds" or "violated"."""
         return {
             "events_published": self.events_published,
             "notifications_expected": self.notifications_expected,
@@ -215,7 +218,7 @@ class Verdict:
 
 
 def total(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return one verdict on many runs."""
+    """Combine the verdicts of many runs into one."""
     out = Verdict()
     for verdict in verdicts:
         out.events_published += verdict.events_published

@@ -1,1 +1,1 @@
-"""What outlives a crash: stores, their codec, numbered links and their journal, durable subscribers (paper 4)."""
+"""Durability: stores and their codec, numbered links and their journal, durable subscribers (paper 4)."""

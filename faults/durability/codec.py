@@ -1,17 +1,18 @@
-"""Values as bytes, for a store: what the protocol and the filters are made of, and nothing else.
+"""Encodes values as bytes for a store: only what the protocol and the filters are made of.
 
 Rules
 -----
-* Bytes may come from a file that somebody else wrote. Reading them makes objects of the classes of `protocol` and
-  `routing` and arrays of numbers, and calls nothing else: no function, no class from elsewhere.
-* The same value read back is equal, also in the order of its mappings.
-* Events and deliveries, which are nearly all that is written, are packed (`packed`). They are read without a single
-  name in them.
-* A batch is packed once a commit, in however many messages it stands.
+* Bytes may come from a file that someone else wrote. Decoding creates objects of the classes of `protocol`
+  and `routing` and arrays of numbers, and calls nothing else: no function, and no class from elsewhere.
+* A decoded value equals the encoded one, including the order of its mappings.
+* Events and deliveries, which are nearly everything that is written, are packed (`packed`). They contain no
+  class names.
+* A batch is packed once per commit, in however many messages it occurs.
 
-The first byte says which: ``E`` events, ``D`` a delivery, ``V`` any other value. Any other value is a pickle, read by
-an unpickler that knows these names only. Of the other two the length of a tuple of numbers and strings (4 bytes)
-follows, the tuple as a pickle, read by one that knows no names, and the bytes of the arrays.
+The first byte is the type: ``E`` events, ``D`` a delivery, ``V`` any other value. Any other value is a
+pickle, which is read by an unpickler that accepts only these names. The other two continue with the length of
+a tuple of numbers and strings (4 bytes), the tuple as a pickle, which is read by an unpickler that accepts no
+names, and the bytes of the arrays.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _ELSEWHERE: Final = {
     ("numpy._core.multiarray", "_reconstruct"),
     ("numpy._core.numeric", "_frombuffer"),
 }
-"""What numpy makes an array from."""
+"""The names from which numpy builds an array."""
 
 _Array: TypeAlias = npt.NDArray[Any]
 _HEAD: Final = struct.Struct("<cI")
@@ -48,20 +49,20 @@ _ROWS: Final = np.dtype("<i8")
 
 
 class Encoder:
-    """Makes bytes of the values of one commit; they must not change meanwhile."""
+    """Encodes the values of one commit. The values must not change meanwhile."""
 
     def __init__(self) -> None:
-        # Values are kept beside what became of them, so that no other one gets the same id.
+        # Values are kept beside their encoding, so that no other value gets the same id.
         self._events: dict[int, tuple[Events, bytes]] = {}
         self._batches: dict[int, tuple[EventBatch, Description, list[_Array]]] = {}
 
     def encode(self, value: Any) -> bytes:
-        """Return a value as bytes.
+        """Encode a value as bytes.
 
         Raises
         ------
         StorageFailed
-            If a batch in it is not made of what `EventBatch` says.
+            If a batch in it does not have the arrays that `EventBatch` requires.
         """
         if type(value) is Events:
             known = self._events.get(id(value))
@@ -92,7 +93,7 @@ class Encoder:
 
 
 def encode(value: Any) -> bytes:
-    """Return one value as bytes; see :meth:`Encoder.encode`."""
+    """Encode one value as bytes; see :meth:`Encoder.encode`."""
     return Encoder().encode(value)
 
 
@@ -101,23 +102,24 @@ def _joined(letter: bytes, head: tuple[Any, ...], arrays: list[_Array]) -> bytes
     start = _HEAD.pack(letter, len(plain))
     try:
         return b"".join((start, plain, *arrays))  # type: ignore[arg-type]  # numpy says Buffer from Python 3.12 on
-    except (TypeError, ValueError, BufferError):  # one of them is a view with gaps
+    except (TypeError, ValueError, BufferError):  # an array is a view with gaps
         return b"".join((start, plain, *[array.tobytes() for array in arrays]))
 
 
 def decode(data: bytes) -> Any:
-    """Return the value that the bytes stand for.
+    """Decode a value.
 
     Raises
     ------
     StorageFailed
-        If they stand for none, or name something that is not in the protocol or the language of filters.
+        If the bytes do not encode a value, or name something outside the protocol and the language of
+        filters.
     """
     try:
         return _READERS[data[:1]](memoryview(data))
     except StorageFailed:
         raise
-    except Exception as error:  # whatever a broken stream does to the unpickler or to our constructors
+    except Exception as error:  # anything that a broken stream raises in the unpickler or our constructors
         raise StorageFailed(f"bytes that stand for no value ({type(error).__name__}: {error})") from None
 
 

@@ -1,19 +1,21 @@
-"""The layer that serves durable subscribers: what outlives their processes, and that of their broker.
+"""The layer that serves durable subscribers, whose state outlives their processes and that of their broker.
 
 Rules
 -----
-* Stable are the durable subscribers, their positions, and the notifications that they have not acknowledged
-  (`durable`). What goes beyond the bounds is lost by name, and kept as a dead letter.
-* A durable subscriber is here until it says that it leaves, or has come back elsewhere: brokers tell the rendezvous
-  point now and then whom they hold, and are told whom to let go.
-* A subscriber may say what it has acknowledged (`HasConsumed`). All acknowledgements that it has sent are here by
-  then, so its position is just that, but for what it was told is lost. Where it is another one, it is damaged, here and
-  in the store: the subscriber is taken in anew, as one that has been elsewhere, and is sent again all that is kept.
-* Whom a store has is taken inwards at the start of a life (`Restored`), and told to the layers around in the first
-  step (`Held`).
+* The stable state is: the durable subscribers, their positions, and the notifications that they have not
+  acknowledged (`durable_cursor`). Notifications beyond the bounds are lost; the subscriber is told which, and
+  they are kept as dead letters.
+* A durable subscriber stays here until it leaves or has returned at another broker. At intervals brokers
+  report to the rendezvous point which subscribers they hold, and are told which ones to release.
+* A subscriber may report what it has acknowledged (`HasConsumed`). All acknowledgements that it has sent have
+  arrived by then, so its position must be equal, except for what it was told is lost. If it differs, the
+  position is damaged, here and in the store. The subscriber is then added again, as one that has been
+  elsewhere, and everything that is retained is retransmitted to it.
+* The subscribers found in a store are passed inwards at the start of a life (`Restored`), and reported to the
+  outer layers in the first step (`Held`).
 
-Source: docs/decisions/0015-exactly-once.md; paper 4, section 4 (what is stable before it is acknowledged), and
-section 2 for damage.
+Source: docs/decisions/0015-exactly-once.md; paper 4, section 4 (what is stable before it is acknowledged),
+and section 2 for damage.
 """
 
 from __future__ import annotations
@@ -44,22 +46,22 @@ class DurableClients(Restorable):
     Parameters
     ----------
     recovery
-        Bounds and times.
+        The bounds and timeouts.
     store
-        What was made stable in earlier lives, read here once; None for a broker that makes nothing stable.
+        The stable state of earlier lives, read here once; None for a broker without a store.
     now
-        The time from which it counts until it is told the time.
+        The time to assume until the first tick.
 
     Attributes
     ----------
     entries
-        Who is here.
+        The durable subscribers that this broker holds.
     letters
-        What could not be delivered, oldest first.
+        The events that could not be delivered, oldest first.
     notes_lost
-        How many notifications were given up.
+        The number of notifications that were given up.
     mended
-        How many positions were not what their subscribers had acknowledged.
+        The number of positions that differed from what their subscribers had acknowledged.
     """
 
     def __init__(self, recovery: Recovery, store: Store | None = None, now: float = 0.0) -> None:
@@ -105,7 +107,7 @@ class DurableClients(Restorable):
             self._letter_number = int(number)
 
     def begin(self) -> list[Restored]:
-        """Return what the layers inside have to take in at the start of a life, before anything else."""
+        """Return the subscribers that the inner layers must know at the start of a life, before anything else."""
         return [
             Restored(name, entry.had(), entry.since, tuple(entry.registers()))
             for name, entry in self.entries.items()
@@ -114,7 +116,7 @@ class DurableClients(Restorable):
     def _written(self, writes: Iterable[Write]) -> list[Out]:
         return list(writes) if self._stable else []
 
-    # It comes, acknowledges, goes.
+    # Arrival, acknowledgement, departure.
 
     def _on_resume(self, event: Received[ClientId, Resume]) -> list[Out]:
         client, message = event.source, event.message
@@ -137,7 +139,7 @@ class DurableClients(Restorable):
         return out
 
     def _take_in(self, event: Received, client: ClientId, message: Resume) -> list[Out]:
-        """Hold a subscriber that is new here; one that has been elsewhere moves as any other does."""
+        """Add a subscriber that is new here. One that has been elsewhere moves like any other subscriber."""
         since = self._now
         if message.life > 1:
             since -= message.since_seconds + self._recovery.doubt_seconds
@@ -170,7 +172,7 @@ class DurableClients(Restorable):
             return []
         self.mended += 1
         writes = [*entry.forgotten(), entry.begin_anew(message.marks)]
-        # It acknowledges late, so what it lacks may be as old as anything that publishers' brokers still keep.
+        # It acknowledges late, so it may lack anything that publishers' brokers still retain.
         kept_seconds = self._recovery.retention_seconds
         numbers = tuple(entry.subscriptions)
         moved = Resume(dict(message.marks), self._now - entry.since, kept_seconds, entry.life, numbers)
@@ -198,7 +200,7 @@ class DurableClients(Restorable):
         entry = self.entries.pop(event.source, None)
         return [*self._written(() if entry is None else entry.forgotten()), Inward(event)]
 
-    # Where it is.
+    # Which broker holds a subscriber.
 
     def _holds(self) -> Send:
         self._holds_at = self._now + HOLDS_HEARTBEATS * self._recovery.heartbeat_seconds
@@ -225,11 +227,11 @@ class DurableClients(Restorable):
         return [*out, Inward(event), *held]
 
     def rests_until(self) -> float:
-        """Return that it waits for no moment where nobody is durable; else it may be any."""
+        """Return infinity (no timer) if there are no durable subscribers; else 0, as every tick may matter."""
         return 0.0 if self.entries or self._held else math.inf
 
     def _shed(self, entry: DurableCursor) -> list[Out]:
-        """Give up what goes beyond the bounds."""
+        """Give up the notifications beyond the bounds."""
         writes, losses, letters = entry.shed(self._now, self._bounds)
         if losses:
             self.notes_lost += len(letters)
@@ -242,10 +244,10 @@ class DurableClients(Restorable):
                 writes.append(Write(LETTERS, (gone,), None))
         return self._written(writes)
 
-    # What it gets.
+    # Deliveries.
 
     def _on_deliver(self, deliver: Deliver) -> list[Out]:
-        """Keep what a durable subscriber is notified of until it has acknowledged it."""
+        """Retain a durable subscriber's notifications until it has acknowledged them."""
         out: list[Out] = []
         for place, client in enumerate(deliver.clients if self.entries else ()):
             entry = self.entries.get(client)
@@ -256,17 +258,17 @@ class DurableClients(Restorable):
         return [*out, deliver]
 
     def _on_report(self, report: TellLost) -> list[Out]:
-        """Tell a durable subscriber of its losses until it has passed them."""
+        """Report losses to a durable subscriber until its position has passed them."""
         entry = self.entries.get(report.client)
         if entry is None:
             return [report]
         entry.lose(report.losses)
         return [*self._written([entry.row()]), report]
 
-    # To look at.
+    # Inspection.
 
     def describe(self) -> Mapping[str, int]:
-        """Return the sizes of what it keeps."""
+        """Return the sizes and counters of this layer."""
         return {
             "durable_subscribers": len(self.entries),
             "notes_kept": sum(map(len, self.entries.values())),
@@ -276,5 +278,5 @@ class DurableClients(Restorable):
         }
 
     def check(self) -> None:
-        """Assert that each is kept under its name; for tests."""
+        """Assert that each subscriber is stored under its name; for tests."""
         assert all(name == entry.name for name, entry in self.entries.items())

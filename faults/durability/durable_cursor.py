@@ -1,17 +1,20 @@
-"""What a broker keeps for one durable subscriber: its subscriptions, its position, and what it has not acknowledged.
+"""What a broker retains for one durable subscriber: subscriptions, position, and unacknowledged notifications.
 
 Rules
 -----
-* The position is, for each publisher, the last sequence that the subscriber has acknowledged: it has done with that one
-  and all before it. Notifications are kept from when they were made until the position has passed them.
-* What is kept is bounded by count, bytes and age; what the position has passed does not count, wherever it stands.
-  What goes beyond is a loss by name, the oldest first, and the position goes on behind it. A process that had it
-  already may still acknowledge it; who comes anew without is told.
-* Of losses one stands for each publisher, from the first to the last: none is forgotten before it is told and passed.
-* A *life* begins whenever the subscriber comes, at this broker or another. Whoever speaks in an earlier life than the
-  last is not listened to.
+* The position is, per publisher, the last sequence that the subscriber has acknowledged: it has processed
+  that event and all before it. Notifications are retained from their creation until the position has passed
+  them.
+* Retention is bounded by count, bytes and age. Notifications that the position has passed do not count,
+  wherever they are. Notifications beyond the bounds are lost, the oldest first; the subscriber is told which,
+  and the position moves past them. A process that had already received one may still acknowledge it; a
+  subscriber that returns without it is told of the loss.
+* The losses of each publisher are merged into one range, from the first to the last. None is forgotten before
+  it is reported and passed.
+* A *life* begins whenever the subscriber comes to a broker, this one or another. Messages of an earlier life
+  than the last are ignored.
 
-Pure: a broker tells these objects what happened, and makes stable the rows that they give.
+Pure: a broker tells these objects what happened, and makes stable the rows that they return.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ NOTES: Final = "notes"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Note:
-    """Notifications that were made at one moment."""
+    """Notifications that were made at one time."""
 
     number: int
     at: float
@@ -44,18 +47,18 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event that could not be delivered, for whoever inspects it.
+    """An event that could not be delivered, kept for inspection.
 
     Attributes
     ----------
     subscriber
-        For whom it was.
+        The subscriber that the event was for.
     publisher, sequence, event
-        What it was.
+        The identity and the content of the event.
     reason
-        Why it was given up: "count", "bytes" or "age" went past its bound.
+        Why it was given up: "count", "bytes" or "age" exceeded its bound.
     at_seconds
-        When, on the clock of the broker that gave it up.
+        When it was given up, on the clock of the broker.
     """
 
     subscriber: ClientId
@@ -68,7 +71,7 @@ class DeadLetter:
 
 @dataclass(slots=True)
 class Bounds:
-    """How much is kept for one subscriber."""
+    """The retention limits for one subscriber."""
 
     events_max: int
     bytes_max: int
@@ -82,19 +85,19 @@ class DurableCursor:
     Attributes
     ----------
     name
-        Of the subscriber.
+        The subscriber's name.
     life
-        The life of its own that it is in.
+        The subscriber's present life.
     since
         Since when it is a subscriber, on the broker's clock.
     marks
         Its position.
     subscriptions
-        What it wants, by number.
+        Its filters, by number.
     losses
-        What it lost and has not passed yet: for each publisher one.
+        The losses that its position has not passed yet, one per publisher.
     priorities
-        Of its subscriptions, by number.
+        The priorities of its subscriptions, by number.
     """
 
     name: ClientId
@@ -108,11 +111,11 @@ class DurableCursor:
     _events: int = 0
     _bytes: int = 0
     _next: int = 1
-    _passed: bool = False  # whether the position may have gone on within what is kept
+    _passed: bool = False  # whether the position may have advanced within the retained notifications
 
     @classmethod
     def restored(cls, name: ClientId, row: tuple[Any, ...]) -> DurableCursor:
-        """Return the subscriber that a row made by `row` stands for, still without its notifications."""
+        """Restore a subscriber from a row made by `row`, still without its notifications."""
         life, since, marks, subscriptions, losses, priorities = row
         lost = [Lost(*each) for each in losses]
         entry = cls(name, life, since, dict(marks), dict(subscriptions), lost, dict(priorities))
@@ -120,14 +123,14 @@ class DurableCursor:
         return entry
 
     def registers(self) -> list[Register]:
-        """Return its subscriptions as it made them; all of them were admitted."""
+        """Return the subscriptions as they were made. All of them were admitted."""
         return [
             Register(number, item, self.priorities.get(number, 0), admitted=True)
             for number, item in self.subscriptions.items()
         ]
 
     def row(self) -> Write:
-        """Return what makes everything but the notifications stable."""
+        """Return the write that makes everything but the notifications stable."""
         losses = tuple((each.publisher, each.first, each.last) for each in self.losses)
         value = (
             self.life,
@@ -140,29 +143,29 @@ class DurableCursor:
         return Write(SUBSCRIBERS, (self.name,), value)
 
     def forgotten(self) -> list[Write]:
-        """Return what removes it from stable storage."""
+        """Return the writes that remove the subscriber from stable storage."""
         notes = [Write(NOTES, (self.name, note.number), None) for note in self._notes]
         return [*notes, Write(SUBSCRIBERS, (self.name,), None)]
 
     def __len__(self) -> int:
-        """Return how many notifications are kept."""
+        """Return the number of retained notifications."""
         return self._events
 
     def add(self, now: float, batch: EventBatch) -> Write:
-        """Keep notifications, and return what makes them stable."""
+        """Retain notifications, and return the write that makes them stable."""
         note = Note(self._next, now, batch)
         self.restore(note)
         return Write(NOTES, (self.name, note.number), (note.at, note.batch))
 
     def restore(self, note: Note) -> None:
-        """Keep notifications under their number; numbers rise."""
+        """Retain notifications under their number. Numbers rise."""
         self._notes.append(note)
         self._events += len(note.batch)
         self._bytes += note.batch.nbytes
         self._next = note.number + 1
 
     def acknowledge(self, marks: Mapping[ClientId, int]) -> list[Write]:
-        """Let the position go on to `marks`, never back; return what makes that stable, nothing when it is no news."""
+        """Advance the position to `marks`, never back; return the writes for that, none if nothing changes."""
         news = {name: mark for name, mark in marks.items() if mark > self.marks.get(name, 0)}
         losses = [each for each in self.losses if each.last > marks.get(each.publisher, 0)]
         if not news and losses == self.losses:
@@ -176,13 +179,13 @@ class DurableCursor:
         return writes
 
     def agrees(self, marks: Mapping[ClientId, int]) -> bool:
-        """Return whether its position is what it says it has acknowledged, but for what it has lost."""
+        """Return whether the position equals what the subscriber says it has acknowledged, except for its losses."""
         lost = {each.publisher for each in self.losses}
         names = (self.marks.keys() | marks.keys()) - lost
         return all(self.marks.get(name, 0) == marks.get(name, 0) for name in names)
 
     def begin_anew(self, marks: Mapping[ClientId, int]) -> Write:
-        """Take its word for its position, and keep no notification; return what makes that stable."""
+        """Set the position to what the subscriber says, and discard all notifications; return the write for that."""
         self.marks, self.losses = dict(marks), []
         self._notes.clear()
         self._events = self._bytes = 0
@@ -195,7 +198,7 @@ class DurableCursor:
         return np.flatnonzero(batch.sequence > marks[batch.publisher])
 
     def _compact(self) -> list[Write]:
-        """Let go of what the position has passed in notifications behind one that it has not; return what to write."""
+        """Release passed notifications that are behind one not passed yet; return the writes."""
         writes: list[Write] = []
         notes, self._notes = self._notes, deque()
         self._events = self._bytes = 0
@@ -220,14 +223,14 @@ class DurableCursor:
         return Write(NOTES, (self.name, note.number), None)
 
     def unacknowledged(self) -> Iterator[tuple[EventBatch, Rows]]:
-        """Iterate over what is kept and the position has not passed, in order."""
+        """Yield the retained notifications that the position has not passed, in order."""
         for note in self._notes:
             rows = self._left(note)
             if len(rows):
                 yield note.batch, rows
 
     def had(self) -> dict[ClientId, int]:
-        """Return, for each publisher, the last sequence that is acknowledged or kept: what need not come again."""
+        """Return, per publisher, the last sequence that is acknowledged or retained and need not be sent again."""
         marks = dict(self.marks)
         for note in self._notes:
             for row in range(len(note.batch)):
@@ -236,12 +239,12 @@ class DurableCursor:
         return marks
 
     def shed(self, now: float, bounds: Bounds) -> tuple[list[Write], list[Lost], list[DeadLetter]]:
-        """Give up what goes beyond the bounds, the oldest first.
+        """Give up the notifications beyond the bounds, the oldest first.
 
         Returns
         -------
         writes, losses, letters
-            What makes it stable, what is lost by it, and the events themselves.
+            The writes for it, the losses, and the events themselves.
         """
         writes: list[Write] = []
         lost: list[Lost] = []
@@ -266,11 +269,11 @@ class DurableCursor:
         return writes, lost, letters
 
     def lose(self, losses: Sequence[Lost]) -> None:
-        """Note losses that it is to be told of until it has passed them."""
+        """Record losses, which are reported to the subscriber until its position has passed them."""
         self.losses = merged([*self.losses, *losses])
 
     def _beyond(self, now: float, bounds: Bounds) -> str:
-        """Return which bound is passed, "" for none; one note is kept however large it is."""
+        """Return which bound is exceeded, "" for none. Count and bytes do not apply to the only note left."""
         if now - self._notes[0].at > bounds.seconds:
             return "age"
         if len(self._notes) > 1 and self._events > bounds.events_max:
@@ -279,7 +282,7 @@ class DurableCursor:
 
 
 def merged(losses: Iterable[Lost]) -> list[Lost]:
-    """Return losses with those of one publisher as one; what is in between was not for it, or had come."""
+    """Return the losses with one range per publisher. Events in between were not for the subscriber, or had arrived."""
     out: dict[ClientId, Lost] = {}
     for each in losses:
         known = out.get(each.publisher, each)

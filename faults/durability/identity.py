@@ -1,9 +1,11 @@
-"""What a broker must never know less of than in an earlier life: the highest epoch, term and round.
+"""The highest epoch, term and round of a broker, which must never fall from one life to the next.
 
 Rules
 -----
-* None of them ever runs backwards; a step that raises one is stable before anything of that step leaves.
-* With them stands when the broker lived last, written often enough: what has failed since then is in doubt.
+* None of these numbers ever decreases. A step that raises one is stable before any effect of that step
+  leaves.
+* The time at which the broker was last alive is recorded with them, often enough. Failures since that time
+  are in doubt.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from .stores import Store
 
 IDENTITY: Final = "identity"
 ALIVE_ROWS_A_RETENTION: Final = 10
-"""How often in a retention it is written that the broker lives."""
+"""How often per retention period it is recorded that the broker is alive."""
 
 
 class Identity:
@@ -27,18 +29,18 @@ class Identity:
     Parameters
     ----------
     rounds
-        They get what is known of an earlier life.
+        They are given what is known of an earlier life.
     retention_seconds
-        Of the rounds.
+        The retention period of the rounds.
     store
-        None for a broker that makes nothing stable.
+        None for a broker without a store.
 
     Attributes
     ----------
     epoch, term, after
-        Of an earlier life: the highest epoch and term, and the highest round known to have begun anywhere.
+        From an earlier life: the highest epoch and term, and the highest round known to have begun anywhere.
     alive_at
-        When that life was known to go on last.
+        The last time at which that life is known to have run.
     """
 
     SHARED = frozenset({"_rounds"})
@@ -59,11 +61,11 @@ class Identity:
 
     @property
     def due(self) -> float:
-        """The moment after which it is to be written that the broker lives; never, without a store."""
+        """The time after which it must be recorded that the broker is alive; infinity without a store."""
         return self.alive_at + self._seconds if self._stable else math.inf
 
     def writes(self, now: float, epoch: int, term: int, after: RoundNumber) -> list[Write]:
-        """Return what makes stable what is known by now; nothing when that is so already."""
+        """Return the writes that make the present state stable; none if it is stable already."""
         if not self._stable:
             return []
         known = epoch, term, tuple(self._rounds.current), tuple(max(after, self._rounds.current))

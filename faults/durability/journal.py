@@ -1,12 +1,13 @@
-"""The journal of a machine whose state is stable: what came in and changes it, and now and then the state instead.
+"""The journal of a machine whose state is stable: the inputs that change it, replaced at intervals by a snapshot.
 
 Rules
 -----
-* A value machine comes to the same state by the same inputs: they are kept as they came, in order, and handled again at
-  the next start. What does not change it, as events do not under most schemes, is not kept.
-* When there are as many inputs as `inputs_max`, and as there are filters, a snapshot of what they led to goes in their
-  place, ahead of the next. What is made of a snapshot does the same as the machine that it was taken of, to the order
-  of every table, and a token that was given out means the same filter in both.
+* A value machine reaches the same state from the same inputs. The inputs are recorded as they came, in order,
+  and handled again at the next start. An input that does not change the state, as events do not under most
+  schemes, is not recorded.
+* When there are at least `inputs_max` inputs, and at least as many as filters, a snapshot replaces them,
+  ahead of the next input. A machine that is restored from a snapshot behaves like the original, down to the
+  order of every table, and a token that was issued stands for the same filter in both.
 
 Paper 4, definition 10: ``Rec.routing_table``.
 """
@@ -27,32 +28,32 @@ _NOTHING: Final[tuple[Write, ...]] = ()
 
 
 class RecordedMachine(Recorded, Protocol):
-    """The layers inside: a value machine that can be put down and made again."""
+    """The layers inside: a value machine that supports snapshots."""
 
     @property
     def takes(self) -> frozenset[type]:
-        """The types of the messages that it takes in."""
+        """The types of the messages that the machine handles."""
         ...
 
     @property
     def handle(self) -> Callable[[Any], Any]:
-        """Take in one message and return what is to be done about it."""
+        """The function that handles one message and returns its effects."""
         ...
 
     def describe(self) -> Mapping[str, int]:
-        """Return the sizes of what it keeps."""
+        """Return the sizes of the machine's state."""
         ...
 
 
 class Journal:
-    """The record from which a machine can be made again.
+    """The record from which a machine can be restored.
 
     Parameters
     ----------
     machine
-        One that has not handled anything; what an earlier life has left is put into it here.
+        A machine that has not handled anything. It is restored here from the record of an earlier life.
     store
-        Where the record of an earlier life is.
+        The store with the record of an earlier life.
     inputs_max
         See `Stability`.
     """
@@ -60,7 +61,7 @@ class Journal:
     def __init__(self, machine: RecordedMachine, store: Store, inputs_max: int) -> None:
         self._machine = machine
         self._inputs_max = inputs_max
-        self._first = self._next = 1  # the inputs that are kept
+        self._first = self._next = 1  # the range of the recorded inputs
         rows = dict(store.rows(TABLE))
         if ("state",) in rows:
             self._first, snapshot = rows.pop(("state",))
@@ -72,7 +73,7 @@ class Journal:
             self._next = int(key[1]) + 1
 
     def enter(self, event: Received) -> Sequence[Write]:
-        """Return what is to be made stable of a message that the machine is about to take in."""
+        """Return the writes that record a message which the machine is about to handle."""
         if not self._machine.changed_by(event):
             return _NOTHING
         kept = self._next - self._first
@@ -83,7 +84,7 @@ class Journal:
         return [*condensed, Write(TABLE, ("input", self._next - 1), (event.source, event.message))]
 
     def _condense(self) -> list[Write]:
-        """Keep a snapshot in the place of the inputs that led to it."""
+        """Replace the recorded inputs by a snapshot of the state to which they led."""
         gone = [Write(TABLE, ("input", number), None) for number in range(self._first, self._next)]
         self._first = self._next
         return [Write(TABLE, ("state",), (self._next, self._machine.snapshot())), *gone]

@@ -1,27 +1,30 @@
-"""A broker that comes back from a crash as it was: numbers, acknowledgements, a recovery database (paper 4, section 3).
+"""Lets a broker recover its state after a crash: numbers, acknowledgements, a recovery database (paper 4, section 3).
 
 Rules
 -----
-* **Algorithm 1, ADV.** Every message of an interface has a number. One that came before is acknowledged again. The
-  next in order is applied, and what it changed is made stable in one commit: the router's state, the number (``hr``),
-  what is to be sent on (``adv_out``) under its numbers (``hs``). Then it is acknowledged, and sent on. One that is
-  ahead is left alone: its sender sends again from the first that is not acknowledged.
-* **Algorithm 2, ACK.** What all receivers have acknowledged is kept no longer. The rows go with the next commit, or
-  the next tick, and the last number is kept in their place: should they outlive a crash, they are sent once more and
-  acknowledged again.
-* **Algorithm 3, BACK.** A neighbour that is there again gets all that it has not acknowledged.
-* **Algorithm 4, FROM_FAILURE.** Its body is lost in print. Here: at the start the recovery database is read, and router
-  and numbers are as they were; with the first tick of the new life, what is not acknowledged is sent again, and the
-  neighbours are sent BACK, so that they do the same.
-* Subscriptions, withdrawals, answers and events all travel so, over links that lose, double and reorder.
-* Publishers and subscribers are interfaces too. What they send is acknowledged when it is stable; what they are sent
-  is kept until they acknowledge it (`unacknowledged`); who connects says BACK.
-* No queue is without bound. While an interface is full, the broker leaves alone what could add to it: all but what
-  comes from that very interface. On a tree such waits point away from where a message came from and cannot form a
-  ring; they end at the publishers, who are not acknowledged. On a mesh or a cube, full queues may wait for each other.
+* **Algorithm 1, ADV.** Every message of an interface has a number. A duplicate is acknowledged again. The
+  next message in order is applied, and its changes are made stable in one commit: the router's state, the
+  message number (``hr``), and the messages to forward (``adv_out``) under their numbers (``hs``). Then the
+  message is acknowledged and forwarded. A message that is ahead of the order is ignored: its sender
+  retransmits from the first unacknowledged message on.
+* **Algorithm 2, ACK.** A message that all receivers have acknowledged is no longer retained. Its row is
+  deleted with the next commit or the next tick, and the last number is kept in its place. If the row outlives
+  a crash, the message is retransmitted once and acknowledged again.
+* **Algorithm 3, BACK.** A neighbour that has returned is sent everything that it has not acknowledged.
+* **Algorithm 4, FROM_FAILURE.** Its body is missing in the printed paper. Here the broker reads the recovery
+  database at the start, which restores router and numbers. With the first tick of the new life it retransmits
+  the unacknowledged messages, and sends BACK to its neighbours so that they do the same.
+* Subscriptions, withdrawals, answers and events all use these links, which may lose, duplicate and reorder
+  messages.
+* Publishers and subscribers are interfaces too. What they send is acknowledged when it is stable. What they
+  are sent is retained until they acknowledge it (`unacknowledged`). A client that connects sends BACK.
+* Every queue is bounded. While an interface is full, the broker ignores messages that could add to it: all
+  but those from that interface itself. On a tree such waits point away from the source of a message and
+  cannot form a cycle. They end at the publishers, whose events are not acknowledged. On a mesh or a cube,
+  full queues may wait for each other.
 
-A layer around all others, whichever they are, of a network that stands still. Pure: it reads the store once, when it is
-made, and asks for changes by `Write`.
+This layer is around all others, whichever they are, in a network whose brokers do not move. Pure: it reads
+the store once, when it is created, and requests changes by `Write`.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ from .unacknowledged import SHED, Unacknowledged
 from .unacknowledged import TABLE as DELIVERIES
 
 Interface: TypeAlias = tuple[str, int | str]
-"""What has numbers of its own: ("link" | "group", broker) or ("events" | "subscriptions", client)."""
+"""What has its own numbers: ("link" | "group", broker) or ("events" | "subscriptions", client)."""
 
 
 class CrashRecover:
@@ -64,27 +67,27 @@ class CrashRecover:
     Parameters
     ----------
     position
-        Its place; it never moves.
+        The broker's position in the network, which never changes.
     kind
-        What stands inside, in a word, for the record: the scheme, and what else there is.
+        A word for the layers inside, for the record: the scheme and the other features.
     inside
-        The layers inside, which have not handled anything; they are restored here.
+        The layers inside, which have not handled anything yet. They are restored here.
     store
         The recovery database (``Rec``).
     stability
-        Times and limits.
+        Timeouts and limits.
 
     Attributes
     ----------
     refused
-        Messages that were left alone because a queue was full.
+        The number of messages that were ignored because a queue was full.
     strays
-        Messages that make no sense from where they came.
+        The number of messages that make no sense from their source.
 
     Raises
     ------
     StorageFailed
-        If the store cannot be read, or is that of a broker at another place.
+        If the store cannot be read, or belongs to a broker at another position.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class CrashRecover:
     ) -> None:
         self.position = position
         self.refused = self.strays = 0
-        self._late: list[Write] = []  # goes with the next commit, or the next tick
+        self._late: list[Write] = []  # written with the next commit or the next tick
         self._restored = self._check_place(store, kind)
         self._begun = False
         self._fellows = frozenset(position.members) - {position.broker}
@@ -119,7 +122,7 @@ class CrashRecover:
         }  # fmt: skip
 
     def _check_place(self, store: Store, kind: str) -> bool:
-        """Return whether the store has an earlier life of this broker in it."""
+        """Return whether the store contains an earlier life of this broker."""
         here = (kind, self.position)
         rows = dict(store.rows("place"))
         if not rows:
@@ -143,24 +146,24 @@ class CrashRecover:
         self._unacknowledged.restore(sent.get("clients", 0), store.rows(DELIVERIES), store.rows(SHED))
 
     def _on_unnumbered(self, event: Received) -> list[Out]:
-        """Take in what the host says itself, in its own name or a client's; other brokers number what they say."""
+        """Process what the host itself says, in its own name or a client's. Other brokers number their messages."""
         if isinstance(event.source, str) or event.source == self.position.broker:
             return self._apply(event)
         return self._stray()
 
     def _stray(self) -> list[Out]:
-        """Count a message that makes no sense from where it came."""
+        """Count a message that makes no sense from its source."""
         self.strays += 1
         return []
 
     def heard_from(self, client: ClientId, about: str) -> int:
-        """Return the number of the last message of a client that was taken; `about` is "events" or "subscriptions"."""
+        """Return the number of a client's last processed message; `about` is "events" or "subscriptions"."""
         return self._heard.get((about, client), 0)
 
     # The four events of paper 4, figure 2.
 
     def _on_adv(self, event: Received) -> list[Out]:
-        """Algorithm 1."""
+        """Run algorithm 1."""
         source = event.source
         adv: Any = event.message
         interface = self._interface(source, adv)
@@ -170,7 +173,7 @@ class CrashRecover:
         if adv.number <= heard:
             return [self._ack(interface, heard)]
         if adv.before != heard:
-            return []  # a gap: what is missing is sent again, and this after it
+            return []  # a gap: the missing messages are retransmitted, and this one after them
         for link, out in self._out.items():
             if out.full and not self._towards(link, source):
                 self.refused += 1
@@ -180,7 +183,7 @@ class CrashRecover:
         return self._apply(Received(source, adv.message), heard_now, self._ack(interface, adv.number))
 
     def _on_ack(self, event: Received) -> list[Out]:
-        """Algorithm 2."""
+        """Run algorithm 2."""
         source = event.source
         ack: Any = event.message
         if isinstance(source, str):
@@ -190,7 +193,7 @@ class CrashRecover:
         return [] if out is None else [*out.pump()]
 
     def _on_back(self, event: Received) -> list[Out]:
-        """Algorithm 3."""
+        """Run algorithm 3."""
         source = event.source
         back: Any = event.message
         if isinstance(source, str):
@@ -207,7 +210,7 @@ class CrashRecover:
         return effects
 
     def _from_failure(self) -> list[Out]:
-        """Algorithm 4, what is left of it after the store was read."""
+        """Run the part of algorithm 4 that follows the reading of the store."""
         effects: list[Out] = []
         for link, out in self._out.items():
             effects += out.pump()
@@ -227,10 +230,10 @@ class CrashRecover:
             effects += out.ticked(event.now)
         return effects
 
-    # What they have in common.
+    # Common steps.
 
     def _apply(self, event: Received, *acknowledged: Out) -> list[Out]:
-        """Let the layers inside take a message in, once it is written down and acknowledged."""
+        """Pass a message to the layers inside, after it is recorded and acknowledged."""
         out: list[Out] = [*self._late, *self._journal.enter(event), *acknowledged, Inward(event)]
         self._late.clear()
         if type(event.message) is Detach and isinstance(event.source, str):
@@ -238,7 +241,7 @@ class CrashRecover:
         return out
 
     def _send(self, effect: Send | Multicast) -> list[Out]:
-        """Keep what is to be sent on under the next number; send what the window lets go."""
+        """Retain a message to forward under the next number; send what the window allows."""
         link = effect.to if isinstance(effect, Send) else GROUP
         out = self._out.get(link)
         if out is None:  # a cluster of one has no group
@@ -247,12 +250,12 @@ class CrashRecover:
         return [Write("out", (link, sent), effect.message), *out.pump()]
 
     def _notify(self, effect: Deliver | Confirm | Inform) -> list[Out]:
-        """Keep what a client is to be told until it has it; tell it when it is there."""
+        """Retain a message for a client until the client has acknowledged it; send it if the client is connected."""
         writes, now = self._unacknowledged.put(effect)
         return [*writes, *now]
 
     def _inform(self, effect: Inform) -> list[Out]:
-        """Keep what a client is to be told, but for an answer that promises nothing: who gets none asks again."""
+        """Retain a message for a client, except for an answer without effect: a client that lacks it asks again."""
         dry = isinstance(effect.news, Judgement) and effect.news.dry
         return [effect] if dry else self._notify(effect)
 
@@ -268,7 +271,7 @@ class CrashRecover:
             )
         link = GROUP if group else source
         done = out.acknowledged(source, number)
-        if done:  # the last number is that of the last row, as long as there are rows
+        if done:  # while there are rows, the last number is that of the last row
             self._late += [Write("out", (link, gone), None) for gone in done]
             self._late.append(Write("sent", (link,), out.last))
         return out
@@ -281,7 +284,7 @@ class CrashRecover:
         return "group" if adv.group else "link", source
 
     def _towards(self, link: Link, source: Link) -> bool:
-        """Return whether a message from `source` adds to no interface but those that this link belongs to."""
+        """Return whether a message from `source` adds only to interfaces to which this link belongs."""
         if source in self._fellows:
             return link == GROUP or link in self._fellows
         return link == source
@@ -293,20 +296,20 @@ class CrashRecover:
             return Acknowledge(source, kind, number)
         return Send(source, Ack(number, group=kind == "group"))
 
-    # What it is like.
+    # Inspection.
 
     @property
     def unacknowledged(self) -> int:
-        """How many messages to other brokers are kept until they are acknowledged."""
+        """The number of messages to other brokers that are retained until they are acknowledged."""
         return sum(map(len, self._out.values()))
 
     def check(self) -> None:
-        """Assert that no interface has acknowledged what it has not sent; for tests."""
+        """Assert that no interface retains more messages than it has sent; for tests."""
         for out in self._out.values():
             assert len(out) <= out.last
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what is kept."""
+        """Return the sizes and counters of the links."""
         return {
             "unacknowledged": self.unacknowledged,
             "deliveries_unacknowledged": len(self._unacknowledged),

@@ -1,13 +1,14 @@
-"""What leaves over one interface: numbered, kept until acknowledged, sent again when that takes too long.
+"""The outgoing side of one interface: messages are numbered, retained until acknowledged, and retransmitted.
 
 Rules (paper 4, section 3: ``adv_out`` and ``hs``; algorithms 1 to 3, the sender's part)
 ----------------------------------------------------------------------------------------
-* Messages are numbered from 1 without gaps; one is kept until every receiver has acknowledged it. An acknowledgement
-  stands for all numbers up to its own.
-* At most a window of messages is under way; acknowledgements let the next ones go.
-* What is not acknowledged in time is sent again, from the first such message on, since a receiver takes messages in
-  order only; then after twice the time, and so on, as the receiver may be dead.
-* A group is one interface with several receivers: a message is multicast once, and sent again to those that lack it.
+* Messages are numbered from 1 without gaps. A message is retained until every receiver has acknowledged it.
+  An acknowledgement covers all numbers up to its own.
+* At most a window of messages is in flight. Acknowledgements release the next ones.
+* Messages that are not acknowledged in time are retransmitted, from the first such message on, since a
+  receiver takes messages in order only. The timeout then doubles, and so on, as the receiver may be dead.
+* A group is one interface with several receivers. A message is multicast once, and retransmitted to those
+  that lack it.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from ...protocol.stability import Stability
 
 
 class Outgoing:
-    """The messages of one interface that are not acknowledged by all.
+    """The messages of one interface that not all receivers have acknowledged.
 
     Parameters
     ----------
     receivers
-        One neighbour, or the fellow members of the group.
+        One neighbour, or the other members of the group.
     group
-        Which of the two it is.
+        Whether the receivers are a group.
     stability
-        Times and limits.
+        Timeouts and limits.
 
     Attributes
     ----------
     last
         The number of the last message (``hs``).
     events
-        Events, and messages of other kinds, that are kept.
+        The number of retained events, and messages of other kinds.
     resent
-        How often a message was sent again.
+        The number of retransmissions.
     """
 
     __slots__ = (
@@ -52,21 +53,21 @@ class Outgoing:
         self._stability = stability
         self._acked = dict.fromkeys(receivers, 0)
         self._frames: dict[int, BrokerMessage] = {}
-        self._handed = 0  # the last that was sent in this life
+        self._handed = 0  # the last message that was sent in this life
         self._due: float | None = None
         self._wait = stability.retransmit_seconds
 
     def __len__(self) -> int:
-        """Return how many messages are kept."""
+        """Return the number of retained messages."""
         return len(self._frames)
 
     @property
     def full(self) -> bool:
-        """Whether no more should come."""
+        """Whether the interface should not take more messages."""
         return self.events > self._stability.queue_events_max
 
     def restore(self, last: int, frames: Mapping[int, BrokerMessage]) -> None:
-        """Be as the interface was when these messages were kept."""
+        """Restore the state in which these messages were retained."""
         self.last = last
         self._frames.update(frames)
         self.events = sum(map(_size, frames.values()))
@@ -74,14 +75,14 @@ class Outgoing:
         self._acked = dict.fromkeys(self._acked, self._handed)
 
     def put(self, message: BrokerMessage) -> int:
-        """Keep a message and return its number; `pump` sends it."""
+        """Retain a message and return its number; `pump` sends it."""
         self.last += 1
         self._frames[self.last] = message
         self.events += _size(message)
         return self.last
 
     def pump(self) -> list[Effect]:
-        """Return the sending of what the window lets go."""
+        """Return the messages that the window allows to send."""
         effects: list[Effect] = []
         if self._handed == self.last:
             return effects
@@ -93,12 +94,12 @@ class Outgoing:
         return effects
 
     def acknowledged(self, receiver: BrokerId, number: int) -> list[int]:
-        """Take an acknowledgement; return the numbers that all have, which are kept no longer."""
+        """Process an acknowledgement; return the numbers that all receivers have, which are no longer retained."""
         if number <= self._acked.get(receiver, number):
             return []
         self._acked[receiver] = number
         self._due, self._wait = None, self._stability.retransmit_seconds
-        # It may have had more, in an earlier life of this broker, than was sent in this one.
+        # In an earlier life of this broker, the receiver may have got more than was sent in this one.
         self._handed = max(self._handed, min(self._acked.values()))
         done = []
         for kept in range(next(iter(self._frames), 1), min(self._acked.values()) + 1):
@@ -107,13 +108,13 @@ class Outgoing:
         return done
 
     def again(self, receiver: BrokerId) -> list[Effect]:
-        """Return the sending of all that was sent and this receiver has not acknowledged."""
+        """Return the retransmission of everything sent that this receiver has not acknowledged."""
         missing = range(self._acked[receiver] + 1, self._handed + 1)
         self.resent += len(missing)
         return [Send(receiver, self._adv(number)) for number in missing]
 
     def ticked(self, now: float) -> list[Effect]:
-        """Return what is to be sent again because it was not acknowledged in time."""
+        """Return the retransmissions whose timeout has expired."""
         if min(self._acked.values()) >= self._handed:
             self._due = None
             return []

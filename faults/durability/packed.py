@@ -1,14 +1,14 @@
-"""A batch of events as bytes: its arrays as they lie in memory, one after the other, and a description beside them.
+"""Packs a batch of events into bytes: its arrays as they are in memory, one after the other, and a description.
 
 Rules
 -----
-* The description is a tuple of numbers and strings; it says what the arrays are, so their bytes need no names.
-* What is unpacked is equal to what was packed, array by array: types, places of words, what is missing, the bits of
-  every number, the order of the columns.
-* Bytes and description may come from a file that somebody else wrote. A batch comes of them only when every length and
-  every place of a word is right; otherwise they are refused.
+* The description is a tuple of numbers and strings. It defines the arrays, so their bytes need no names.
+* An unpacked batch equals the packed one, array by array: types, indices of words, missing values, the bits
+  of every number, and the order of the columns.
+* Bytes and description may come from a file that someone else wrote. They are rejected unless every length
+  and every index of a word is valid.
 
-In which order the arrays come, and of which types they are, is what :mod:`...protocol.arrays` says.
+:mod:`...protocol.arrays` defines the order and the types of the arrays.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Description: TypeAlias = tuple[Any, ...]
 
 
 def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[Any]]]:
-    """Return what describes a batch, and the arrays whose bytes, one after the other, are its content.
+    """Return the description of a batch, and the arrays whose bytes, one after the other, are its content.
 
     Raises
     ------
     StorageFailed
-        If an array is not of the type that `EventBatch` and `Column` name, or of another length.
+        If an array does not have the type that `EventBatch` and `Column` require, or has another length.
     """
     columns, arrays, misfit = arrays_of(batch)
     if misfit is not None:
@@ -53,7 +53,7 @@ def unpack(description: Description, data: memoryview) -> EventBatch:
     Raises
     ------
     StorageFailed
-        If the two stand for no batch.
+        If description and bytes do not form a batch.
     """
     try:
         return _unpack(description, data)
@@ -61,7 +61,7 @@ def unpack(description: Description, data: memoryview) -> EventBatch:
         TypeError,
         ValueError,
         EventError,
-    ) as error:  # a description that is none: of another shape, or no names
+    ) as error:  # not a description: it has another shape, or invalid names
         raise StorageFailed(f"bytes that stand for no batch ({error})") from None
 
 
@@ -77,7 +77,7 @@ def _unpack(description: Description, data: memoryview) -> EventBatch:
         _check(place <= len(data), "length")
         return np.frombuffer(
             data[start:place], dtype
-        ).copy()  # a view would keep the whole row, and be read-only
+        ).copy()  # a view would keep the whole row alive, and be read-only
 
     sequence, published_at, publisher = array(INT64), array(FLOAT64), array(INT32)
     _check_places(publisher, len(publishers), "publisher")

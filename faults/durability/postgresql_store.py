@@ -2,27 +2,30 @@
 
 Rules
 -----
-* One transaction a commit (paper 4: the backup is atomic), with the same rows as in a file (`rows`).
-* **Fenced.** Opening a broker's store begins its next *incarnation*, and each commit looks in its own transaction
-  whether the broker is still in the one that it began. A row lock orders the two: either the commit is done before the
-  successor reads, or it is refused. So a broker that was only cut off writes nothing once its successor has begun, and
-  one that comes late from an earlier life does not begin at all.
-* A commit whose connection is lost is made again under the same fence. A plan names places, so that does the same once
-  or twice, whether the first one was done or not. COMMIT is said only when the fence has answered, so a first one that
-  the server is still at has the row locked, and the second waits for it. Nothing else is tried again.
-* What a commit that returned survives depends on `synchronous`:
+* Each commit is one transaction (paper 4: the backup is atomic), with the same rows as in a file (`rows`).
+* **Fencing.** Opening a broker's store begins its next *incarnation*. Each commit checks in its own
+  transaction whether the broker is still in its incarnation. A row lock orders the two: either the commit is
+  complete before the successor reads, or it is refused. A broker that was only cut off therefore writes
+  nothing once its successor has begun, and a late process of an earlier life does not begin at all.
+* A commit whose connection is lost is retried under the same fence. A plan contains places, so the retry is
+  idempotent, whether the first attempt was committed or not. COMMIT is sent only after the fence has
+  answered. If the server is still executing the first attempt, that attempt has the row locked, and the retry
+  waits for it. Nothing else is retried.
+* `synchronous` decides what a completed commit survives:
 
       off      the death of brokers and their machines; a crash of the server may lose the last commits
-      normal   the crash of the server, too: a commit waits until it is on the server's disk
-      full     the loss of the server, too, where it has synchronous standbys: a commit waits for them
+      normal   also the crash of the server: a commit waits until it is on the server's disk
+      full     also the loss of the server, if it has synchronous standbys: a commit waits for them
 
-* Connections are shared by the brokers of one process. A session that stands still within a transaction is ended by
-  the server, so that a lost machine does not hold up the successor of its brokers.
-* A schema that is *claimed* is refused to whoever claims it next, for as long as the session of the claim lasts: a
-  network that runs is not taken over by one that is launched by mistake. It is no fence: the server's restart ends it.
-* What the driver says is told without passwords.
+* The brokers of one process share connections. The server ends a session that is idle within a transaction,
+  so a lost machine does not block the successors of its brokers.
+* A schema that is *claimed* is refused to other claimants while the session of the claim lasts. This prevents
+  a network that is launched by mistake from taking over a running one. A claim is no fence: a restart of the
+  server ends it.
+* Messages of the driver are reported without passwords.
 
-With the store in files this is the only file of the pure folders that does I/O; `tests/test_tidy.py` names them.
+Together with the store in files this is the only file of the pure folders that does I/O; `tests/test_tidy.py`
+names them.
 """
 
 from __future__ import annotations
@@ -49,22 +52,22 @@ Pool: TypeAlias = ConnectionPool[Connection]
 T = TypeVar("T")
 
 FORMAT: Final = 1
-"""Of the tables; another one is refused."""
+"""The format of the tables. Any other format is rejected."""
 
 CONNECTIONS_MAX: Final = 4
-"""Of one process, however many brokers it has: each commits in one transaction at a time."""
+"""The maximum of connections per process, however many brokers it has; each commits one transaction at a time."""
 
 OPEN_SECONDS: Final = 30.0
-"""How long opening waits for the server, and for a predecessor that is in the middle of a commit."""
+"""How long opening waits for the server, and for a predecessor in the middle of a commit."""
 
 OUTAGE_SECONDS: Final = 300.0
-"""How long a commit waits for a server that is away: a failover takes a minute or two."""
+"""How long a commit waits for an unreachable server. A failover takes a minute or two."""
 
 STILL_SECONDS: Final = 10
-"""How long a session may do nothing within a transaction, and a machine not answer."""
+"""How long a session may be idle within a transaction, and how long a machine may not answer."""
 
 _LOCK: Final = 0x52595653
-"""Of an advisory lock: one process at a time makes the tables; and, with the schema, of a claim."""
+"""The key of an advisory lock: one process at a time creates the tables. With the schema it is the key of a claim."""
 
 _CLAIM: Final = "SELECT pg_advisory_lock(%s, hashtext(%s))"
 
@@ -83,7 +86,7 @@ _NOTICED: Final = {
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
 }
-"""How the server notices that the machine of a claim is gone."""
+"""The settings by which the server notices that the machine of a claim is gone."""
 
 _SYNCHRONOUS: Final[dict[Synchronous, str]] = {"off": "off", "normal": "local", "full": "on"}
 
@@ -143,19 +146,19 @@ def settings_of(database: Database, synchronous: Synchronous) -> dict[str, str]:
 
 
 class PostgresqlStores:
-    """The stores of one process's brokers in a database; the tables are made when they are not there.
+    """The stores of one process's brokers in a database. The tables are created if they do not exist.
 
     Parameters
     ----------
     database
-        Where they are.
+        The database.
     synchronous
         What a commit waits for: "off", "normal" or "full".
 
     Raises
     ------
     StorageFailed
-        If the database cannot be reached, or its tables are not ours or of another version.
+        If the database cannot be reached, or its tables are foreign or of another version.
     """
 
     def __init__(self, database: Database, synchronous: Synchronous = "normal") -> None:
@@ -179,12 +182,12 @@ class PostgresqlStores:
         )
 
     def claim(self, seconds: float) -> None:
-        """Have the schema for as long as this process lives; wait so long for one that has it and is about to end.
+        """Claim the schema for the lifetime of this process; wait up to `seconds` for a claimant that is about to end.
 
         Raises
         ------
         StorageFailed
-            If another process has it then, or the database cannot be reached.
+            If another process still has it then, or the database cannot be reached.
         """
         if self._claim is not None:
             try:
@@ -235,19 +238,19 @@ class PostgresqlStores:
             )
 
     def store_of(self, broker: BrokerId, life: int = 0, *, fresh: bool = False) -> PostgresqlStore:
-        """Return the store of a broker, whose next incarnation begins with that; see `PostgresqlStore`."""
+        """Return the store of a broker and begin the broker's next incarnation; see `PostgresqlStore`."""
         return PostgresqlStore(self, broker, life, fresh=fresh)
 
     def run(self, work: Callable[[Connection], T], seconds: float) -> T:
-        """Return what is done in a connection; it is done again when its connection is lost meanwhile.
+        """Run `work` in a connection and return its result; run it again if the connection is lost meanwhile.
 
         Raises
         ------
         StorageFailed
-            If there is no connection for so many seconds, or each is lost, or the server refuses.
+            If there is no connection for `seconds` seconds, or each one is lost, or the server refuses.
         """
         database, lost = self.database, ""
-        for _ in range(2 * CONNECTIONS_MAX):  # after a restart of the server all that are idle are lost
+        for _ in range(2 * CONNECTIONS_MAX):  # after a restart of the server all idle connections are lost
             try:
                 with self._pool.connection(seconds) as connection:
                     try:
@@ -266,28 +269,29 @@ class PostgresqlStores:
         raise StorageFailed(f"{database.shown}: each connection is lost: {lost}")
 
     def close(self) -> None:
-        """Let go of the connections; what was committed stays."""
+        """Close the connections. Committed changes stay."""
         self._pool.close()
         if self._claim is not None:
             self._claim.close()
 
 
 class PostgresqlStore:
-    """Where one broker keeps what must outlive its machine.
+    """The stable store of one broker, in a database.
 
     Parameters
     ----------
     stores
-        Of its process.
+        The stores of the broker's process.
     broker, life
-        Whose it is, and how often that was started again as the rendezvous point knows.
+        The broker, and how often it was restarted, as counted by the rendezvous point.
     fresh
-        Whether no earlier incarnation may have written anything.
+        Whether to require that no earlier incarnation has written anything.
 
     Raises
     ------
     StorageFailed
-        If a later life has begun, or it is to be fresh and is not, or the database cannot be used.
+        If a later life has begun, or `fresh` is set and the store is not empty, or the database cannot be
+        used.
     """
 
     def __init__(
@@ -322,7 +326,7 @@ class PostgresqlStore:
         Raises
         ------
         StorageFailed
-            If they cannot be, or a later incarnation has begun; then nothing has changed.
+            If that fails, or a later incarnation has begun; then nothing has changed.
         """
         plan = self._rows.plan(writes)
         self._stores.run(lambda connection: self._write(connection, plan), OUTAGE_SECONDS)
@@ -359,16 +363,16 @@ class PostgresqlStore:
         return read(found, table, self._where, _RESTORE)
 
     def close(self) -> None:
-        """Do nothing: the connections are those of all brokers here."""
+        """Do nothing: all brokers of this process share the connections."""
 
 
 def _set(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Give a session settings of its own."""
+    """Apply settings to a session."""
     for name, value in settings.items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
 
 def _one(connection: Connection, query: Any, *values: Any) -> Any:
-    """Return the one value that a query has."""
+    """Return the single value of a query's result."""
     found = connection.execute(query, values).fetchone()
     return None if found is None else found[0]

@@ -1,11 +1,11 @@
-"""The rows of one broker's store, as every store writes them: which row has which place, encoded and with a checksum.
+"""The rows of one broker's store, in the format of every store: the place of each row, its encoding and its checksum.
 
 Rules
 -----
-* A place rises with the first write of each row, so rows come back in the order in which they were first written.
-* Which row has which place is kept in memory, so that a commit touches one tree, mostly at its end.
-* What a commit changes is planned before anything is written, and taken over when it is stable. A plan names places, so
-  writing it twice does the same as writing it once.
+* A new row gets the next place, so rows are read in the order in which they were first written.
+* The places of the rows are held in memory, so that a commit touches one tree, mostly at its end.
+* The changes of a commit are planned before anything is written, and adopted when they are stable. A plan
+  contains places, so writing it is idempotent.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .codec import Encoder, decode
 Name: TypeAlias = tuple[str, Key]
 
 Row: TypeAlias = tuple[int, str, str, bytes, int]
-"""Place, section, key as a JSON list, value, CRC-32 of section, key and value."""
+"""The place, the section, the key as a JSON list, the value, and the CRC-32 of section, key and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is removed, and then put: the first and last of each run of places, and rows."""
+    """Removals, followed by writes: the first and last place of each removed run, and the written rows."""
 
     gone: list[tuple[int, int]]
     put: list[Row]
@@ -37,7 +37,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a commit changes, in this order, and where the rows are afterwards."""
+    """The changes of a commit, in order, and the places of the rows afterwards."""
 
     changes: list[Change]
     places: dict[Name, int | None]
@@ -45,7 +45,7 @@ class Plan:
 
 
 class Rows:
-    """Which row of a broker has which place.
+    """The place of each row of a broker.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Rows:
     Raises
     ------
     ValueError
-        If a key cannot be read, or a row is there twice.
+        If a key cannot be parsed, or a row occurs twice.
     """
 
     def __init__(self, found: Sequence[tuple[str, str, int]]) -> None:
@@ -67,7 +67,7 @@ class Rows:
         self._last = found[-1][2] if found else 0
 
     def plan(self, writes: Sequence[Write]) -> Plan:
-        """Return what a commit of these writes changes."""
+        """Return the changes of a commit of these writes."""
         plan, encoder = Plan([], {}, self._last), Encoder()
         places, last = plan.places, self._last
         for changed in _last_of_each(writes):
@@ -89,7 +89,7 @@ class Rows:
         return Plan(plan.changes, places, last)
 
     def take(self, plan: Plan) -> None:
-        """Take note that a plan is stable."""
+        """Record that a plan is stable."""
         for name, place in plan.places.items():
             if place is None:
                 self._places.pop(name, None)
@@ -101,12 +101,12 @@ class Rows:
 def read(
     found: Iterable[tuple[str, bytes, int]], table: str, where: str, restore: str
 ) -> Iterator[tuple[Key, Any]]:
-    """Return rows of a table, given key, value and checksum of each, checked and decoded.
+    """Check and decode rows of a table, given the key, value and checksum of each.
 
     Raises
     ------
     StorageFailed
-        If one is not what was written; it says where, and how to restore it.
+        If a row is not what was written. The message names the row and the remedy.
     """
     rows = []
     for key, value, told in found:
@@ -125,7 +125,7 @@ def checksum(table: str, key: str, value: bytes) -> int:
 
 
 def _last_of_each(writes: Sequence[Write]) -> Iterator[dict[Name, Any]]:
-    """Return of each row what it is in the end; anew when a row is put after it was removed, as that moves it."""
+    """Yield the last value of each row; start a new mapping where a removed row is put again, as that moves it."""
     changed: dict[Name, Any] = {}
     for table, key, value in writes:
         name = table, key
@@ -137,7 +137,7 @@ def _last_of_each(writes: Sequence[Write]) -> Iterator[dict[Name, Any]]:
 
 
 def _runs(places: list[int]) -> list[tuple[int, int]]:
-    """Return the first and last of each run of places without gaps: what goes together mostly came together."""
+    """Return the first and last place of each run without gaps. Rows that go together mostly came together."""
     runs: list[tuple[int, int]] = []
     for place in sorted(places):
         if runs and runs[-1][1] == place - 1:
@@ -148,5 +148,5 @@ def _runs(places: list[int]) -> list[tuple[int, int]]:
 
 
 def _text(key: Key) -> str:
-    """Return a key as JSON; what `json.dumps` does takes several times as long."""
+    """Return a key as JSON; `json.dumps` takes several times as long."""
     return f"[{','.join([encode_basestring(part) if isinstance(part, str) else str(part) for part in key])}]"

@@ -1,21 +1,22 @@
-"""Stable storage in an SQLite file: one file a broker, in a directory that the user names.
+"""Stable storage in SQLite: one file per broker, in a directory that the user names.
 
 Rules
 -----
-* One transaction a commit (paper 4: the backup is atomic). The write-ahead log (WAL) has a checksum a frame, so a torn
-  last write is dropped and the file is as the last whole commit left it.
-* What a commit that returned survives depends on `synchronous`:
+* Each commit is one transaction (paper 4: the backup is atomic). The write-ahead log (WAL) has a checksum per
+  frame, so a torn last write is dropped and the file is as the last complete commit left it.
+* `synchronous` decides what a completed commit survives:
 
-      off      the death of the process; a crash of the machine may break the file
-      normal   the death of the process; a crash of the machine may lose the last commits, never break the file
-      full     the death of the process and of the machine, one fsync a commit
+      off      the death of the process; a crash of the machine may corrupt the file
+      normal   the death of the process; a crash of the machine may lose the last commits, but never corrupts
+      the file
+      full     the death of the process and of the machine, with one fsync per commit
 
-* A file that is not ours, is of another version, is cut short or has rows whose checksum is wrong is refused, with its
-  name and what to do. Nothing in a file is executed (`codec`).
-* One process at a time has a file open; another one is refused.
+* The store rejects a file that is not a store of Rayvous, is of another version, is truncated, or has rows
+  with a wrong checksum. The error names the file and the remedy. Nothing in a file is executed (`codec`).
+* Only one process at a time can have a file open. Another one is rejected.
 
-What is in a row is in `rows`. With the store in PostgreSQL this is the only file of the pure folders that does I/O;
-`tests/test_tidy.py` names them.
+`rows` defines the content of a row. Together with the store in PostgreSQL this is the only file of the pure
+folders that does I/O; `tests/test_tidy.py` names them.
 """
 
 from __future__ import annotations
@@ -31,17 +32,20 @@ from ...protocol.stability import SYNCHRONOUS, Synchronous
 from .rows import Rows, read
 
 APPLICATION_ID: Final = 0x52595653
-"""``RYVS``: how a file says that it is ours."""
+"""``RYVS``: identifies a file as a store of Rayvous."""
 
 SCHEMA_VERSION: Final = 6
-"""1 had every value as a pickle; 2 had snapshots of two schemes only, and events without where they were published; 3
-had durable subscribers without priorities; 4 named the classes of its values by modules that stand elsewhere now."""
+"""The version of the format.
+
+Version 1 had every value as a pickle. 2 had snapshots of two schemes only, and events without their place of
+publication. 3 had durable subscribers without priorities. 4 named the classes of its values by modules that have moved.
+"""
 
 OPEN_SECONDS: Final = 5.0
-"""How long opening waits for a process that has the file and is about to end."""
+"""How long opening waits for a process that has the file open and is about to end."""
 
 SUCCESSOR_SECONDS: Final = 60.0
-"""How long it waits where an earlier life is over, but maybe not its process, since that was only cut off."""
+"""How long opening waits where an earlier life is over but its process, which was only cut off, may still run."""
 
 _SCHEMA: Final = """
 CREATE TABLE rows (
@@ -60,25 +64,25 @@ _RESTORE: Final = (
 
 
 class SqliteStore:
-    """Where one broker keeps what must outlive its process.
+    """The stable store of one broker, in a file.
 
     Parameters
     ----------
     path
-        The file; made, with its directory, when it is not there.
+        The file. It is created, with its directory, if it does not exist.
     synchronous
         What a commit waits for: "off", "normal" or "full".
     pages_max
-        Pages of 4 KiB that the file may grow to; None for as many as the disk has.
+        The maximum size of the file in pages of 4 KiB; None for no limit but the disk.
     open_seconds
         How long to wait for another process that has the file open.
 
     Raises
     ------
     StorageFailed
-        If the file cannot be opened or is not a whole store of this version.
+        If the file cannot be opened or is not a complete store of this version.
     InputError
-        If `synchronous` is none of the three.
+        If `synchronous` is none of the three values.
     """
 
     def __init__(
@@ -94,7 +98,7 @@ class SqliteStore:
         log = self.path.with_name(f"{self.path.name}-wal")
         try:
             if not self.path.exists():
-                if log.exists():  # SQLite would take what is in it for all that there was
+                if log.exists():  # SQLite would take the content of the log for the whole store
                     raise StorageFailed(
                         f"{self.path}: it is gone, and its log {log.name} is there: restore it from a copy, or delete "
                         "the log to start this broker empty"
@@ -162,7 +166,7 @@ class SqliteStore:
         Raises
         ------
         StorageFailed
-            If they cannot be (the disk is full or fails); then nothing has changed.
+            If that fails because the disk is full or broken; then nothing has changed.
         """
         plan = self._rows.plan(writes)
         execute = self._connection.execute
@@ -200,19 +204,19 @@ class SqliteStore:
         return read(found, table, str(self.path), _RESTORE)
 
     def close(self) -> None:
-        """Let go of the file; what was committed stays."""
+        """Close the file. Committed changes stay."""
         self._connection.close()
 
 
 def _connect(path: Path, open_seconds: float) -> sqlite3.Connection:
-    """Open a file for this process alone; commits may come from any thread, one at a time."""
+    """Open a file for this process alone. Commits may come from any thread, one at a time."""
     connection = sqlite3.connect(path, timeout=open_seconds, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA locking_mode = exclusive")
     return connection
 
 
 def _create(path: Path) -> None:
-    """Make an empty store beside its place and move it there whole: a file that is empty was cut short."""
+    """Create an empty store beside its path and move it there complete: an empty file is a truncated one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)

@@ -1,13 +1,13 @@
-"""Stable storage: what a broker has made stable, and finds again when it is started anew (paper 4, section 4).
+"""Stable storage: what a broker has made stable, and finds again when it restarts (paper 4, section 4).
 
 Rules
 -----
-* A store is tables of rows: ``table[key] = value``. A commit changes rows of any tables, all of them or none, in the
-  order of its writes.
-* What a commit that returned has changed is there at the next start, whatever happens to the process.
-* Rows come back in the order in which they were first written; writing a row anew keeps its place.
+* A store is tables of rows: ``table[key] = value``. A commit changes rows of any tables, all of them or none,
+  in the order of its writes.
+* The changes of a completed commit are there at the next start, whatever happens to the process.
+* Rows are read in the order in which they were first written. Overwriting a row keeps its place.
 
-The store in memory stands for a disk in the simulator: it outlives the broker, as the host keeps it.
+The store in memory stands for a disk in the simulator. The host keeps it, so it outlives the broker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...protocol.effects import Key, Write
 
 
 class Store(Protocol):
-    """Where one broker keeps what must outlive it."""
+    """The stable store of one broker."""
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Make changes stable, all of them or none.
@@ -27,16 +27,16 @@ class Store(Protocol):
         Raises
         ------
         StorageFailed
-            If they cannot be; then nothing has changed.
+            If that fails; then nothing has changed.
         """
         ...
 
     def rows(self, table: str) -> Iterator[tuple[Key, Any]]:
-        """Return the rows of a table, none when nothing was ever written to it."""
+        """Return the rows of a table; none if nothing was ever written to it."""
         ...
 
     def close(self) -> None:
-        """Let go of what is open; what was committed stays."""
+        """Close the store. Committed changes stay."""
         ...
 
 
@@ -47,7 +47,7 @@ class MemoryStore:
         self._tables: dict[str, dict[Key, Any]] = {}
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Make changes stable; it never fails."""
+        """Make changes stable. This never fails."""
         for table, key, value in writes:
             rows = self._tables.setdefault(table, {})
             if value is None:
@@ -60,4 +60,4 @@ class MemoryStore:
         return iter(list(self._tables.get(table, {}).items()))
 
     def close(self) -> None:
-        """Do nothing: there is nothing open."""
+        """Do nothing: there is nothing to close."""

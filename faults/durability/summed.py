@@ -1,16 +1,17 @@
-"""A store that knows whether what it reads back is what was written: each row, and that none is gone.
+"""A store that verifies that what it reads is what was written: each row, and that no row is missing.
 
 Rules
 -----
-* Beside the rows of a table stands how many there are and the sum of their checksums, written in the same commit. So a
-  row that is changed, gone, doubled or from elsewhere is found when its table is read; a checksum a row would not find
-  one that is gone.
-* What is found is not mended, as nobody knows what it was: reading raises, and whoever starts the broker clears the
-  store and starts it clean. All that was stable only here is lost by that, and told as lost where it is missed.
-* A store of which nothing is left is one of a broker that has never been: nothing of it is believed, so nothing is
-  wrong.
+* For each table the store records the number of rows and the sum of their checksums, written in the same
+  commit. A row that is changed, missing, duplicated or foreign is found when its table is read. A checksum
+  per row would not find a missing row.
+* Damage is not repaired, since the original content is unknown. Reading raises, and the host that starts the
+  broker clears the store and starts the broker clean. Everything that was stable only here is lost, and is
+  reported as lost where it is missed.
+* An empty store is that of a broker that never ran. No one relies on it, so nothing is wrong.
 
-Around any other store. Values are kept as bytes (`codec`), which do not differ from one reading to the next.
+This wraps any other store. Values are stored as bytes (`codec`), which do not differ from one reading to the
+next.
 
 Source: paper 4, section 2 (a fault changes the state) and definition 10 (the recovery database);
 docs/decisions/0052-damaged-stores-books-and-positions.md.
@@ -32,12 +33,12 @@ _BITS: Final = 64
 
 
 class SummedStore:
-    """A store around another one.
+    """A store around another store.
 
     Parameters
     ----------
     inner
-        Where the rows are; it has been written by stores like this one only.
+        The store of the rows. Only stores like this one have written to it.
     """
 
     def __init__(self, inner: Store) -> None:
@@ -49,12 +50,12 @@ class SummedStore:
             self._rows |= {(str(table), key): _checksum(key, data) for key, data in inner.rows(str(table))}
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Make changes stable, and what they change of the sums, all of them or none.
+        """Make changes stable together with the sums that they change, all of them or none.
 
         Raises
         ------
         StorageFailed
-            If they cannot be; then nothing has changed.
+            If that fails; then nothing has changed.
         """
         encoder, sums = Encoder(), dict(self._sums)
         rows: dict[tuple[str, Key], int | None] = {}
@@ -83,21 +84,21 @@ class SummedStore:
         Raises
         ------
         StateDamaged
-            If they are not those that were written.
+            If they are not the rows that were written.
         """
         found = list(self.inner.rows(table))
         written = dict(self.inner.rows(SUMS)).get((table,), (0, 0))
         if (len(found), sum(_checksum(key, data) for key, data in found) % (1 << _BITS)) != written:
             self._sums.setdefault(
                 table, (0, 0)
-            )  # its sum may be what is gone, and it is to be cleared all the same
+            )  # the sum itself may be what is missing; the table must be cleared all the same
             raise StateDamaged(f"the table {table!r} of a store is not what was written to it")
         return iter([(key, decode(data)) for key, data in found])
 
     def clear(self) -> bool:
         """Remove all rows of all tables that are known to have been written to; return whether there were any.
 
-        A table is known by its sum, or since it was found damaged.
+        A table is known by its sum, or because it was found damaged.
         """
         tables = {*self._sums, *(str(table) for (table,), _ in self.inner.rows(SUMS))}
         rows = [Write(table, key, None) for table in sorted(tables) for key, _ in self.inner.rows(table)]
@@ -106,13 +107,13 @@ class SummedStore:
         return bool(rows)
 
     def close(self) -> None:
-        """Let go of what is open; what was committed stays."""
+        """Close the store. Committed changes stay."""
         self.inner.close()
 
 
 def _checksum(key: Key, data: Any) -> int:
     if not isinstance(data, bytes):
-        return -1  # that was never written
+        return -1  # this was never written
     name = repr(key).encode()
     found = hashlib.blake2b(len(name).to_bytes(4, "big") + name + data, digest_size=_BITS // 8)
     return int.from_bytes(found.digest(), "big")

@@ -1,12 +1,14 @@
-"""What clients have not acknowledged: notifications, confirmations and judgements, kept until they have.
+"""Notifications, confirmations and judgements for clients, retained until the clients have acknowledged them.
 
 Rules
 -----
-* Each delivery, confirmation or judgement has a number, rising over the broker; a client acknowledges the last one
-  that it has, and that stands for all before it. So a client that gets one again knows it by its number.
-* Nothing is delivered to a subscriber that has not said `Back` in this life of the broker: what it lacks comes first.
-* Per subscriber no more than `notifications_max` are kept, a judgement counted as one; the oldest are shed, and counted
-  under its name.
+* Each delivery, confirmation or judgement has a number, which rises over the whole broker. A client
+  acknowledges the last one that it has, which covers all before it. The number also lets a client recognize a
+  duplicate.
+* Nothing is delivered to a subscriber that has not sent `Back` in this life of the broker: what it lacks
+  comes first.
+* Per subscriber at most `notifications_max` are retained; a judgement counts as one. The oldest are shed, and
+  counted under the subscriber's name.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class Unacknowledged:
     Parameters
     ----------
     notifications_max
-        Notifications of one subscriber that may wait.
+        The maximum number of retained notifications per subscriber.
 
     Attributes
     ----------
@@ -46,24 +48,24 @@ class Unacknowledged:
         self._max = notifications_max
         self._last = 0
         self._kept: dict[int, Kept] = {}
-        self._holders: dict[int, int] = {}  # how many clients have not acknowledged
+        self._holders: dict[int, int] = {}  # how many clients have not acknowledged each
         self._waiting: dict[ClientId, deque[tuple[int, int]]] = {}  # (number, notifications)
         self._sizes: dict[ClientId, int] = {}
         self._here: set[ClientId] = set()
 
     def __len__(self) -> int:
-        """Return how many notifications wait to be acknowledged."""
+        """Return the number of unacknowledged notifications."""
         return sum(self._sizes.values())
 
     def restore(self, last: int, kept: Iterable[tuple[Key, Any]], shed: Iterable[tuple[Key, Any]]) -> None:
-        """Be as it was when these were kept."""
+        """Restore the state in which these effects were retained."""
         for _, effect in kept:
             self._keep(effect)
         self._last = last
         self.shed = {str(key[0]): count for key, count in shed}
 
     def put(self, effect: Kept) -> tuple[list[Write], list[Kept]]:
-        """Keep one under a new number; return what is to be made stable, and what goes out now."""
+        """Retain an effect under a new number; return what to make stable, and what to send now."""
         number = self._last = self._last + 1
         if isinstance(effect, Deliver):
             effect = _compact(effect, number)
@@ -76,7 +78,7 @@ class Unacknowledged:
         return writes, [here for client in self._absent(effect) for here in _only(effect, client)]
 
     def _absent(self, effect: Kept) -> list[set[ClientId]]:
-        """Return the clients to whom it goes now: one set of them, or none."""
+        """Return the connected clients of an effect, as a list of one set; an empty list if there are none."""
         here = self._here.intersection(_clients(effect))
         return [here] if here else []
 
@@ -92,7 +94,7 @@ class Unacknowledged:
             self._sizes[client] = self._sizes.get(client, 0) + size
 
     def acknowledged(self, client: ClientId, number: int) -> list[Write]:
-        """Let go of what a subscriber has; return what need not be stable any more."""
+        """Release what a subscriber has acknowledged; return the deletions from the store."""
         writes: list[Write] = []
         waiting = self._waiting.get(client)
         while waiting and waiting[0][0] <= number:
@@ -100,14 +102,14 @@ class Unacknowledged:
         return writes
 
     def back(self, client: ClientId, number: int) -> tuple[list[Write], list[Kept]]:
-        """Take in that a subscriber is there, and has all up to a number; return what it lacks."""
+        """Record that a subscriber is connected and has everything up to a number; return what it lacks."""
         writes = self.acknowledged(client, number)
         self._here.add(client)
         lacking = [self._kept[kept] for kept, _ in self._waiting.get(client, ())]
         return writes, [only for effect in lacking for only in _only(effect, {client})]
 
     def forget(self, client: ClientId) -> list[Write]:
-        """Let go of all that waits for a subscriber that has left."""
+        """Release everything that is retained for a subscriber that has left."""
         self._here.discard(client)
         writes = self.acknowledged(client, self._last)
         if self.shed.pop(client, None) is not None:
@@ -140,7 +142,7 @@ def _clients(effect: Kept) -> tuple[ClientId, ...]:
 
 
 def _compact(effect: Deliver, number: int) -> Deliver:
-    """Return the delivery with its number and only the events that somebody gets."""
+    """Return the delivery with its number and only the events that some client gets."""
     used = np.unique(effect.rows)
     if len(used) == len(effect.batch):
         return replace(effect, number=number)
@@ -149,7 +151,7 @@ def _compact(effect: Deliver, number: int) -> Deliver:
 
 
 def _only(effect: Kept, clients: set[ClientId]) -> list[Kept]:
-    """Return the effect as far as it is for these clients."""
+    """Return the part of the effect that is for these clients."""
     if not isinstance(effect, Deliver) or clients.issuperset(effect.clients):
         return [effect]
     picked = [place for place, client in enumerate(effect.clients) if client in clients]

@@ -1,7 +1,7 @@
-"""Where durable subscribers are: the rendezvous point knows, so that each is held by one broker.
+"""The locations of durable subscribers: the rendezvous point tracks them, so that one broker holds each subscriber.
 
-Rule: brokers say whom they hold, and in which life of its own; whoever holds one that has since come back elsewhere is
-told to let it go.
+Rule: brokers report which subscribers they hold, and in which life of each. A broker that holds a subscriber
+which has since returned at another broker is told to release it.
 
 Source: docs/decisions/0015-exactly-once.md.
 """
@@ -17,13 +17,13 @@ from ...protocol.messages.recovery import Holds, LetGo
 
 
 class Whereabouts:
-    """In which life each durable subscriber was seen last, and where."""
+    """The broker at which each durable subscriber was last seen, and in which life."""
 
     def __init__(self) -> None:
         self._known: dict[ClientId, tuple[int, BrokerId]] = {}
 
     def held(self, source: BrokerId, message: Holds) -> list[Send]:
-        """Take in whom a broker holds; return who is to let go whom."""
+        """Record the subscribers that a broker holds; return the requests to release subscribers."""
         gone: dict[BrokerId, list[tuple[ClientId, int]]] = {}
         for client, life in message.clients:
             known = self._known.get(client, (0, source))
@@ -36,15 +36,15 @@ class Whereabouts:
         return [Send(broker, LetGo(tuple(clients))) for broker, clients in gone.items()]
 
     def state(self) -> dict[ClientId, list[int]]:
-        """Return what must outlive the rendezvous point, as plain data (JSON has all of it)."""
+        """Return the data that must outlive the rendezvous point, as plain data that JSON can represent."""
         return {client: list(place) for client, place in self._known.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take what `state` gave.
+        """Restore what `state` returned.
 
         Raises
         ------
         TypeError, ValueError
-            If it is not what `state` gives.
+            If the data was not returned by `state`.
         """
         self._known = {str(client): (int(life), int(broker)) for client, (life, broker) in state.items()}

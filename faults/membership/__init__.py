@@ -1,1 +1,1 @@
-"""Who is my neighbour: silence noticed, designated brokers succeeded, parents found, roots and views registered."""
+"""Membership: failure detection, succession of designated brokers, parent search, registries of roots and views."""

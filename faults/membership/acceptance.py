@@ -1,10 +1,11 @@
-"""Whether a broker takes another child: how much it carries, and what it answers who asks (paper 1, 4.2.1, figure 3).
+"""Decides whether a broker accepts another child: its load and its answer to a join request (paper 1, 4.2.1, figure 3).
 
 Rules
 -----
-* It refuses whom it has on its path, everybody while there is no way to the root, and for degree or load.
-* Load is events per second in the last whole window; so a burst counts for one window at most, and silence is seen in
-  two.
+* A broker refuses any cluster that is on its path to the root. It refuses every cluster while it has no path
+  to the root. It also refuses when its degree or its load is exhausted.
+* Load is events per second over the last full window. A burst therefore counts for at most one window, and
+  silence shows after two.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ WINDOW_SECONDS: Final = 1.0
 
 
 class Load:
-    """The events per second that one broker handles.
+    """Measures the events per second that one broker handles.
 
     Attributes
     ----------
     events_per_second
-        In the last window that has ended.
+        The rate in the last window that has ended.
     """
 
     __slots__ = ("_events", "_since", "events_per_second")
@@ -35,11 +36,11 @@ class Load:
         self._since: float | None = None
 
     def count(self, events: int) -> None:
-        """Note that events were handled."""
+        """Count events that were handled."""
         self._events += events
 
     def tick(self, now: float) -> None:
-        """Take in the time, in seconds; it never goes back."""
+        """Advance to the time `now`, in seconds. Time never goes back."""
         if self._since is None:
             self._since = now
         elif now - self._since >= WINDOW_SECONDS:
@@ -60,27 +61,31 @@ def judge(
     leaving: bool = False,
     going: Collection[ClusterId] = (),
 ) -> JoinAnswer:
-    """Return what the one that is asked to become a parent answers.
+    """Return a broker's answer to a request that it become the parent of the asking cluster.
 
     Parameters
     ----------
     request
-        What was asked.
+        The request.
     my_view, path, term
-        The own cluster, the clusters from the root down to it (itself included; empty while there is no way to the
-        root), and the root's term.
+        This broker's cluster, the clusters from the root down to it (itself included; empty while there is no
+        path to the root), and the root's term.
     children
-        The clusters that are children now. One of them may always ask again: it stays what it is.
+        The clusters that are children now. A cluster that is already a child may always ask again: it stays a
+        child.
     recovery
-        `degree` is how many children are taken, `load_max` the load above which no other is.
+        `degree` is the maximum number of children. `load_max` is the load above which no further child is
+        accepted.
     designated
-        Whether this broker speaks for its cluster; if not, the view names the one that does.
+        Whether this broker is the designated broker of its cluster. If not, the view in the answer names the
+        designated one.
     load
         The events per second that this broker handles.
     leaving
-        Whether the own cluster is about to leave the network: only a child is taken, which is told to leave then.
+        Whether this cluster is about to leave the network. It then accepts only a cluster that is already a
+        child, and tells that child to leave.
     going
-        The children that are about to leave; their places are free.
+        The children that are about to leave. Their places are free.
     """
     asker = request.view.cluster
     if not designated:

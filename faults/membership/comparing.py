@@ -1,30 +1,33 @@
-"""The layer that looks for damage in the state of a broker, by comparing it with what others know.
+"""The layer that detects damage in a broker's state by comparing it with the state of others.
 
 Rules
 -----
-* Every `compare_heartbeats` a broker says to each other what both have to know alike, as digests. Who is told compares
-  them with what it knows itself. These are: what the one has told the other that it wants; where the two stand, for
-  those that belong to one cluster or are joined in the tree, or the view for the rendezvous point, which gives it out;
-  the numbers under which events have gone between them; and what the one has passed on of advertisements and asked for
-  of filters, where there is admission control.
-* A subscriber that is not durable says what it was notified of, which has to be what its broker takes it to have had.
-  What a durable one says is compared by whoever keeps its position.
-  A publisher says its last number: its broker cannot have accepted a higher one.
-* What is on its way makes the two differ for a moment. So a difference counts when it stays: when the same two digests
-  have met :data:`STRIKES` times in a row, each some time after the one before.
-* Who says nothing is not compared with: whether it is silent, dead or elsewhere is for membership to find out.
-* As often a broker looks whether its own state holds together: each layer asserts its invariants.
-* A broker whose state is damaged does not mend it by what it knows, which may be as wrong: it starts again, clean, as
-  one that has died does (`StateDamaged`). What its neighbours and clients want it is then told as any broker that is
-  new.
-* Two things need no new start. Numbers of rounds only rise: who hears of a later one begins it, be it that the other's
-  is damaged. And the numbers of streams begin anew with the next view, so one is asked for.
+* Every `compare_heartbeats` a broker sends each peer digests of the state that both must agree on. The
+  receiver compares them with its own state. The digests cover: what the sender has told the receiver that it
+  wants; the positions of the two brokers, for members of one cluster and for neighbours in the tree, or the
+  view for the rendezvous point, which issues it; the sequence numbers of the events that went between them;
+  and, under admission control, the advertisements that the sender passed on and the filters that it asked
+  about.
+* A subscriber that is not durable reports what it was notified of. This must equal the broker's record for
+  the subscriber. For a durable subscriber, the report is compared by the holder of its position. A publisher
+  reports its last number: its broker cannot have accepted a higher one.
+* Messages in flight make the two sides differ for a moment. A difference therefore counts only if it
+  persists: the same two digests must meet :data:`STRIKES` times in a row, each time some time after the
+  previous one.
+* A peer that sends nothing is not compared. Membership finds out whether it is silent, dead or elsewhere.
+* At the same interval a broker checks that its own state is consistent: each layer asserts its invariants.
+* A broker whose state is damaged does not repair it from its own knowledge, which may be equally wrong. It
+  restarts with a clean state, as after a crash (`StateDamaged`). Its neighbours and clients then tell it what
+  they want, as they tell any new broker.
+* Two cases need no restart. Round numbers only rise: a broker that hears of a later round begins it, even if
+  the other broker's number is damaged. The numbers of streams restart with the next view, so the broker
+  requests a round.
 
-So a broker whose state is damaged starts again within ``STRIKES + 1`` comparisons; what follows is what follows a
-crash. Nothing of it is by chance.
+A broker whose state is damaged restarts within ``STRIKES + 1`` comparisons. What follows is the same as after
+a crash. Nothing here is random.
 
-Source: paper 4, section 2 (a fault changes the state and not the behaviour, and the condition is to hold again from any
-state); docs/decisions/0028-damaged-tables.md, 0043-damaged-state.md and
+Source: paper 4, section 2 (a fault changes the state but not the behaviour, and the condition must hold again
+from any state); docs/decisions/0028-damaged-tables.md, 0043-damaged-state.md and
 0052-damaged-stores-books-and-positions.md.
 """
 
@@ -48,49 +51,49 @@ STRIKES: Final = 3
 
 
 class Tables(Protocol):
-    """What is compared of a router: what it holds and what it has told."""
+    """The part of a router that is compared: the filters that it holds and those that it has told."""
 
     def held(self) -> Iterator[tuple[Any, Link, Hashable]]:
         """Iterate over (filter, link, holder)."""
 
     def told(self) -> Mapping[tuple[Link, BrokerId], Iterable[Any]]:
-        """Return what others were told, by link and broker."""
+        """Return the filters that other brokers were told, by link and broker."""
 
 
 class Standing(Protocol):
-    """What is compared of who knows where a broker stands."""
+    """The part of a broker's position in the network that is compared."""
 
     def agreed(self) -> Mapping[BrokerId, Hashable]:
-        """Return what it and each of these have to know alike of where they stand."""
+        """Return, for each peer, the position data on which this broker and that peer must agree."""
 
     def streams(self) -> Mapping[BrokerId, Hashable]:
-        """Return the numbers under which events have gone between it and each of these."""
+        """Return, for each peer, the numbers of the events that went between this broker and that peer."""
 
     def untold(self) -> Collection[BrokerId]:
-        """Return the brokers that have yet to tell it all that they want."""
+        """Return the brokers that have not yet told this broker everything that they want."""
 
 
 class Accounts(Protocol):
-    """What is compared of admission control: what it has told others of its books, and holds of what they have told."""
+    """The part of admission control that is compared: the entries passed on to others and those received from them."""
 
     def passed_on(self) -> Mapping[BrokerId, Iterable[Any]]:
-        """Return for each neighbour the advertisements that went there, and the filters that it was asked for."""
+        """Return, for each neighbour, the advertisements sent to it and the filters that it was asked about."""
 
     def taken_in(self, link: BrokerId) -> Iterable[Any]:
-        """Return the same as it has come from a neighbour and stands in the books."""
+        """Return the same entries as received from one neighbour and recorded in the books."""
 
 
 class Streams(Protocol):
-    """What is compared of who sends again what may be lost, and nothing twice."""
+    """The part of the layer that retransmits events and removes duplicates that is compared."""
 
     def round(self) -> RoundNumber:
-        """Return the last round that has begun here."""
+        """Return the last round that has begun at this broker."""
 
     def marks(self, client: ClientId) -> Mapping[str, int] | None:
-        """Return up to which sequence of each publisher a subscriber has had all; None for one unknown."""
+        """Return, per publisher, the sequence up to which a subscriber has had all events; None if it is unknown."""
 
     def accepted(self, publisher: ClientId) -> int:
-        """Return the last number of a publisher that was accepted here, 0 for none."""
+        """Return the last number that was accepted from a publisher, 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +103,11 @@ class Compared:
     Attributes
     ----------
     tables, place, streams
-        See there.
+        See the protocols above.
     check
-        Asserts what has to hold of all layers by themselves.
+        Asserts the invariants of all layers.
     books
-        None where everything is admitted.
+        The books of admission control; None without admission control.
     """
 
     tables: Tables
@@ -116,7 +119,7 @@ class Compared:
 
 @dataclass(slots=True)
 class _Difference:
-    """What was said and what was known, when last, and how often in a row."""
+    """The reported value, the known value, the time of the last comparison, and the number of equal ones in a row."""
 
     said: Any
     known: Any
@@ -125,16 +128,16 @@ class _Difference:
 
 
 class Comparing(Restorable):
-    """The comparisons of one broker.
+    """Runs the comparisons of one broker.
 
     Parameters
     ----------
     broker
-        Whose they are.
+        The broker that compares.
     every_seconds
-        Between two comparisons.
+        The interval between two comparisons, in seconds.
     compared
-        What is compared.
+        The parts of the broker that are compared.
     """
 
     SHARED = frozenset({"_compared"})
@@ -203,7 +206,7 @@ class Comparing(Restorable):
 
     def _held(self, broker: BrokerId) -> bytes:
         if broker in self._compared.place.untold():
-            return b""  # it takes no part until it is told, and the other one may think that it has told it
+            return b""  # this broker takes no part until that one has told it, and that one may believe that it has
         mine = ((item, link) for item, link, holder in self._compared.tables.held() if holder == broker)
         return digest(item for item, link in mine if not isinstance(link, str))
 
@@ -218,14 +221,14 @@ class Comparing(Restorable):
 
     def _on_has_published(self, event: Received[ClientId, HasPublished]) -> list[Out]:
         client, message = event.source, event.message
-        if self._compared.streams.accepted(client) > message.last:  # what it has said came ahead of this
+        if self._compared.streams.accepted(client) > message.last:  # all that it sent before this has arrived
             raise self._damaged(f"has accepted what publisher {client!r} has not published")
         return []
 
     # Differences.
 
     def _stays(self, other: Link, what: str, said: Any, known: Any) -> bool:
-        """Return whether what another one says has differed from what is known here for long enough."""
+        """Return whether a report has differed from the known state often enough to count."""
         if said == known:
             self._differ.pop((other, what), None)
             return False
@@ -234,7 +237,7 @@ class Comparing(Restorable):
             self._differ[other, what] = _Difference(said, known, self._now)
             return False
         if self._now - found.at < self._every / 2:
-            return False  # a link that was cut brings at once what was said one after the other
+            return False  # a link that was cut delivers in one burst what was sent over time
         found.at = self._now
         found.strikes += 1
         return found.strikes >= STRIKES
@@ -243,11 +246,11 @@ class Comparing(Restorable):
         return StateDamaged(f"broker {self._me} {how}: it starts again")
 
     def describe(self) -> Mapping[str, int]:
-        """Return how many comparisons differ just now."""
+        """Return the number of comparisons that differ at present."""
         return {"differences": len(self._differ)}
 
     def check(self) -> None:
-        """Assert that no difference of tables has stayed; for tests."""
+        """Assert that no difference has persisted, except of stream numbers; for tests."""
         assert all(found.strikes < STRIKES for (_, what), found in self._differ.items() if what != "stream")
 
 
@@ -256,6 +259,6 @@ def _above_zero(marks: Mapping[str, int]) -> dict[str, int]:
 
 
 def digest(items: Iterable[Any]) -> bytes:
-    """Return what stands for some filters, in whatever order."""
+    """Return a digest of some items that does not depend on their order."""
     texts = sorted({str(item) for item in items})
     return hashlib.blake2b("\0".join(texts).encode(), digest_size=16).digest()

@@ -1,19 +1,21 @@
-"""Suspicion: how long a broker may be silent before it counts as dead (paper 1, 4.1: "for a period of time").
+"""The failure detector: how long a broker may be silent before it is suspected (paper 1, 4.1: "for a period of time").
 
 Rules
 -----
-* Slow is not dead. The adaptive detector keeps the last `GAPS_KEPT` gaps between arrivals of each sender and waits
+* A slow sender is not a dead one. The adaptive detector keeps the last `GAPS_KEPT` gaps between arrivals of
+  each sender. Its timeout for a sender is
 
       patience = max(suspect_after_seconds, mean + suspect_deviations * deviation)
 
-  so a sender that is always slow, or is often late, gets more time; one that is regular never gets less than
-  `suspect_after_seconds`. "fixed" waits `suspect_after_seconds` always (the paper).
-* One very long gap does not make it blind: a gap counts at most as `GAP_MAX` times the patience that it outlasted, and
-  no patience is above `PATIENCE_MAX` times `suspect_after_seconds`. So patience grows step by step, while a sender
-  keeps being slow, and a dead one is suspected in the end whatever it did before.
-* Suspect is who has been silent for *longer* than its patience; it stays so until it is heard or forgotten.
+  A sender that is always slow, or often late, gets more time. A regular sender never gets less than
+  `suspect_after_seconds`. The "fixed" detector always waits `suspect_after_seconds`, as in the paper.
+* One very long gap does not blind the detector. A gap counts for at most `GAP_MAX` times the patience that it
+  exceeded, and no patience exceeds `PATIENCE_MAX` times `suspect_after_seconds`. Patience therefore grows
+  step by step while a sender remains slow, and a dead sender is always suspected in the end.
+* A sender is suspected when it has been silent for *longer* than its patience. The suspicion ends when the
+  sender is heard or forgotten.
 
-Pure arithmetic on moments that the caller gives; they are on one clock, and never go back.
+Pure arithmetic on times that the caller supplies. All times come from one clock and never go back.
 """
 
 from __future__ import annotations
@@ -28,17 +30,17 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 
 GAPS_KEPT: Final = 16
-"""Arrival gaps of one sender that its patience is made from."""
+"""The number of arrival gaps of one sender from which its patience is computed."""
 
 GAP_MAX: Final = 1.25
-"""The longest that a gap can count, in patiences at its time; above 1, so that patience can follow a slow sender."""
+"""The maximum that one gap counts, as a multiple of the patience at that time; above 1, so that patience can grow."""
 
 PATIENCE_MAX: Final = 4.0
-"""The longest patience, in `suspect_after_seconds`."""
+"""The longest patience, as a multiple of `suspect_after_seconds`."""
 
 
 def mean_and_deviation(gaps: Sequence[float]) -> tuple[float, float]:
-    """Return the mean and the standard deviation (of the whole, not of a sample) of the gaps; zeros for none."""
+    """Return the mean and the population standard deviation of the gaps; zeros if there are none."""
     if not gaps:
         return 0.0, 0.0
     mean = math.fsum(gaps) / len(gaps)
@@ -56,7 +58,7 @@ def patience_for(gaps: Sequence[float], recovery: Recovery) -> float:
 
 @dataclass(slots=True)
 class _Sender:
-    """What is kept of one sender."""
+    """The record of one sender."""
 
     heard_at: float
     patience: float
@@ -64,12 +66,12 @@ class _Sender:
 
 
 class Detector:
-    """Who of the senders that this broker listens to is silent for too long.
+    """Tells which of the senders that a broker listens to have been silent for too long.
 
     Parameters
     ----------
     recovery
-        The kind of detector and its times.
+        The kind of detector and its timeouts.
     """
 
     __slots__ = ("_recovery", "_senders")
@@ -79,7 +81,7 @@ class Detector:
         self._senders: dict[BrokerId, _Sender] = {}
 
     def expect(self, sender: BrokerId, now: float) -> None:
-        """Begin to wait for a sender as if it had been heard now, without counting a gap."""
+        """Start to wait for a sender as if it had been heard now, without counting a gap."""
         known = self._senders.get(sender)
         if known is None:
             self._senders[sender] = _Sender(now, patience_for((), self._recovery))
@@ -87,7 +89,7 @@ class Detector:
             known.heard_at = now
 
     def heard(self, sender: BrokerId, now: float) -> None:
-        """Take note of a sign of life; the first of a sender begins its record."""
+        """Record a sign of life. The first one from a sender starts its record."""
         known = self._senders.get(sender)
         if known is None:
             self.expect(sender, now)
@@ -97,7 +99,7 @@ class Detector:
         known.patience = patience_for(known.gaps, self._recovery)
 
     def was_heard(self, sender: BrokerId, moments: Sequence[float]) -> None:
-        """Take note of signs of life while nobody told of them, rising; of more than are kept, the last ones."""
+        """Record signs of life from a period without reports, in rising order; only the last `GAPS_KEPT` gaps count."""
         if len(moments) > GAPS_KEPT:
             self.expect(sender, moments[0])
         for moment in moments:
@@ -105,25 +107,25 @@ class Detector:
                 self.heard(sender, moment)
 
     def forget(self, sender: BrokerId) -> None:
-        """Wait for this sender no longer, and lose what was learned of it."""
+        """Stop waiting for this sender and discard its record."""
         self._senders.pop(sender, None)
 
     def patience(self, sender: BrokerId) -> float:
-        """Return how many seconds the sender may be silent, as it stands; the least for one that is not known."""
+        """Return how many seconds the sender may be silent at present; the minimum if the sender is unknown."""
         known = self._senders.get(sender)
         return patience_for((), self._recovery) if known is None else known.patience
 
     def deadline(self, sender: BrokerId) -> float:
-        """Return the moment after which the sender is suspect, if it is not heard before.
+        """Return the time after which the sender is suspected, unless it is heard before.
 
         Raises
         ------
         KeyError
-            If nobody waits for the sender.
+            If the detector does not wait for the sender.
         """
         known = self._senders[sender]
         return known.heard_at + known.patience
 
     def suspects(self, now: float) -> list[BrokerId]:
-        """Return who has been silent for longer than its patience, rising."""
+        """Return the senders that have been silent for longer than their patience, in rising order."""
         return sorted(sender for sender in self._senders if now > self.deadline(sender))

@@ -1,50 +1,61 @@
-"""A cluster without a parent finds one: CMTP, the algorithm `Join` (paper 1, 4.2.1, figure 3), asked by messages.
+"""The search for a parent by a cluster without one: CMTP, the algorithm `Join` (paper 1, 4.2.1, figure 3), by messages.
 
 Figure 3, which this follows line by line
 -----------------------------------------
-* (2-4) The rendezvous point names the root; the root is the first `parent`, and tells its children.
-* (6) `nearest` is, of the parent and its children whose state is true, the one with the least round trip, measured on
-  this machine's clock; ties go to the lower cluster id. It is known as soon as that round trip has passed for all: who
-  is silent so far is farther. So a dead candidate is waited for only when nobody else is left.
-* (12-17) When it is a child: put (parent, children) on the stack, and go down to it: its children are asked before
-  it is asked to take us.
-* (19-25) When it is the parent itself: ask it. If it accepts, that is the end; if not, its state is false.
-* (7-11) When nobody is left: back to the level above.
+* (2-4) The rendezvous point names the root. The root is the first `parent`, and reports its children.
+* (6) `nearest` is the candidate with the shortest round trip, among the parent and its children whose state
+  is true. Round trips are measured on this machine's clock; ties go to the lower cluster id. `nearest` is
+  known as soon as that round trip has passed for all candidates, because any candidate that is still silent
+  is farther away. The search therefore waits for a dead candidate only when no other is left.
+* (12-17) If `nearest` is a child, push (parent, children) on the stack and descend to the child: its children
+  are asked before the child itself is asked to accept this cluster.
+* (19-25) If `nearest` is the parent itself, ask it. If it accepts, the search ends; if not, its state becomes
+  false.
+* (7-11) If no candidate is left, return to the level above.
 
 Where the figure is silent or wrong
 -----------------------------------
-* It pushes parent, then children, and pops parent first: on a stack that hands them over crossed. A level is one entry.
-* At the bottom the stack gives null, the loop ends, and nothing is returned: everybody has refused. Here the search
-  begins anew after a random wait, which doubles up to `GROWTH_MAX` times `root_wait_seconds`, for as long as it takes.
-  If somebody has refused for load, the next search is a last resort, in which load is no reason to refuse: a parent
-  with much to do is better than none (promise 6).
-* A state belongs to a cluster, not to a place in a list. So D1, which has refused as `parent`, is out for its parent
-  D2 too, and D4 goes on to D5, as the text tells it.
-* Who does not answer a question within `answer_seconds` is out (state false) until the next attempt.
-* While it is searched the tree changes: clusters already gone down to, and the own cluster, are left out of children.
-* Who is asked and is not designated names the one who is: that one is asked in its place, from its children on.
-* Figure 3 begins at the root. Who cannot reach it, since the link to it is cut, goes on at the root's children, as the
-  rendezvous point knows them from the root's beats.
-* A cluster that still has a parent may look for another one (it is told to leave the present one, or to reconsider).
+* The figure pushes parent, then children, and pops parent first: a stack returns them in the opposite order.
+  Here a level is one entry.
+* At the bottom the stack returns null, the loop ends, and nothing is returned: all candidates have refused.
+  Here the search restarts after a random wait, which doubles up to `GROWTH_MAX` times `root_wait_seconds`,
+  until it succeeds. If any candidate has refused for load, the next search is a last resort in which load is
+  no reason to refuse: a busy parent is better than none (promise 6).
+* A state belongs to a cluster, not to a place in a list. D1, which has refused as `parent`, is therefore
+  excluded for its parent D2 too, and D4 proceeds to D5, as the paper's text says.
+* A cluster that does not answer a question within `answer_seconds` is excluded (state false) until the next
+  attempt.
+* The tree changes during the search. Clusters to which the search has already descended, and the searching
+  cluster itself, are left out of the children.
+* A broker that is asked and is not designated names the designated broker. The search then asks that broker
+  instead, again starting with its children.
+* Figure 3 begins at the root. A cluster that cannot reach the root, because the link to it is cut, continues
+  at the root's children, which the rendezvous point knows from the root's beats.
+* A cluster that still has a parent may look for another one, because it was told to leave the present one or
+  to reconsider.
 
-Bound: an attempt goes down to a cluster at most once, and one broker gets at most one each of `Ping`, `AskChildren`,
-`JoinRequest` and `Goodbye`. So with b brokers named to it an attempt ends after at most 4 b messages, each waited for
-at most `answer_seconds`; to them comes one `AskRoot`, and one more per `answer_seconds` while there is no answer.
+Bound: an attempt descends to a cluster at most once, and one broker gets at most one each of `Ping`,
+`AskChildren`, `JoinRequest` and `Goodbye`. If b brokers are named to it, an attempt ends after at most 4 b
+messages, each waited for at most `answer_seconds`. In addition there is one `AskRoot`, and one more per
+`answer_seconds` while there is no answer.
 
 Late answers
 ------------
-Questions that are asked in numbers carry one. `JoinRequest` does not need it: when its answer is not waited for any
-more, a `Goodbye` follows it, so who has accepted lets go. And no broker is asked to take us before it has answered an
-`AskChildren` that was sent later than the last request to it, so its old `JoinAnswer` is in by then (links are FIFO).
+Questions other than `JoinRequest` carry a number. `JoinRequest` needs none. When the search stops waiting for
+its answer, it sends a `Goodbye`, so a parent that has accepted releases the place. Also, no broker is asked
+to accept this cluster before it has answered an `AskChildren` that was sent later than the last request to
+it, so its old `JoinAnswer` has arrived by then (links are FIFO).
 
 No ring
 -------
-`acceptance.judge` refuses whom it has on its path, and everybody while there is no way to the root. That is all it
-takes if hosts keep two rules: each change of the path goes to the children at once and in order, also when it becomes
-empty, none left out; and who finds its own cluster on the path that its parent sends gives the parent up and joins
-anew. Then two subtrees that were accepted below each other at once see it as soon as the first answer has gone around.
+`acceptance.judge` refuses any cluster on its own path, and every cluster while there is no path to the root.
+That is enough if hosts keep two rules. First, each change of the path is sent to the children at once and in
+order, without omission, also when the path becomes empty. Second, a cluster that finds itself on the path
+that its parent sends leaves the parent and joins again. If two subtrees are accepted below each other at the
+same time, they see it as soon as the first answer has gone around.
 
-Time is the last `Ticked`. A host must hand one in before each message, or all round trips are as coarse as its ticks.
+Time is the time of the last `Ticked`. A host must hand in a tick before each message; otherwise all round
+trips are as coarse as its ticks.
 """
 
 from __future__ import annotations
@@ -78,7 +89,7 @@ if TYPE_CHECKING:
     import random
 
 GROWTH_MAX: Final = 8
-"""How many times `root_wait_seconds` the wait between two attempts grows to."""
+"""The limit of the wait between two attempts, as a multiple of `root_wait_seconds`."""
 
 Wanted: TypeAlias = tuple[tuple[Filter, int], ...]
 """All filters that a subtree wants, each with the token of its announcement."""
@@ -108,15 +119,15 @@ class _Attempt:
     refused
         The clusters whose state is false.
     views, trips
-        The clusters that were named so far, and the least round trip of each in seconds.
+        The clusters named so far, and the shortest round trip of each in seconds.
     opened
-        The clusters that were gone down to.
+        The clusters to which the search has descended.
     asked, pinged
-        The brokers that got an `AskChildren`, a `Ping`.
+        The brokers that were sent an `AskChildren`, a `Ping`.
     waiting
-        The round trips under way: number -> (cluster, broker, sent at).
+        The round trips in progress: number -> (cluster, broker, sent at).
     spare
-        The root's children as the rendezvous point knows them, for when the root itself does not answer.
+        The root's children as the rendezvous point knows them, for the case that the root does not answer.
     """
 
     parent: ClusterId
@@ -132,13 +143,13 @@ class _Attempt:
     spare: tuple[ClusterView, ...] = ()
 
     def nearest(self) -> ClusterId | None:
-        """Line 6: the nearest of the parent and its children whose state is true, among those that have answered."""
+        """Return line 6: the nearest of the parent and its children whose state is true, among those measured."""
         return min(self._measured(), key=lambda cluster: (self.trips[cluster], cluster), default=None)
 
     def undecided_until(self, now: float, answer_seconds: float) -> float | None:
-        """Return the moment at which the nearest is known, or None if it is.
+        """Return the time at which the nearest is known, or None if it is known now.
 
-        Candidates that have been silent for `answer_seconds` are put out of the search.
+        Candidates that have been silent for `answer_seconds` are excluded from the search.
         """
         for number, (cluster, _, sent_at) in list(self.waiting.items()):
             if now >= sent_at + answer_seconds:
@@ -157,7 +168,7 @@ class _Attempt:
         return [cluster for cluster in level if cluster in self.trips and cluster not in self.refused]
 
     def measured(self, number: int, source: BrokerId, now: float) -> bool:
-        """Note the round trip that ends with this answer, if it is waited for."""
+        """Record the round trip that ends with this answer; return False if no such answer is awaited."""
         cluster, broker, sent_at = self.waiting.get(number, (None, None, 0.0))
         if cluster is None or broker != source:
             return False
@@ -167,14 +178,14 @@ class _Attempt:
 
 
 class Join:
-    """The search for a parent.
+    """The search for a parent by one cluster.
 
     Parameters
     ----------
     recovery
         `answer_seconds` and `root_wait_seconds`.
     random
-        Chance for the waits.
+        The source of randomness for the waits.
     """
 
     def __init__(self, recovery: Recovery, random: random.Random) -> None:
@@ -185,7 +196,7 @@ class Join:
         self._deadline = 0.0
         self._numbers = 0
         self._failures = 0
-        self._load_refused = False  # whether somebody has refused for its load in this search
+        self._load_refused = False  # whether a candidate has refused for its load in this search
         self._last_resort = False
         self._me: ClusterView
         self._filters: Wanted = ()
@@ -195,17 +206,17 @@ class Join:
 
     @property
     def active(self) -> bool:
-        """Whether a parent is being looked for."""
+        """Whether a search is in progress."""
         return self._phase is not Phase.IDLE
 
     @property
     def phase(self) -> Phase:
-        """What is being waited for."""
+        """What the search waits for."""
         return self._phase
 
     @property
     def deadline(self) -> float | None:
-        """The moment at which a tick leads to something, if nothing comes before; None while nothing is looked for."""
+        """The time at which a tick has an effect, if nothing arrives before; None while there is no search."""
         return self._deadline if self.active else None
 
     def start(
@@ -218,21 +229,22 @@ class Join:
         present: ClusterId | None = None,
         within: float | None = None,
     ) -> list[Out]:
-        """Begin to look for a parent; what was looked for before is given up.
+        """Start a search for a parent. A search in progress is abandoned.
 
         Parameters
         ----------
         me, filters
-            The cluster that looks for a parent, and all that it wants.
+            The cluster that looks for a parent, and everything that it wants.
         now
-            The moment, in seconds.
+            The time, in seconds.
         root_died
-            Whether the parent that was lost was the root: then each of its children waits for a random time, up to
-            `root_wait_seconds`, before it asks the rendezvous point.
+            Whether the lost parent was the root. In that case each of its children waits for a random time,
+            up to `root_wait_seconds`, before it asks the rendezvous point.
         present, within
-            For a cluster that has a parent, `present`. Without `within` it has to find another one. With `within` it
-            only looks for a better one: the search ends without any when `present` is the nearest, or nobody with a
-            round trip of at most `within` seconds takes it.
+            For a cluster that has a parent: `present` is that parent. Without `within` the cluster must find
+            another one. With `within` it only looks for a better one: the search ends without result if
+            `present` is the nearest, or if no cluster with a round trip of at most `within` seconds accepts
+            it.
         """
         out = self.stop()
         self._present, self._within = present, within
@@ -246,17 +258,17 @@ class Join:
         return out + self._ask_root()
 
     def update(self, me: ClusterView, filters: Wanted) -> None:
-        """Take what has changed since the start: it goes with the next request."""
+        """Update the cluster's view and filters. The next request carries them."""
         self._me, self._filters = me, filters
 
     def stop(self) -> list[Out]:
-        """Look for a parent no longer; one that was asked and has not answered is told."""
+        """End the search. A broker that was asked and has not answered is told."""
         out = self._let_go() if self._phase is Phase.ANSWER else []
         self._phase = Phase.IDLE
         return out
 
     def handle(self, event: Received | Ticked) -> list[Out]:
-        """Take one event in; answers that are not waited for lead to nothing."""
+        """Process one event. Answers that are not awaited have no effect."""
         if isinstance(event, Ticked):
             self._now = max(self._now, event.now)
             if self.active and self._now >= self._deadline:
@@ -276,7 +288,7 @@ class Join:
         if source != RENDEZVOUS:
             return []
         if answer.root.cluster == self._me.cluster:
-            # An earlier question was answered with BecomeRoot, and the answer did not arrive.
+            # An earlier question was answered with BecomeRoot, and that answer was lost.
             return self._made_root(answer.term)
         self._attempt = _Attempt(answer.root.cluster, spare=answer.children)
         if self._present is not None and self._within is None:
@@ -289,7 +301,7 @@ class Join:
     def _made_root(self, term: int) -> list[Out]:
         return [*self.stop(), MadeRoot(term)]
 
-    # Going down: the children of the parent, and how near they are.
+    # Descending: the children of the parent, and their distance.
 
     def _open(self, view: ClusterView) -> list[Out]:
         attempt = self._attempt
@@ -315,7 +327,7 @@ class Join:
         return out + self._go_on()
 
     def _consider(self, child: ClusterView) -> list[Out]:
-        """Take a child of the parent as a candidate, and measure how near it is when that is not known."""
+        """Add a child of the parent as a candidate, and measure its distance if that is unknown."""
         attempt = self._attempt
         cluster, broker = child.cluster, child.designated
         if cluster == self._me.cluster or cluster in attempt.opened or cluster in attempt.refused:
@@ -380,7 +392,7 @@ class Join:
         return [*self._let_go(), *self._refused()]
 
     def _turn_to(self, view: ClusterView) -> list[Out]:
-        """Begin with the parent again, at the broker that speaks for it now."""
+        """Start over with the parent, at the broker that is designated now."""
         attempt = self._attempt
         if view.cluster != attempt.parent or view.designated in attempt.asked:
             return self._refused()
@@ -403,7 +415,7 @@ class Join:
     # Questions.
 
     def _let_go(self) -> list[Out]:
-        """Tell the one that was asked that its answer is not waited for any more."""
+        """Tell the broker that was asked that its answer is no longer awaited."""
         return [Send(self._attempt.views[self._attempt.parent].designated, Goodbye(self._me.cluster))]
 
     def _number(self, view: ClusterView) -> int:
@@ -421,7 +433,7 @@ class Join:
         self._phase, self._deadline = Phase.WAIT, self._now + seconds
 
 
-# What is not in these tables is not waited for, and leads to nothing.
+# Answers and timeouts that are not in these tables are not awaited, and have no effect.
 
 _ANSWERS: Final[dict[tuple[Phase, type], Callable[[Join, BrokerId, Any], list[Out]]]] = {
     (Phase.ROOT, Root): Join._on_root,
@@ -430,7 +442,8 @@ _ANSWERS: Final[dict[tuple[Phase, type], Callable[[Join, BrokerId, Any], list[Ou
     (Phase.TRIPS, Pong): Join._on_pong,
     (Phase.ANSWER, Pong): Join._on_pong,
     (Phase.ANSWER, JoinAnswer): Join._on_answer,
-    # An answer that is late: the rendezvous point counts on this cluster, whatever it is doing meanwhile.
+    # A late answer: the rendezvous point takes this cluster for the root, whatever the cluster does
+    # meanwhile.
     **{(phase, BecomeRoot): Join._on_become_root for phase in Phase if phase is not Phase.IDLE},
 }
 

@@ -1,4 +1,4 @@
-"""What the recovery machines of one broker tell each other, through the broker; none of it crosses the network."""
+"""Messages that the recovery machines of one broker exchange through the broker; none of them crosses the network."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ...protocol.messages.recovery import ClusterView
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """This broker is the designated one of its cluster from now on."""
+    """This broker has become the designated broker of its cluster."""
 
     view: ClusterView
 
 
 @dataclass(frozen=True, slots=True)
 class SteppedDown:
-    """This broker was designated and is not any more."""
+    """This broker was designated and is no longer."""
 
     view: ClusterView
 
 
 @dataclass(frozen=True, slots=True)
 class MembersChanged:
-    """Members came or went, as the designated broker sees it."""
+    """Members joined or left, as seen by the designated broker."""
 
     view: ClusterView
     joined: tuple[BrokerId, ...]
@@ -35,14 +35,14 @@ class MembersChanged:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourMoved:
-    """A neighbouring cluster has another designated broker; `view` says which."""
+    """A neighbouring cluster has another designated broker, named in `view`."""
 
     view: ClusterView
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourLost:
-    """A neighbouring cluster cannot be reached: it is dead, or the link is cut."""
+    """A neighbouring cluster is unreachable: it is dead, or the link to it is cut."""
 
     cluster: ClusterId
 
@@ -58,7 +58,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class MadeRoot:
-    """This cluster is the root, under this term."""
+    """This cluster has become the root, under this term."""
 
     term: int
 
@@ -67,4 +67,4 @@ Local: TypeAlias = (
     TookOver | SteppedDown | MembersChanged | NeighbourMoved | NeighbourLost | Joined | MadeRoot
 )
 Out: TypeAlias = Send | Multicast | Local
-"""What a recovery machine returns: messages for others, and news for the machines beside it."""
+"""What a recovery machine returns: messages to others, and news for the other machines of its broker."""

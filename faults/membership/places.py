@@ -1,15 +1,18 @@
-"""Where clients are, and where each one goes: decided here, for every host.
+"""The assignment of clients to brokers, in one place for every host.
 
 Rules
 -----
-* A client that attaches goes where it asks to, else to the broker with the fewest clients. When brokers are given by
-  nearness, it goes to one of the nearest that are left, of these to that with the fewest clients (paper 1, section 2).
-* One that leaves its broker goes where it asks to when that is there; else, unless it goes by nearness, to another
-  member of the cluster, the highest id first; else as one that attaches.
-* Nobody is sent to a broker that is gone: seen dead, or about to leave. One that is started again is there again.
-* A call that comes again, by its ticket, gets the same answer again.
+* A client that attaches goes to the broker that it asks for, else to the broker with the fewest clients. When
+  brokers are given by nearness, it goes to one of the nearest that are available, and among these to the one
+  with the fewest clients (paper 1, section 2).
+* A client that leaves its broker goes to the broker that it asks for if that is available. Otherwise, unless
+  brokers are given by nearness, it goes to another member of the cluster, the highest id first. Otherwise it
+  is treated as one that attaches.
+* No client is sent to a broker that is gone: seen dead, or about to leave. A broker that is restarted is
+  available again.
+* A call that is repeated, as identified by its ticket, gets the same answer.
 
-Pure: what is kept here outlives the process that asks with `state`.
+Pure. `state` returns the data that must outlive the calling process.
 """
 
 from __future__ import annotations
@@ -23,26 +26,26 @@ from ...protocol.ids import BrokerId, ClientId
 KINDS: Final = ("publisher", "subscriber")
 
 Tiers: TypeAlias = tuple[tuple[BrokerId, ...], ...]
-"""Brokers, nearest first; those that are equally near stand together."""
+"""Brokers, nearest first. Brokers at equal distance share a tier."""
 
 State: TypeAlias = tuple[dict[tuple[str, ClientId], tuple[BrokerId, str | None]], set[BrokerId]]
-"""Where each client is, by its kind and name, and by which ticket it came; and who is gone."""
+"""The broker and the ticket of each client, by the client's kind and name; and the brokers that are gone."""
 
 
 class Places:
-    """The clients of one network, and the brokers that they can go to.
+    """The clients of one network, and the brokers to which they can go.
 
     Parameters
     ----------
     brokers
-        Those that are there at the start.
+        The brokers that exist at the start.
     one_name_each
-        Whether a publisher and a subscriber must not have the same name.
+        Whether a publisher and a subscriber may not share a name.
 
     Attributes
     ----------
     gone
-        Where nobody is sent.
+        The brokers to which no client is sent.
     """
 
     def __init__(self, brokers: Iterable[BrokerId] = (), *, one_name_each: bool = False) -> None:
@@ -54,26 +57,26 @@ class Places:
     # Brokers.
 
     def add(self, brokers: Iterable[BrokerId]) -> None:
-        """Take in brokers that have come."""
+        """Add brokers that have joined."""
         for broker in brokers:
             self._load.setdefault(broker, 0)
 
     def lose(self, brokers: Iterable[BrokerId]) -> None:
-        """Send nobody to these any more, until they are `found` again."""
+        """Send no client to these brokers until `found` is called for them."""
         lost = list(brokers)
         self.add(lost)
         self.gone.update(lost)
 
     def found(self, broker: BrokerId) -> None:
-        """Take in that a broker has been started again."""
+        """Record that a broker has been restarted."""
         self.gone.discard(broker)
 
     def clients_at(self, brokers: Iterable[BrokerId]) -> int:
-        """Return how many clients are at these."""
+        """Return how many clients are at these brokers."""
         return sum(self._load[broker] for broker in brokers)
 
     def require_known(self, broker: BrokerId | None) -> None:
-        """Raise InputError when there never was such a broker; one that has left is known."""
+        """Raise InputError if no such broker ever existed. A broker that has left is known."""
         if broker is not None and broker not in self._load:
             known = f"{len(self._load)}, from {min(self._load)} to {max(self._load)}"
             raise InputError(f"no broker {broker}: there are {known}")
@@ -88,7 +91,7 @@ class Places:
         ticket: str | None = None,
         near: Tiers | None = None,
     ) -> list[BrokerId]:
-        """Give each of these clients a broker: this one, or the one that the rules name.
+        """Assign each of these clients a broker: the given one, or the one that the rules select.
 
         Raises
         ------
@@ -97,7 +100,7 @@ class Places:
         InputError
             If there is no such broker.
         BrokerUnavailable
-            If the broker that is asked for is gone, or all are.
+            If the broker that is asked for is gone, or all brokers are.
         """
         self.require_known(broker)
         if broker in self.gone:
@@ -116,9 +119,9 @@ class Places:
         ticket: str | None = None,
         near: Tiers | None = None,
     ) -> BrokerId:
-        """Give a client whose name outlives its process the broker that it wishes for, or another if that is gone.
+        """Assign a client whose name outlives its process the broker that it asks for, or another if that one is gone.
 
-        It comes back by itself, and cannot know who has left meanwhile.
+        The client returns on its own, and cannot know which brokers have left in the meantime.
         """
         self.leave(kind, name)
         there = wish is not None and wish in self._load and wish not in self.gone
@@ -135,7 +138,7 @@ class Places:
         wanted: BrokerId | None = None,
         near: Tiers | None = None,
     ) -> BrokerId | None:
-        """Give a client that leaves its broker another.
+        """Assign another broker to a client that leaves its broker.
 
         Parameters
         ----------
@@ -144,16 +147,16 @@ class Places:
         fellows
             The members of the cluster of its broker.
         away
-            Brokers that it could not reach.
+            Brokers that the client could not reach.
         wanted
-            Where it wants to go.
+            The broker that the client asks for.
         near
-            The brokers by nearness to the client; with no tiers, all are equally near.
+            The brokers by nearness to the client. With no tiers, all are equally near.
 
         Returns
         -------
         BrokerId or None
-            None when no broker is left but those that it could not reach.
+            None when every broker is gone or could not be reached.
 
         Raises
         ------
@@ -174,19 +177,19 @@ class Places:
         return chosen
 
     def put(self, kind: str, name: ClientId, broker: BrokerId, ticket: str | None = None) -> None:
-        """Note that a client is at this broker from now on, wherever it was."""
+        """Record that a client is at this broker now, and no longer at its previous one."""
         self.leave(kind, name)
         self._at[kind, name] = broker, ticket
         self._load[broker] = self._load.get(broker, 0) + 1
 
     def leave(self, kind: str, name: ClientId) -> None:
-        """Let a client go, if there is one of that name."""
+        """Remove a client, if there is one of that name."""
         place = self._at.pop((kind, name), None)
         if place is not None:
             self._load[place[0]] -= 1
 
     def _choose(self, lost: Iterable[BrokerId], near: Tiers | None) -> BrokerId:
-        """Return the broker with the fewest clients, of the nearest that are left."""
+        """Return the broker with the fewest clients among the nearest that are available."""
         living = self._load.keys() - self.gone - set(lost)
         if not living:
             raise BrokerUnavailable("no broker of the network is left")
@@ -210,14 +213,14 @@ class Places:
                     "subscribers need names of their own"
                 )
 
-    # What it keeps.
+    # State.
 
     def state(self) -> State:
-        """Return what must outlive the rendezvous point."""
+        """Return the data that must outlive the rendezvous point."""
         return dict(self._at), set(self.gone)
 
     def restore(self, state: State) -> None:
-        """Take what `state` gave."""
+        """Restore the data that `state` returned."""
         clients, gone = state
         self.lose(gone)
         for (kind, name), (broker, ticket) in clients.items():

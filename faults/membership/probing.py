@@ -1,20 +1,23 @@
-"""Watching the clusters beside one's own in the tree, and finding their next designated broker (paper 1, 4.1.2).
+"""Watches the neighbouring clusters in the tree and finds their next designated broker (paper 1, 4.1.2).
 
 Rules
 -----
-* A `TreeBeat` of the known designated broker is a sign of life. One under a newer view says that the cluster has
-  elected: the neighbour has moved. One under an older view is of a broker that has been replaced, and says nothing.
-* Who is silent for the detector's time is probed for: its members are asked from the highest id down, each
-  `probe_tries` times, `probe_seconds` apart; the silent one itself is asked last, since it may be only slow.
-* A member that answers with a newer view ends it: the neighbour has moved, and is watched anew. One that still names
-  the silent one uses up a try: either the election has not happened yet, and a later try will tell; or the silent one
-  is alive and the link to it is cut.
-* A member of which the host says that its process is dead (`learn_dead`) is not waited for.
-* When all were asked and none knew better, the neighbour is lost. That takes at most members x `probe_tries` x
-  `probe_seconds`, and as many messages as tries.
-* Whenever the silent one is heard again, by beat or by answer, the probing is off.
+* A `TreeBeat` of the known designated broker is a sign of life. A beat under a newer view says that the
+  cluster has elected: the neighbour has moved. A beat under an older view comes from a broker that has been
+  replaced, and is ignored.
+* A neighbour that is silent for the detector's patience is probed. Its members are asked from the highest id
+  down, each `probe_tries` times, `probe_seconds` apart. The silent designated broker itself is asked last,
+  since it may only be slow.
+* An answer with a newer view ends the probing: the neighbour has moved, and is watched under that view. An
+  answer that still names the silent broker uses up a try. Either the election has not happened yet, and a
+  later try will show it; or the silent broker is alive and the link to it is cut.
+* A member that the host reports as dead (`learn_dead`) is not waited for.
+* When all members were asked and none had a newer view, the neighbour is lost. That takes at most members x
+  `probe_tries` x `probe_seconds`, and as many messages as tries.
+* The probing ends whenever the silent broker is heard again, by beat or by answer.
 
-The machine's clock is the last `Ticked`. It watches neighbours, not the own cluster, and sends no beats.
+The machine's clock is the time of the last `Ticked`. The machine watches neighbours, not its own cluster, and
+sends no beats.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from .local import NeighbourLost, NeighbourMoved, Out
 
 @dataclass(slots=True)
 class _Inquiry:
-    """The members that are still to be asked about a silent neighbour; the first of them is being asked."""
+    """The members still to be asked about a silent neighbour. The first one is being asked."""
 
     members: list[BrokerId]
     tries: int
@@ -38,7 +41,7 @@ class _Inquiry:
 
 
 class Probing:
-    """The neighbour side of a designated broker.
+    """Watches the neighbours of a designated broker.
 
     Parameters
     ----------
@@ -48,26 +51,27 @@ class Probing:
 
     def __init__(self, recovery: Recovery) -> None:
         self._recovery = recovery
-        # It knows senders by numbers: here a sender is a cluster, through whichever broker speaks for it.
+        # The detector identifies senders by number. Here a sender is a cluster, whichever broker is
+        # designated in it.
         self._detector = Detector(recovery)
         self._views: dict[ClusterId, ClusterView] = {}
-        self._since: dict[ClusterId, float] = {}  # when the broker was first known that speaks for each
+        self._since: dict[ClusterId, float] = {}  # when the present designated broker of each was first known
         self._inquiries: dict[ClusterId, _Inquiry] = {}
         self._now = 0.0
 
     @property
     def neighbours(self) -> tuple[ClusterView, ...]:
-        """The clusters that are watched, as they are known here, in the order in which they came."""
+        """The watched clusters as they are known here, in the order in which they were added."""
         return tuple(self._views.values())
 
     @property
     def probed(self) -> tuple[ClusterId, ...]:
-        """The neighbours that are silent and being probed for."""
+        """The neighbours that are silent and being probed."""
         return tuple(self._inquiries)
 
     @property
     def deadline(self) -> float | None:
-        """The moment after which a tick leads to something, if nobody is heard before; None when nobody is watched."""
+        """The time after which a tick has an effect, if no neighbour is heard before; None when none is watched."""
         return min(
             (
                 self._inquiries[cluster].deadline
@@ -79,9 +83,10 @@ class Probing:
         )
 
     def watch(self, view: ClusterView, now: float) -> None:
-        """Watch a cluster from now on, as if just heard; when it is watched already, take this view of it.
+        """Watch a cluster from now on, as if it was heard now. If it is watched already, take this view of it.
 
-        What the detector has learned of the designated broker's gaps is kept as long as it stays the same broker.
+        The detector's record of the designated broker's gaps is retained while the designated broker stays
+        the same.
         """
         self._now = max(self._now, now)
         known = self._views.get(view.cluster)
@@ -93,7 +98,7 @@ class Probing:
         self._detector.expect(view.cluster, self._now)
 
     def forget(self, cluster: ClusterId) -> None:
-        """Watch a cluster no longer; nothing happens when it is not watched."""
+        """Stop watching a cluster. This has no effect if the cluster is not watched."""
         self._views.pop(cluster, None)
         self._since.pop(cluster, None)
         self._inquiries.pop(cluster, None)
@@ -104,9 +109,9 @@ class Probing:
         return self._since[cluster]
 
     def learn_dead(self, broker: BrokerId) -> None:
-        """Take in what the transport knows for certain: a member is dead; it is not asked any more.
+        """Record that a member is known to be dead, from the transport. It is no longer asked.
 
-        The next tick asks the one after it. Whoever only does not answer is asked as often as ever.
+        The next tick asks the next member. A member that does not answer is asked as often as before.
         """
         for inquiry in self._inquiries.values():
             if broker in inquiry.members:
@@ -116,18 +121,18 @@ class Probing:
                 inquiry.members.remove(broker)
 
     def rested(self, event: Rested) -> None:
-        """Take in when the neighbours were heard while this broker was told nothing; nobody is probed for."""
+        """Record when the neighbours were heard while this broker rested; no probe starts."""
         self._now = max(self._now, event.now)
         for cluster, view in self._views.items():
             self._detector.was_heard(cluster, event.heard.get(view.designated, ()))
 
     @staticmethod
     def answer(probe: Probe, source: BrokerId, my_view: ClusterView) -> Send:
-        """Return a member's answer to a probe: what it knows of its own cluster."""
+        """Return a member's answer to a probe: its view of its own cluster."""
         return Send(source, ProbeAnswer(my_view))
 
     def handle(self, event: Received | Ticked) -> list[Out]:
-        """Take one event in; messages that are not about a watched neighbour lead to nothing."""
+        """Process one event. Messages that do not concern a watched neighbour have no effect."""
         if isinstance(event, Ticked):
             return self._tick(event.now)
         source, message = event.source, event.message

@@ -1,17 +1,21 @@
-"""The rendezvous point: it knows who the root is, and makes the next one when the root is dead (paper 1, 4.2.1).
+"""The rendezvous point: it knows the root, and appoints the next one when the root is dead (paper 1, 4.2.1).
 
 Rules
 -----
-* The root sends a `RootBeat` once per heartbeat; it is alive while one was heard in the last `suspect_after_seconds`.
-* Whoever asks while the root is alive is told the root. When it is silent, the first cluster that asks is the root from
-  then on, under the next *term*; those who ask after it are told so.
-* Only the rendezvous point gives terms out, and they only grow. A root of an older term is told who is root by now, so
-  it steps down and joins. A beat of a term that was never given out here says that this state is older than the world:
-  it is believed.
-* The root says who its children are, and whoever asks for the root is told: one that cannot reach it goes on at these.
-* A root that leaves names a child: that one is root from then on, under the next term, and the old one joins below it.
-* `state` is plain data: the host stores it before it sends the answers, and hands it to `restore` at the next start. A
-  restart is no death of the root: it has one patience, from the first moment known, to be heard.
+* The root sends a `RootBeat` once per heartbeat. It counts as alive while one was heard in the last
+  `suspect_after_seconds`.
+* A cluster that asks while the root is alive is told the root. When the root is silent, the first cluster
+  that asks becomes the root under the next *term*. Clusters that ask later are told the new root.
+* Only the rendezvous point issues terms, and they only grow. A root of an older term is told the present
+  root, so it steps down and joins. A beat with a term that this rendezvous point never issued shows that its
+  own state is outdated: it accepts the beat.
+* The root reports its children. A cluster that asks for the root is told them too: if it cannot reach the
+  root, it continues at these.
+* A root that leaves names a child as its heir. The heir becomes root under the next term, and the old root
+  joins below it.
+* `state` is plain data. The host stores it before it sends the answers, and passes it to `restore` at the
+  next start. A restart does not count as the death of the root: the root has one patience, counted from the
+  first known time, to be heard.
 """
 
 from __future__ import annotations
@@ -41,9 +45,9 @@ class RendezvousMachine:
     Parameters
     ----------
     recovery
-        `suspect_after_seconds` is its patience with a silent root.
+        `suspect_after_seconds` is the patience with a silent root.
     root, term
-        The root that the network starts with, and its term.
+        The root with which the network starts, and its term.
     """
 
     def __init__(self, recovery: Recovery, root: ClusterView, term: int = 1) -> None:
@@ -66,7 +70,7 @@ class RendezvousMachine:
         return self._term
 
     def handle(self, event: Received | Ticked) -> list[Send]:
-        """Take one event in and return the answers; messages that are not for it lead to nothing."""
+        """Process one event and return the answers. Messages for other machines have no effect."""
         if isinstance(event, Ticked):
             self._now = event.now if self._now is None else max(self._now, event.now)
             if self._heard is None:
@@ -92,12 +96,13 @@ class RendezvousMachine:
         if beat.view.cluster != self._root.cluster or self._root.newer_than(beat.view):
             return [Send(source, self._answer())]
         self._take(beat.view, self._term, beat.children)
-        # The cluster was made root and never learned of it, for example because its broker died meanwhile.
+        # The cluster was made root and never learned of it, for example because its broker died in the
+        # meantime.
         return [Send(source, BecomeRoot(self._term))] if beat.term < self._term else []
 
     def _asked(self, source: BrokerId, me: ClusterView) -> list[Send]:
         if me.cluster == self._root.cluster:
-            # Its first answer was lost or is late: the same again.
+            # Its first answer was lost or is late: send the same again.
             self._take(self._root if self._root.newer_than(me) else me, self._term, self._children)
             return [Send(source, BecomeRoot(self._term))]
         if not self._silent():
@@ -124,7 +129,7 @@ class RendezvousMachine:
         return self._now - self._heard > self._recovery.suspect_after_seconds
 
     def state(self) -> dict[str, Any]:
-        """Return what must outlive this machine, as plain data (JSON has all of it)."""
+        """Return the data that must outlive this machine, as plain data that JSON can represent."""
         view = self._root
         return {
             "term": self._term,
@@ -138,12 +143,12 @@ class RendezvousMachine:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take what :meth:`state` gave; the root recorded there has one patience from now on to be heard.
+        """Restore what :meth:`state` returned. The recorded root has one patience from now on to be heard.
 
         Raises
         ------
         InputError
-            If it is not what `state` gives.
+            If the data was not returned by `state`.
         """
         try:
             term, root = int(state["term"]), state["root"]

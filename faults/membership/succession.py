@@ -1,33 +1,38 @@
-"""The cluster side of one broker: who is designated, who is a member (paper 1, 4.1.1, with epochs).
+"""The cluster side of one broker: designation and membership (paper 1, 4.1.1, with epochs).
 
 Rules
 -----
-* The designated broker (DEB) multicasts a `ClusterBeat` each heartbeat; every other member sends it a `MemberBeat`
-  each heartbeat, which is its registration. Who is silent for the detector's time leaves the view; who registers
-  enters it. A change is multicast at the next tick.
-* Who misses the DEB elects: the candidate is the highest id of the members, without those that have failed it in this
-  election. Another one is registered with and waited for as long again, then it has failed too; oneself takes over.
-  So an election ends after at most as many waits as there are members.
-* Views are ordered by (epoch, designated): `ClusterView.newer_than`. A higher one is followed by everybody, also by a
-  DEB, which steps down; a lower one changes nobody's mind, and a DEB answers it with its own beat. So of two DEBs that
-  hear each other one steps down, at the latest when the next beat has crossed.
-* Who takes over takes one more than the highest epoch that it has seen in any message. So a broker takes a pair
-  (epoch, itself) once in its life, and two brokers take the same epoch only if neither had heard of the other's.
-  A DEB that hears of a higher epoch from a member (it has restarted and lost its own) takes one above that.
-* Nobody is designated by having been so: a broker that has restarted (`incarnation` above 0) is normal at first and
-  listens for one patience, also when it was the first DEB. And who has not heard the DEB even once in its life has
-  no reason yet to think that it has failed: such a one waits for the highest id of *all* members.
-* Who leaves says so. The designated one names its heir (`Resign`), which takes over at once, without silence; a normal
-  one says `MemberGone`, and the next beat leaves it out. Whoever leaves registers no more, and whoever has gone is not
-  taken for a member again.
-* Slow is not dead, and who slept cannot judge others: silence is measured on a clock that goes on by at most one
-  heartbeat from tick to tick, so a broker that was paused does not suspect the rest when it wakes.
+* The designated broker (DEB) multicasts a `ClusterBeat` each heartbeat. Every other member sends it a
+  `MemberBeat` each heartbeat, which is its registration. A member that is silent for the detector's patience
+  leaves the view; a broker that registers enters it. A change is multicast at the next tick.
+* A member that misses the DEB starts an election. The candidate is the highest id of the members, without
+  those that have failed in this election. The electing member registers with the candidate and waits for it
+  for the same time again; then the candidate has failed too. When the candidate is the member itself, it
+  takes over. An election therefore ends after at most as many waits as there are members.
+* Views are ordered by (epoch, designated): `ClusterView.newer_than`. Every broker follows a higher view,
+  including a DEB, which steps down. A lower view changes nothing, and a DEB answers it with its own beat. Of
+  two DEBs that hear each other one therefore steps down, at the latest when the next beat has crossed.
+* A broker that takes over chooses one more than the highest epoch that it has seen in any message. A broker
+  therefore takes a pair (epoch, itself) once in its life, and two brokers take the same epoch only if neither
+  had heard of the other's. A DEB that hears of a higher epoch from a member (because the DEB has restarted
+  and lost its own) takes one above that.
+* Having been designated does not make a broker designated again. A broker that has restarted (`incarnation`
+  above 0) starts as a normal one and listens for one patience, even if it was the first DEB. A broker that
+  has not yet heard a DEB in its life has no reason to think that the DEB has failed: it waits for the highest
+  id of *all* members.
+* A broker that leaves says so. The designated broker names its heir (`Resign`), which takes over at once,
+  without a timeout. A normal broker sends `MemberGone`, and the next beat omits it. A broker that leaves does
+  not register any more, and a broker that has left is not accepted as a member again.
+* A slow broker is not dead, and a broker that was paused cannot judge others. Silence is measured on a clock
+  that advances by at most one heartbeat from tick to tick, so a broker that was paused does not suspect the
+  others when it resumes.
 
-From the host: links as in docs/decisions/0011-recovery.md (FIFO, what was under way dies with its sender or
-receiver); a multicast reaches every broker of the group that can be reached, in the view or not; several ticks in each
-heartbeat (four are good).
+Requirements on the host: links as in docs/decisions/0011-recovery.md (FIFO; messages in flight are lost with
+their sender or receiver); a multicast reaches every reachable broker of the group, whether it is in the view
+or not; several ticks in each heartbeat (four are good).
 
-The legal pairs of state and event are `HANDLERS`; what has no row there is somebody else's and is ignored.
+The legal pairs of state and event are in `HANDLERS`. A pair without a row there belongs to another machine
+and is ignored.
 """
 
 from __future__ import annotations
@@ -46,14 +51,14 @@ from .local import MembersChanged, Out, SteppedDown, TookOver
 
 
 class ClusterRole(enum.Enum):
-    """What a broker is to its cluster."""
+    """The role of a broker in its cluster."""
 
     NORMAL = "normal"
-    """It follows the designated broker of its view (NEB)."""
+    """The broker follows the designated broker of its view (NEB)."""
     ELECTING = "electing"
-    """It has missed the designated one and waits for a candidate to take over."""
+    """The broker has missed the designated one and waits for a candidate to take over."""
     DESIGNATED = "designated"
-    """It speaks for the cluster (DEB)."""
+    """The broker speaks for the cluster (DEB)."""
 
 
 class Succession:
@@ -62,7 +67,8 @@ class Succession:
     Parameters
     ----------
     position
-        Its place at the start of the network: the cluster, its members, the first designated one.
+        The broker's position at the start of the network: the cluster, its members, the first designated
+        broker.
     recovery
         Heartbeat and patience.
     incarnation
@@ -71,18 +77,18 @@ class Succession:
     Attributes
     ----------
     view
-        The cluster as far as it is known here; its epoch never falls.
+        The cluster as it is known here. Its epoch never falls.
     parent, children, path, term
-        The place of the cluster in the tree: at a normal broker what the last beat said, at the designated one what
-        `set_tree` said. Whoever takes over has what the last beat said.
+        The position of the cluster in the tree: at a normal broker as reported by the last beat, at the
+        designated broker as set by `set_tree`. A broker that takes over has what the last beat reported.
     leaving
-        Whether this broker is about to go; set by whoever leads it out.
+        Whether this broker is about to leave. The layer that runs its departure sets this.
     departed
-        Members that have gone for good.
+        Members that have left for good.
     """
 
     def __init__(self, position: Position, recovery: Recovery, incarnation: int = 0) -> None:
-        # Who starts afresh is no member until the designated one says so.
+        # A restarted broker is no member until the designated broker says so.
         members = sorted(
             member for member in position.members if member != position.broker or not incarnation
         )
@@ -105,11 +111,11 @@ class Succession:
         self._detector = Detector(recovery)
         # As a normal broker.
         self._awaited = position.designated
-        self._heard = False  # whether any designated one has been heard in this life
+        self._heard = False  # whether any designated broker has been heard in this life
         self._failed: set[BrokerId] = set()
         self._patience = self._detector.patience(self._awaited)
         self._deadline = self._patience
-        # As the designated one.
+        # As the designated broker.
         self._incarnations: dict[BrokerId, int] = {}
         if position.designated == self._me and incarnation == 0:
             self._incarnations = dict.fromkeys(self.view.members, 0)
@@ -117,25 +123,25 @@ class Succession:
 
     @property
     def epoch_seen(self) -> int:
-        """The highest epoch that has been seen in any message."""
+        """The highest epoch seen in any message."""
         return self._epoch_seen
 
     def restore(self, epoch_seen: int) -> None:
-        """Take in, at the start of a life, the highest epoch that was seen in an earlier one."""
+        """Restore, at the start of a life, the highest epoch that was seen in an earlier life."""
         self._epoch_seen = max(self._epoch_seen, epoch_seen)
 
     @property
     def state(self) -> ClusterRole:
-        """Normal, electing or designated."""
+        """The role of this broker: normal, electing or designated."""
         return self._state
 
     @property
     def designated(self) -> bool:
-        """Whether this broker speaks for its cluster; `view` alone does not say so after a restart."""
+        """Whether this broker speaks for its cluster. `view` alone does not tell this after a restart."""
         return self._state is ClusterRole.DESIGNATED
 
     def handle(self, event: Received | Ticked) -> list[Out]:
-        """Take in a message or a tick and return messages and news; anything that is not its own gives nothing."""
+        """Process a message or a tick and return messages and news. Events of other machines return nothing."""
         if isinstance(event, Ticked):
             self._advance(event.now)
             return HANDLERS[self._state, Ticked](self, self._me, event)
@@ -145,10 +151,10 @@ class Succession:
         return handler(self, event.source, event.message)
 
     def rested(self, event: Rested) -> None:
-        """Take in when the others were heard while this broker was told nothing: its clock stood still meanwhile."""
+        """Record when the others were heard while this broker rested. Its clock stood still meanwhile."""
         before, self._ticked = self._ticked, event.now
         slept = 0.0 if before is None else event.now - before
-        self._clock += slept  # nobody was silent for any of it, or it is known for how long
+        self._clock += slept  # nobody was silent in this time, or it is known for how long
         self._next_beat += slept
         ahead = self._clock - event.now
         for other in sorted(self.listens_to):
@@ -159,7 +165,7 @@ class Succession:
 
     @property
     def listens_to(self) -> frozenset[BrokerId]:
-        """The members whose silence it would notice: of a designated broker all others, of a normal one that one."""
+        """The members whose silence this broker would notice: all others if designated, else the awaited broker."""
         if self.designated:
             return frozenset(self.view.members) - {self._me}
         return frozenset({self._awaited})
@@ -171,32 +177,33 @@ class Succession:
         path: tuple[ClusterId, ...],
         term: int,
     ) -> None:
-        """Set what the beats say of the tree; a normal broker's is overwritten by the next beat."""
+        """Set the tree position that the beats report. At a normal broker the next beat overwrites it."""
         self.parent, self.children, self.path, self.term = parent, children, path, term
 
     def beat_now(self) -> list[Out]:
-        """Multicast a beat at once, after a change; nothing on a broker that is not designated."""
+        """Multicast a beat at once, after a change. Return nothing if this broker is not designated."""
         if not self.designated:
             return []
         self._next_beat = self._clock + self._recovery.heartbeat_seconds
         return [Multicast(self._beat())]
 
     def resign(self, heir: BrokerId) -> list[Out]:
-        """Ask `heir`, another member, to take over now; it is asked again when that has not happened after a while."""
+        """Ask `heir`, another member, to take over now. It is asked again if it has not done so after a while."""
         if not self.designated:
             return []
-        # The beat goes ahead, so that the heir knows the tree as it is now.
+        # The beat goes first, so that the heir knows the present tree.
         return [*self.beat_now(), Multicast(Resign(self.view.cluster, self.view.epoch, heir))]
 
     def begin_anew(self) -> list[Out]:
-        """Speak under a new epoch, so that every member begins anew with this broker; nothing when it does not speak.
+        """Start a new epoch, so that every member synchronizes with this broker again; nothing if it is not designated.
 
-        For when one follows an earlier life of this broker, under the very same epoch, and cannot know.
+        This is for a member that follows an earlier life of this broker under the same epoch, and cannot
+        tell.
         """
         return self._rise_above(self.view.epoch + 1) if self.designated else []
 
     def ask_anew(self) -> list[Out]:
-        """Ask the designated one to begin anew, as a member that knows a higher epoch; nothing from that one itself."""
+        """Ask the designated broker for a new epoch by registering with a higher one; nothing if this broker is it."""
         if self.designated:
             return []
         return [Send(self._awaited, MemberBeat(self.view.cluster, self.view.epoch + 1, self._incarnation))]
@@ -226,7 +233,7 @@ class Succession:
         self._ticked = now
 
     def _is_due(self) -> bool:
-        """Return whether it is time for the next beat, and if so, set the time of the one after it."""
+        """Return whether the next beat is due. If so, set the time of the one after it."""
         if self._clock < self._next_beat:
             return False
         self._next_beat += self._recovery.heartbeat_seconds
@@ -247,17 +254,17 @@ class Succession:
         return self._follow(beat)
 
     def _on_foreign_registration(self, source: BrokerId, message: MemberBeat) -> list[Out]:
-        """Keep the epoch only: the sender takes this broker for designated, or hopes that it will be."""
+        """Record only the epoch: the sender takes this broker for designated, or expects that it will be."""
         if message.cluster == self.view.cluster:
             self._epoch_seen = max(self._epoch_seen, message.epoch)
         return []
 
     def _is_genuine(self, source: BrokerId, beat: ClusterBeat) -> bool:
-        """Return whether the beat is of this cluster, and another's own."""
+        """Return whether the beat is from this cluster's designated broker, and not this broker's own."""
         return beat.view.cluster == self.view.cluster and beat.view.designated == source != self._me
 
     def _follow(self, beat: ClusterBeat) -> list[Out]:
-        """Take the beat's view for one's own, and register if the sender may not know of this broker."""
+        """Adopt the beat's view, and register if the sender may not know of this broker."""
         designated = beat.view.designated
         register = (
             self._state is not ClusterRole.NORMAL
@@ -283,7 +290,7 @@ class Succession:
             return []
         beat = MemberBeat(self.view.cluster, self.view.epoch, self._incarnation)
         if not self._introduced:
-            # Over the group, ahead of anything else there: a member that is new is known before it is heard.
+            # Over the group, ahead of anything else there: a new member is known before it is heard.
             self._introduced = True
             return [Multicast(replace(beat, introduces=True))]
         self._next_beat = max(self._next_beat, self._clock + self._recovery.heartbeat_seconds / 2)
@@ -292,7 +299,7 @@ class Succession:
     # Election.
 
     def _elect(self) -> list[Out]:
-        """Take the next candidate: the one that was waited for has failed."""
+        """Choose the next candidate. The one that was awaited has failed."""
         if self._awaited != self._me and (self._heard or self._state is ClusterRole.ELECTING):
             self._failed.add(self._awaited)
         candidate = max({*self.view.members, self._me} - self._failed)
@@ -300,7 +307,7 @@ class Succession:
             return self._take_over()
         self._state = ClusterRole.ELECTING
         self._awaited = candidate
-        # The candidate has missed the same beats, so it will have much the same patience.
+        # The candidate has missed the same beats, so its patience is about the same.
         self._deadline = self._clock + self._patience
         return self._register()
 
@@ -327,7 +334,7 @@ class Succession:
             if member != self._me:
                 self._detector.expect(member, self._clock)
 
-    # As the designated one.
+    # As the designated broker.
 
     def _on_designated_tick(self, source: BrokerId, message: Ticked) -> list[Out]:
         silent = self._detector.suspects(self._clock)
@@ -368,7 +375,7 @@ class Succession:
         return [Send(source, self._beat())]
 
     def _rise_above(self, epoch: int) -> list[Out]:
-        """Take an epoch above one that a member knows and this broker did not: its members would not follow it."""
+        """Take an epoch above one that a member knows and this broker did not. Its members would not follow it else."""
         if epoch <= self.view.epoch:
             return []
         self._epoch_seen = epoch + 1
@@ -376,7 +383,7 @@ class Succession:
         return [TookOver(self.view), *self.beat_now()]
 
     def _change(self, joined: tuple[BrokerId, ...], left: tuple[BrokerId, ...]) -> list[Out]:
-        """Let members go and come; the beat that says so leaves with the next tick, one for all changes till then."""
+        """Remove and add members. One beat at the next tick announces all changes until then."""
         members = tuple(sorted({*self.view.members, *joined} - (set(left) - set(joined))))
         self.view = replace(self.view, members=members)
         for member in left:

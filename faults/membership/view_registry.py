@@ -1,26 +1,27 @@
-"""The rendezvous point of a hypercube: it alone says who is in the cube and where, by views with rising numbers.
+"""The rendezvous point of a hypercube: it alone decides membership and labels, by views with rising numbers.
 
 Rules
 -----
-* A broker is in while it is heard within its patience (`faults.membership.detector`). Who is silent is taken out; who
-  beats and is not in is taken in, near the brokers of its cluster; one that was started anew keeps its label and is
-  born anew.
-* What has come up goes into one view, at most one in a quarter of a heartbeat, which everybody gets who was in or is
-  in. A beat with an older view is answered with the present one.
-* A broker that asks for a round gets a view with the same brokers, at most one in a heartbeat: for brokers every view
-  is a round, and what is kept is sent again under each.
-* A view says how far back its round mends: to the oldest failure that it is made for, and for as long as failures may
-  go unnoticed. A view may come before all have had what the last one brought, so a failure is mended by all views
-  of that time.
-* Whoever wants to compare its view is told what stands in the present one, as a digest (`comparing`).
-* Who left is not taken in again before it is started anew.
-* `state` is plain data, stored by the host before the answers go out. After a restart everybody in the view has its
-  whole patience to be heard. While there is no rendezvous point the view stays as it is.
-* The state says when what was, on a clock that goes on over a restart; also up to when all in the view were surely
-  heard, written now and then. Who is silent after a restart may have been silent since then, and not for longer.
+* A broker is in the view while it is heard within its patience (`faults.membership.detector`). A silent
+  broker is removed. A broker that sends beats and is not in the view is added, near the brokers of its
+  cluster. A broker that was restarted keeps its label and gets a new birth version.
+* Pending changes go into one view, at most one per quarter of a heartbeat. The view is sent to every broker
+  that was or is in it. A beat with an older view is answered with the present view.
+* A broker that requests a round gets a view with the same brokers, at most one per heartbeat. For brokers
+  every view is a round, and retained events are retransmitted under each.
+* A view says how far back its round mends: to the oldest failure that it is made for, and for as long as
+  failures may go unnoticed. A view may be issued before all brokers have received what the last one brought,
+  so all views of that time mend a failure.
+* A broker that compares its view is sent the digest of the present one (`comparing`).
+* A broker that has left is not added again before it is restarted.
+* `state` is plain data, which the host stores before the answers go out. After a restart every broker in the
+  view has its full patience to be heard. While there is no rendezvous point the view does not change.
+* The state records times, on a clock that continues over a restart. It also records the latest time at which
+  all brokers in the view were surely heard, updated at intervals. A broker that is silent after a restart may
+  have been silent since then, and not for longer.
 
-In the paper (2.4, its first way) nodes near a vacancy agree among themselves who fills it. Two that agree at the same
-time, or in two parts of a broken network, could give one place away twice; one that decides cannot.
+In the paper (2.4, its first way) nodes near a vacancy agree among themselves which one fills it. Two
+agreements at the same time, or in two partitions, could give one place away twice. A single decider cannot.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from .detector import Detector
 VIEWS_A_HEARTBEAT: Final = 4
 
 SURE_A_RETENTION: Final = 10
-"""How often in a retention it is noted that all in the view are heard."""
+"""How often per retention period the registry records that all brokers in the view are heard."""
 
 
 class CubeRendezvous:
@@ -52,7 +53,7 @@ class CubeRendezvous:
     Parameters
     ----------
     recovery
-        Its detector and heartbeat, and how large node clusters may be.
+        Its detector and heartbeat, and the maximum size of node clusters.
     view
         The view with which the network starts.
     """
@@ -61,10 +62,11 @@ class CubeRendezvous:
         self._recovery = recovery
         self._now: float | None = None
         self._view_at: float | None = None
-        self._sure_at: float | None = None  # when all in the view were surely heard
-        self._gone_at: dict[BrokerId, float] = {}  # since when those are out that were not heard any more
-        self._failures: list[tuple[float, float]] = []  # when each was known here, and since when it was
-        self._mended: list[tuple[float, float]] = []  # those that the present view was made for
+        self._sure_at: float | None = None  # when all brokers in the view were surely heard
+        self._gone_at: dict[BrokerId, float] = {}  # since when each removed broker may have been unreachable
+        # For each failure: when it became known here, and since when it existed.
+        self._failures: list[tuple[float, float]] = []
+        self._mended: list[tuple[float, float]] = []  # the failures that the present view was made for
         self.durable = Whereabouts()
         self._joining: dict[BrokerId, CubeBeat] = {}
         self._leaving: dict[BrokerId, None] = {}
@@ -81,7 +83,7 @@ class CubeRendezvous:
         self._heard: set[BrokerId] = set()
 
     def handle(self, event: Received | Ticked) -> list[Send]:
-        """Take one event in and return what is to be sent; messages that are not for it lead to nothing."""
+        """Process one event and return the messages to send. Messages for other machines have no effect."""
         if isinstance(event, Ticked):
             return self._tick(event.now)
         source, message = event.source, event.message
@@ -99,7 +101,7 @@ class CubeRendezvous:
 
     def _beat(self, source: BrokerId, beat: CubeBeat) -> list[Send]:
         if beat.incarnation <= self._departed.get(source, -1):
-            # It has left and does not know: the view without it was lost on its way.
+            # It has left and does not know it: the view without it was lost on the way.
             return [Send(source, self.view)] if source not in self._members.labels else []
         known = self._incarnations.get(source, -1)
         if source not in self._members.labels or beat.incarnation > known:
@@ -109,7 +111,7 @@ class CubeRendezvous:
             return []
         self._detector.heard(source, self._now)
         self._heard.add(source)
-        if beat.version < self.view.version:  # it mends as far back as it did when it was made
+        if beat.version < self.view.version:  # it mends as far back as when it was made
             assert self._view_at is not None
             age = self._now - self._view_at
             return [Send(source, replace(self.view, doubt_seconds=self.view.doubt_seconds + age))]
@@ -119,7 +121,7 @@ class CubeRendezvous:
         return []
 
     def _failed(self, since: float) -> None:
-        """Note that since then something may be missing somewhere."""
+        """Record that events since this time may be missing somewhere."""
         self._failures.append((self._now or 0.0, since))
 
     def _doubt_seconds(self) -> float:
@@ -147,12 +149,12 @@ class CubeRendezvous:
         return self._publish(before, anew)
 
     def _begin(self, now: float) -> None:
-        """Take in the time for the first time: from now on everybody has its patience to be heard."""
+        """Process the first tick: from now on every broker has its patience to be heard."""
         for broker in self._members.labels:
             self._detector.expect(broker, now)
         begun = (
             now - self._recovery.heartbeat_seconds
-        )  # nobody waits because of the view that a network starts with
+        )  # no broker waits because of the view with which a network starts
         self._view_at = begun if self._view_at is None else min(self._view_at, now)
         self._sure_at = now if self._sure_at is None else min(self._sure_at, now)
 
@@ -161,7 +163,8 @@ class CubeRendezvous:
         now = self._now or 0.0
         for broker in sorted({*self._leaving, *self._detector.suspects(now)}):
             if broker in self._members.labels and len(self._members.labels) > 1:
-                # Who was not heard since a restart may have been silent since it was heard before that.
+                # A broker that was not heard since a restart may have been silent since it was last heard
+                # before that.
                 heard_at = now if broker in self._heard else self._sure_at or now
                 self._gone_at[broker] = heard_at - self._recovery.doubt_seconds
                 self._failed(self._gone_at[broker])
@@ -178,7 +181,7 @@ class CubeRendezvous:
             if broker not in self._members.labels:
                 contact = next((each for each in beat.contacts if each in self._members.labels), None)
                 self._members.join(broker, contact)
-                # It may have gone on without the others. Who was started again knows itself what it has missed.
+                # It may have run without the others. A restarted broker itself knows what it has missed.
                 self._failed(self._gone_at.pop(broker, now))
             self._failed(now - beat.doubt_seconds)
             self._incarnations[broker] = beat.incarnation
@@ -201,10 +204,10 @@ class CubeRendezvous:
         self._view_at, self._mended = self._now or 0.0, list(self._failures)
         return [Send(broker, self.view) for broker in sorted({*before, *self.view.born})]
 
-    # What outlives it.
+    # State.
 
     def state(self) -> dict[str, Any]:
-        """Return what must outlive this machine, as plain data (JSON has all of it)."""
+        """Return the data that must outlive this machine, as plain data that JSON can represent."""
         return {
             "version": self.view.version,
             "dimensions": self.view.dimensions,
@@ -221,12 +224,12 @@ class CubeRendezvous:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take what :meth:`state` gave; everybody in the view has its patience from now on to be heard.
+        """Restore what :meth:`state` returned. Every broker in the view has its patience from now on to be heard.
 
         Raises
         ------
         InputError
-            If it is not what `state` gives.
+            If the data was not returned by `state`.
         """
         try:
             view = CubeView(

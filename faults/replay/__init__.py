@@ -1,1 +1,1 @@
-"""What may have been lost is sent again in rounds, and nothing is delivered twice."""
+"""Replay: events that may have been lost are retransmitted in rounds, and no event is delivered twice."""

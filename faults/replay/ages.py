@@ -1,13 +1,14 @@
-"""The layer that knows how long its broker stood still, and lets what waited for it meanwhile grow older.
+"""The layer that measures how long its broker was stalled, and adds that time to the ages of messages that waited.
 
 Rules
 -----
-* A message says how long ago something was, as no two clocks are compared. While it waits for a broker that stands
-  still that becomes longer, and nobody adds to it. So what a broker takes in soon after it has stood still may have
-  waited as long: in doubt it has.
-* A failure that is noticed then may be as old, too: the next round mends as far back.
-* Who subscribed longer ago than is thought would get events of that time for old and not be given them; who has heard
-  nothing for longer than is thought would not be told what it has lost.
+* Messages carry ages, because no two clocks are compared. While a message waits for a stalled broker its age
+  grows, and nobody adds to it. A message that a broker processes soon after a stall may have waited as long
+  as the stall: in doubt, it has.
+* A failure that is noticed then may be as old, so the next round mends as far back.
+* If a subscription were older than its stated age, events of that time would be taken for older ones and not
+  delivered. If a subscriber were disconnected for longer than its stated time, it would not be told what it
+  has lost.
 
 Source: promise 2; docs/decisions/0026-trees-of-single-brokers.md.
 """
@@ -28,15 +29,15 @@ from .rounds import Rounds
 
 
 class Ages(Restorable):
-    """How long what comes to one broker may have waited for it.
+    """Estimates how long a received message may have waited while the broker was stalled.
 
     Parameters
     ----------
     recovery
-        Its heartbeat, which tells standing still from being told the time now and then; and `suspect_after_seconds`,
-        within which all has been taken in that has waited.
+        The heartbeat, which tells a stall from an infrequent tick; and `suspect_after_seconds`, within which
+        all messages that waited have been processed.
     rounds
-        They are told how long it stood still.
+        They are told how long the broker was stalled.
     """
 
     SHARED = frozenset({"_rounds"})
@@ -47,8 +48,8 @@ class Ages(Restorable):
     def __init__(self, recovery: Recovery, rounds: Rounds) -> None:
         self._recovery = recovery
         self._rounds = rounds
-        self._now = float("inf")  # before it is first told the time it has not stood still
-        self._stood_still = (float("-inf"), 0.0)  # until when, and how long
+        self._now = float("inf")  # before its first tick the broker was not stalled
+        self._stood_still = (float("-inf"), 0.0)  # the end and the length of the last stall
         self.sees: Mapping[type, Handler] = {
             Ticked: self._on_tick,
             Rested: self._on_rested,
@@ -68,11 +69,11 @@ class Ages(Restorable):
         return [Inward(event)]
 
     def rests_until(self) -> float:
-        """Return that it waits for no moment."""
+        """Return infinity: this layer needs no timer."""
         return math.inf
 
     def _waited(self, now: float) -> float:
-        """Return how long what is taken in then may have waited, at most."""
+        """Return the longest time that a message processed at `now` may have waited."""
         until, seconds = self._stood_still
         return seconds if now - until <= self._recovery.suspect_after_seconds else 0.0
 
@@ -90,7 +91,7 @@ class Ages(Restorable):
         return [Inward(Received(event.source, older))]
 
     def describe(self) -> Mapping[str, int]:
-        """Return nothing: it keeps two moments."""
+        """Return nothing: the layer has no sizes to report."""
         return {}
 
     def check(self) -> None:

@@ -1,10 +1,12 @@
-"""Whether what a broker sent has come to everybody, where nobody else would notice that it has not.
+"""Tracks whether the events of a broker have reached every broker, in networks where nobody else would notice a loss.
 
 Rules
 -----
-* What is kept is numbered, so one number says all: up to it all has come to everybody. Half a retention after the first
-  that it has not asked for was kept, a broker asks for all so far.
-* What is forgotten before that is known may be lost. It counts as lost in every round until it is known after all.
+* Retained batches are numbered, so one number states up to which batch all have arrived everywhere. Half a
+  retention period after the first batch not yet asked about was retained, the broker asks for all batches so
+  far.
+* A batch that is forgotten before the answer may be lost. It counts as lost in every round until the answer
+  arrives.
 
 Source: docs/decisions/0021-layers.md.
 """
@@ -17,19 +19,19 @@ from ...protocol.ids import ClientId
 
 
 class Arrived:
-    """Up to where all that one broker has kept has come to everybody.
+    """The number up to which all batches of one broker have reached every broker.
 
     Parameters
     ----------
     retention_seconds
-        How long it keeps it.
+        How long the broker retains a batch.
 
     Attributes
     ----------
     confirmed
-        The number up to which it has.
+        The number up to which all batches have arrived.
     in_doubt
-        The last number of each publisher that was forgotten before that was known.
+        Per publisher, the last number that was forgotten before its arrival was known.
     """
 
     def __init__(self, retention_seconds: float) -> None:
@@ -37,27 +39,27 @@ class Arrived:
         self.in_doubt: dict[ClientId, int] = {}
         self._seconds = retention_seconds / 2
         self._last = 0
-        self._first_at = math.inf  # when the first was kept of what it has not asked for
+        self._first_at = math.inf  # when the first batch that was not asked about yet was retained
         self._asked: tuple[int, float] | None = None
 
     def kept(self, number: int, now: float) -> None:
-        """Take in that something is kept from now on."""
+        """Record that a batch is retained from now on."""
         self._last, self._first_at = number, min(now, self._first_at)
 
     def forgotten(self, number: int, publisher: ClientId) -> None:
-        """Take in that something is kept no longer."""
+        """Record that a batch is no longer retained."""
         if number > self.confirmed:
             self.in_doubt[publisher] = number
 
     def question(self, now: float) -> int | None:
-        """Return up to which number it is to be asked whether all has come; None for not now."""
+        """Return the number up to which to ask whether all has arrived; None if it is not time to ask."""
         if self._asked is not None or (not self.in_doubt and self._first_at > now - self._seconds):
             return None
         self._asked, self._first_at = (self._last, now), math.inf
         return self._last
 
     def answered(self, number: int) -> tuple[int, float]:
-        """Take in that all up to a number has come; return what `restore` takes."""
+        """Record that everything up to a number has arrived; return the argument for `restore`."""
         assert self._asked is not None and self._asked[0] == number
         asked, self._asked = self._asked, None
         self.confirmed = number
@@ -65,9 +67,9 @@ class Arrived:
         return asked
 
     def restore(self, answer: tuple[int, float], gone: dict[ClientId, float]) -> None:
-        """Take in the last answer of an earlier life, and when the last was kept of each publisher that is forgotten.
+        """Restore the last answer of an earlier life; `gone` has when the last forgotten batch of each was kept.
 
-        What is still kept has been told before, under its numbers.
+        Batches that are still retained were passed to `kept` before, under their numbers.
         """
         number, asked_at = answer
         self.confirmed = min(number, self._last)

@@ -1,16 +1,18 @@
-"""What a subscriber keeps, so that it can go on at another broker when its own dies, or when it has died itself.
+"""The state that lets a subscriber continue at another broker when its broker dies, or after its own process has died.
 
 Rules
 -----
-* A subscriber keeps its subscriptions and, per publisher, the last sequence that it was given. At a new broker it says
-  these marks first, and then registers everything again. What comes at or below a mark has come before and is dropped.
-* A durable subscriber also keeps its *position*: what it has acknowledged. That, its subscriptions and the number of
-  its life outlive its process (`record`). When it comes back, and when it moves, it says its position, as what it was
-  given and has not acknowledged may be needed again.
-* A subscription is in force when its present broker has confirmed it, or has said that publishers there satisfy it.
+* A subscriber retains its subscriptions and, per publisher, the last sequence that it was given. At a new
+  broker it first sends these marks, and then registers everything again. An event at or below a mark is a
+  duplicate and is dropped.
+* A durable subscriber also retains its *position*: what it has acknowledged. The position, the subscriptions
+  and the life number outlive the process (`record`). When it recovers or moves, it sends its position,
+  because it may need events again that it was given and has not acknowledged.
+* A subscription is in force when the present broker has confirmed it, or has said that local publishers
+  satisfy it.
 
-Pure: a host tells this machine what happens and sends what it returns, over one connection, in order. What a publisher
-keeps stands in `publishers`.
+Pure: a host tells this machine what happens and sends what it returns, over one connection, in order.
+`publishers` has the same for publishers.
 Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
 """
 
@@ -44,28 +46,28 @@ class SubscriberMachine:
     Parameters
     ----------
     durable
-        Whether its broker keeps what it has not acknowledged, also while it is away.
+        Whether the broker retains what the subscriber has not acknowledged, also while it is disconnected.
 
     Attributes
     ----------
     life
-        Of a durable subscriber: how often it has come to a broker; 0 for one that is not durable.
+        For a durable subscriber, how often it has come to a broker; 0 for one that is not durable.
     marks
-        Per publisher, the last sequence that it was given.
+        Per publisher, the last sequence that the subscriber was given.
     position
-        Per publisher, the last sequence that it has acknowledged.
+        Per publisher, the last sequence that the subscriber has acknowledged.
     losses
-        What it was told that it may have lost.
+        The losses that were reported to it.
     unconfirmed
-        The subscriptions that its present broker has not confirmed.
+        The subscriptions that the present broker has not confirmed.
     last_number
-        The highest number that it has used for a subscription.
+        The highest number that was used for a subscription.
     admitted
-        The subscriptions that are known to have been admitted; they are not judged again.
+        The subscriptions that are known to have been admitted. They are not judged again.
     lacking
-        What each subscription lacks at its present broker, as far as it was told.
+        What each subscription lacks at the present broker, as far as it was reported.
     answers
-        Who may have what each subscription asks for, as its present broker has said.
+        The publishers that may satisfy each subscription, as reported by the present broker.
     """
 
     __slots__ = (
@@ -114,7 +116,7 @@ class SubscriberMachine:
         *,
         local_first: bool = False,
     ) -> list[ClientMessage]:
-        """Return what to tell the broker about a new subscription."""
+        """Return the messages for a new subscription."""
         self._since = now if self._since is None else self._since
         if self._subscriptions.get(number) != wanted:
             self._begun[number] = now
@@ -130,7 +132,7 @@ class SubscriberMachine:
         return [self._register(number, wanted)]
 
     def cancel(self, number: int) -> list[ClientMessage]:
-        """Return what to tell the broker about a subscription that is to go."""
+        """Return the messages for the cancellation of a subscription."""
         if self._subscriptions.pop(number, None) is None:
             return []
         for known in (self.unconfirmed, self.admitted, self._local_first):
@@ -141,14 +143,14 @@ class SubscriberMachine:
         return [Cancel(number)]
 
     def confirmed(self, number: int) -> None:
-        """Take in that a subscription is installed up to the root."""
+        """Record that a subscription is installed up to the root."""
         self.unconfirmed.discard(number)
 
     def answered(self, news: Answers | Unanswered) -> bool:
-        """Take in who may have what a subscription asks for, or that nobody at its broker has; return if it is there.
+        """Record which publishers may satisfy a subscription, or that no local one does; return whether it exists.
 
-        One that publishers at its broker satisfy is in force with that; one that they satisfy no longer is not, until
-        it is confirmed.
+        A subscription that local publishers satisfy is in force. One that they no longer satisfy is not in
+        force until it is confirmed.
         """
         if news.number not in self._subscriptions:
             return False
@@ -162,23 +164,23 @@ class SubscriberMachine:
         return True
 
     def granted(self, number: int) -> None:
-        """Take in that a subscription is in force, and so was admitted."""
+        """Record that a subscription is in force, and was therefore admitted."""
         self.confirmed(number)
         if number in self._subscriptions:
             self.admitted.add(number)
 
     def subscriptions(self) -> dict[int, Filter]:
-        """Return what it wants, by number."""
+        """Return the wanted filters, by number."""
         return dict(self._subscriptions)
 
     def in_force(self) -> dict[int, Filter]:
-        """Return what it wants and was granted, by number."""
+        """Return the wanted filters that were admitted, by number."""
         return {number: wanted for number, wanted in self.subscriptions().items() if number in self.admitted}
 
     # Admission control.
 
     def judged(self, news: Judgement) -> bool:
-        """Take in whether a subscription may enter; return whether one is gone by that."""
+        """Record whether a subscription was admitted; return whether it is gone because it was refused."""
         if news.number not in self._subscriptions:
             return False
         if news.admitted:
@@ -188,7 +190,7 @@ class SubscriberMachine:
         return not news.admitted
 
     def stands(self, news: Standing) -> None:
-        """Take in what a subscription lacks; nothing when all is well again."""
+        """Record what a subscription lacks; no refusals mean that it lacks nothing any more."""
         if news.refusals and news.number in self._subscriptions:
             self.lacking[news.number] = news.refusals
         else:
@@ -197,22 +199,22 @@ class SubscriberMachine:
     # Notifications.
 
     def admit(self, batch: EventBatch, rows: Rows) -> Rows:
-        """Return those of the rows, which rise, that it was not given before, and note that it is given them now."""
+        """Return those of the rising rows that are new to this subscriber, and record them as given."""
         return rising(batch, rows, self.marks)
 
     def notified(self, publisher: ClientId, sequence: int) -> None:
-        """Take in one notification that the host has judged itself."""
+        """Record one notification that the host has judged itself."""
         if sequence > self.marks.get(publisher, 0):
             self.marks[publisher] = sequence
 
     def lost(self, losses: Iterable[Lost]) -> list[Lost]:
-        """Take in what it may have lost; return what it did not know of."""
+        """Record reported losses; return those that were not known before."""
         news = [each for each in losses if each not in self.losses]
         self.losses += news
         return news
 
     def acknowledge(self, marks: Mapping[ClientId, int] | None = None) -> list[ClientMessage]:
-        """Let the position go on to `marks`, to all that it was given when None; return what to tell the broker."""
+        """Advance the position to `marks`, or to everything given if None; return the messages for the broker."""
         given = self.marks if marks is None else marks
         news = {name: mark for name, mark in given.items() if mark > self.position.get(name, 0)}
         if not news:
@@ -221,26 +223,26 @@ class SubscriberMachine:
         return [Consumed(news, self.life)]
 
     def has_had(self) -> HasHad | HasConsumed:
-        """Return what it was given, of a durable one what it has acknowledged, for its broker to compare."""
+        """Return what the subscriber was given, or if durable what it has acknowledged, for the broker to compare."""
         return HasConsumed(dict(self.position), self.life) if self.durable else HasHad(dict(self.marks))
 
-    # Another broker, another process.
+    # Moves and restarts.
 
     def arrive(self, now: float, away_seconds: float = 0.0) -> list[ClientMessage]:
-        """Return what to tell a broker that it comes to.
+        """Return the messages for a broker to which the subscriber comes.
 
         Parameters
         ----------
         now
-            The time, on the clock that it had when it first subscribed.
+            The time, on the clock that was used for the first subscription.
         away_seconds
-            How long ago it last heard of its broker, at most.
+            The longest time for which the subscriber may not have heard from its broker.
         """
         self.life += self.durable
         return self.here(now, away_seconds, self._subscriptions)
 
     def here(self, now: float, away_seconds: float, wanted: Mapping[int, Filter]) -> list[ClientMessage]:
-        """Return what to tell a broker in this life: what it has had, and what it wants, or a part of that."""
+        """Return the messages for a broker in this life: what the subscriber has had, and these of its filters."""
         self.unconfirmed = set(self._subscriptions)
         self.lacking.clear()
         self.answers.clear()
@@ -248,7 +250,7 @@ class SubscriberMachine:
         return [resume, *(self._register(number, item) for number, item in wanted.items())]
 
     def resume(self, now: float, away_seconds: float, numbers: tuple[int, ...] = ()) -> Resume:
-        """Return what it says first at another broker."""
+        """Return the first message to another broker."""
         since = float("inf") if self._since is None else now - self._since
         begun = {number: self._begun.get(number, self._since) for number in numbers}
         ages = {number: float("inf") if at is None else now - at for number, at in begun.items()}
@@ -261,12 +263,12 @@ class SubscriberMachine:
         return Register(number, wanted, priority, admitted, number in self._local_first)
 
     def died(self) -> None:
-        """Forget what only the process knew: all but the record of a durable subscriber."""
+        """Discard what only the process knew: all but the record of a durable subscriber."""
         self.marks = dict(self.position)
         self.losses = []
 
     def record(self, without: Container[int] = ()) -> dict[str, Any]:
-        """Return what must outlive the process of a durable subscriber, but for some subscriptions."""
+        """Return what must outlive the process of a durable subscriber, except for some subscriptions."""
         wanted = {number: item for number, item in self.subscriptions().items() if number not in without}
         return {
             "life": self.life,
@@ -279,13 +281,13 @@ class SubscriberMachine:
         }
 
     def restore(self, record: Mapping[str, Any]) -> None:
-        """Go on from what `record` gave."""
+        """Restore what `record` returned."""
         self.life, self._since = record["life"], record["since"]
         self.position, self._subscriptions = dict(record["position"]), dict(record["subscriptions"])
-        # What an earlier version wrote has none of these.
+        # Records of earlier versions lack these.
         self._begun = dict(record.get("begun", {}))
         self._priorities = dict(record.get("priorities", {}))
         self._local_first = set(record.get("local_first", ()))
-        self.admitted = set(self._subscriptions)  # it is written down when it is in force
+        self.admitted = set(self._subscriptions)  # a subscription is recorded when it is in force
         self.last_number = max(self._subscriptions, default=0)
         self.marks = dict(self.position)

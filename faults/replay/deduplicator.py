@@ -1,13 +1,14 @@
-"""The deduplicator of a delivering broker: what each of its subscribers has had, so that nobody is notified twice.
+"""The deduplicator of a delivering broker: it records what each subscriber has had, so that no duplicate is delivered.
 
 Rules
 -----
-* One number for each subscriber and publisher, a mark, says what it has had (`rising`).
-* What was accepted before a subscriber came is not for it when it is sent again, nor is what none of its subscriptions
-  wants that were there then. No two clocks are compared: an event that is sent again says how long ago it was accepted,
-  by the clock of the broker that did, and a subscription's age is told by the clock of this one. The way takes time, so
-  an event seems younger than it is; older it seems by no more than what both brokers may be behind with the time. In
-  doubt it is delivered.
+* One number per subscriber and publisher, a mark, records what the subscriber has had (`rising`).
+* A retransmitted event that was accepted before a subscriber came is not for that subscriber. Neither is an
+  event that was accepted before any of the subscriptions that match it existed. No two clocks are compared: a
+  retransmitted event carries how long ago it was accepted, by the clock of the accepting broker, and a
+  subscription's age is measured by the clock of this broker. Transport takes time, so an event seems younger
+  than it is. It seems older by at most what the time of both brokers may lag. In doubt the event is
+  delivered.
 
 Source: promises 1 and 3; docs/decisions/0011-recovery.md.
 """
@@ -31,30 +32,31 @@ class Deduplicator:
     Parameters
     ----------
     behind_seconds
-        How far two brokers together may be behind with the time: by no more an event seems older than it is.
+        How far the time of two brokers together may lag. An event seems older than it is by at most this
+        much.
     """
 
     def __init__(self, behind_seconds: float = 0.0) -> None:
         self._behind_seconds = behind_seconds
         self._marks: dict[ClientId, dict[str, int]] = {}
         self._since: dict[ClientId, float] = {}
-        self._wants: dict[ClientId, dict[int, tuple[float, Filter]]] = {}  # since when, and what
-        self._told: dict[ClientId, dict[str, int]] = {}  # up to where losses were told
+        self._wants: dict[ClientId, dict[int, tuple[float, Filter]]] = {}  # since when, and the filter
+        self._told: dict[ClientId, dict[str, int]] = {}  # up to which sequence losses were reported
 
     def begin(self, client: ClientId, now: float) -> None:
-        """Note that a subscriber is here since `now`, if it was not before."""
+        """Record that a subscriber is here since `now`, if it was not before."""
         if client not in self._marks:
             self._marks[client] = {}
             self._since[client] = now
 
     def resume(self, client: ClientId, marks: Mapping[str, int], since: float = float("-inf")) -> None:
-        """Note what a subscriber that moved here has had elsewhere, and since when it is a subscriber."""
+        """Record what a subscriber that moved here has had elsewhere, and since when it is a subscriber."""
         self._marks[client] = dict(marks)
         self._since[client] = since
         self._told.pop(client, None)
 
     def want(self, client: ClientId, number: int, wanted: Filter, since: float) -> None:
-        """Note since when a subscriber wants something; nothing new if it does already."""
+        """Record since when a subscriber wants a filter; no effect if it does already."""
         wants = self._wants.setdefault(client, {})
         if number not in wants or wants[number][1] != wanted:
             wants[number] = since, wanted
@@ -64,13 +66,13 @@ class Deduplicator:
         self._wants.get(client, {}).pop(number, None)
 
     def advance(self, client: ClientId, marks: Mapping[str, int]) -> None:
-        """Note what a subscriber has had beside what it was given here."""
+        """Record what a subscriber has had apart from what it was given here."""
         mine = self._marks.setdefault(client, {})
         for publisher, sequence in marks.items():
             mine[publisher] = max(sequence, mine.get(publisher, 0))
 
     def marks(self, client: ClientId) -> Mapping[str, int] | None:
-        """Return up to which sequence of each publisher a subscriber has had what it wants; None for one unknown."""
+        """Return, per publisher, the sequence up to which a subscriber has had all that it wants; None if unknown."""
         return self._marks.get(client)
 
     def since(self, client: ClientId) -> float:
@@ -78,16 +80,16 @@ class Deduplicator:
         return self._since.get(client, float("-inf"))
 
     def missed(self, client: ClientId, publisher: str, last: int, accepted: float) -> Lost | None:
-        """Return what a subscriber may have lost when all up to `last` is gone; None when it had that, or was told.
+        """Return the loss to report when all up to `last` is gone; None if the subscriber had that or was told.
 
         Parameters
         ----------
         client, publisher
-            The two.
+            The subscriber and the publisher.
         last
-            The last sequence of the publisher that nobody keeps any more.
+            The last sequence of the publisher that is no longer retained anywhere.
         accepted
-            When that was accepted, by the clock here.
+            When that event was accepted, by the clock here.
         """
         if client not in self._marks or accepted + self._behind_seconds < self.since(client):
             return None
@@ -108,16 +110,16 @@ class Deduplicator:
     def admit(
         self, client: ClientId, batch: EventBatch, rows: Rows, *, accepted: float | None = None
     ) -> Rows:
-        """Return those of the rows that the subscriber has not had, and note that it has them now.
+        """Return the rows that the subscriber has not had, and record that it has them now.
 
         Parameters
         ----------
         client
             The subscriber.
         batch, rows
-            The events that match its subscriptions; rows rise.
+            The events that match its subscriptions; the rows rise.
         accepted
-            When they were accepted, by the clock here; None for events that were not sent before.
+            When the events were accepted, by the clock here; None for events that were not sent before.
         """
         marks = self._marks.setdefault(client, {})
         if accepted is not None:
@@ -126,7 +128,7 @@ class Deduplicator:
         return rising(batch, rows, marks)
 
     def _timely(self, client: ClientId, batch: EventBatch, rows: Rows, accepted: float) -> Rows:
-        """Return those of the rows that a subscription wants which was there when they were accepted."""
+        """Return the rows that match a subscription which existed when the events were accepted."""
         wants = self._wants.get(client, {}).values()
         if all(since <= accepted for since, _ in wants) or not len(rows):
             return rows

@@ -1,18 +1,21 @@
-"""The layer that answers the question whether all that was published here is delivered: a publisher's, or a layer's.
+"""The layer that answers, for a publisher or another layer, whether all events published here are delivered.
 
 Rules
 -----
-* A marker goes behind the events, to every broker: what is told to all stays in order with events, so whoever has the
-  marker has all that was ahead of it. Who passed it on answers when all beyond have answered and its own clients have
-  what was delivered before. So an answer at the origin says that every subscriber in the network that the events were
-  for has them; those of a durable subscriber that is away are kept for it.
-* Where an event could not have passed, a marker does not: over a link that is closed for its round, by a broker that
-  has no way to all others. No answer comes then, and the origin asks again, later and later. So a question that is
-  asked while the network is mended waits for the round that makes good what was missed.
-* Who is dropped as dead is not waited for: its subscribers get what they lack in the round after they are back.
-* Questions that come while one is on its way wait for the next: one marker answers them all.
+* A marker follows the events to every broker. Messages to all brokers stay in order with events, so a broker
+  that has the marker has all events ahead of it. A broker that passed the marker on answers when all brokers
+  beyond have answered and its own clients have what was delivered before. An answer at the origin therefore
+  says that every subscriber in the network that the events were for has them. Events for a disconnected
+  durable subscriber are retained for it.
+* A marker does not pass where an event could not have passed: over a link that is closed for its round, or
+  through a broker that has no path to all others. Then no answer comes, and the origin asks again, at growing
+  intervals. A question that is asked while the network is repaired therefore waits for the round that mends
+  the losses.
+* A broker that was dropped as dead is not waited for. Its subscribers get what they lack in the round after
+  their return.
+* Questions that arrive while a marker is in flight wait for the next marker, which answers them all.
 
-Cost: one message a link and one answer each, however much was published.
+Cost: one message per link and one answer each, regardless of the number of events.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ LONGEST_SECONDS = 60.0
 
 @dataclass(slots=True)
 class _Wave:
-    """A marker that passed here and is not answered yet."""
+    """A marker that passed this broker and is not answered yet."""
 
     marker: Marker
     source: BrokerId
@@ -43,12 +46,12 @@ class _Wave:
 
 
 class Flushing(Restorable):
-    """Markers behind events.
+    """Sends markers behind events, and answers the questions about them.
 
     Parameters
     ----------
     broker
-        Whose they are.
+        The broker that this layer belongs to.
     recovery
         How long an answer may take.
     """
@@ -57,8 +60,8 @@ class Flushing(Restorable):
         self._me = broker
         self._recovery = recovery
         self._now = 0.0
-        self._waves: dict[BrokerId, _Wave] = {}  # the last one of each origin
-        self._asked: list[Flushed | Delivered] = []  # the answers that are to be given
+        self._waves: dict[BrokerId, _Wave] = {}  # the last wave of each origin
+        self._asked: list[Flushed | Delivered] = []  # the answers still to be given
         self._answering: list[Flushed | Delivered] = []
         self._wave_number = self._drain_number = 0
         self._again_at = 0.0
@@ -84,7 +87,7 @@ class Flushing(Restorable):
         return [] if self._answering else self._ask_all()
 
     def _ask_all(self) -> list[Out]:
-        """Send a marker for all questions that were asked so far."""
+        """Send a marker for all questions asked so far."""
         if not self._asked:
             return []
         self._answering, self._asked = self._asked, []
@@ -99,13 +102,13 @@ class Flushing(Restorable):
         return [Inward(Tell(self._me, marker, whole=True))]
 
     def _on_tick(self, event: Ticked) -> list[Out]:
-        """Ask again when the last marker has not been answered in time."""
+        """Ask again if the last marker has not been answered in time."""
         self._now = event.now
         again = self._mark() if self._answering and event.now >= self._again_at else []
         return [*again, Inward(event)]
 
     def rests_until(self) -> float:
-        """Return when it asks again; never, when it asks nothing."""
+        """Return when the layer asks again; infinity if no question is open."""
         return self._again_at if self._answering else math.inf
 
     def _on_heard(self, news: Heard) -> list[Out]:
@@ -149,10 +152,10 @@ class Flushing(Restorable):
         return answers + self._ask_all()
 
     def describe(self) -> Mapping[str, int]:
-        """Return the sizes of what it keeps."""
+        """Return the number of open questions."""
         return {"flushes": len(self._asked) + len(self._answering)}
 
     def check(self) -> None:
-        """Assert that whatever is asked is under way; for tests."""
+        """Assert that every question is in progress; for tests."""
         assert self._answering or not self._asked
         assert all(wave.waiting or wave.drain for wave in self._waves.values())

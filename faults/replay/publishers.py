@@ -1,17 +1,21 @@
-"""What a publisher keeps, so that it can go on at another broker when its own dies, or when it has died itself.
+"""The state that lets a publisher continue at another broker when its broker dies, or after its own process has died.
 
 Rules
 -----
-* A publisher keeps what it published, within retention, and publishes it again at a new broker, in order and under the
-  same numbers, before anything newer; and says how long ago it was. Brokers drop what they have passed on before. What
-  no broker is known to have accepted is kept whatever the retention: nobody else has it.
-* Once that one has accepted all of it, the broker that it has left is told from where on.
-* One whose process died asks its broker for what that keeps of it, and for the last number that it accepted.
-* What it advertises it says first at a new broker, and nothing else before that is known. An advertisement that was
-  withdrawn is said again where nobody else admits something that is kept, and withdrawn behind that.
+* A publisher retains what it published, within retention. At a new broker it publishes this again, in order
+  and under the same numbers, before anything newer, and says how long ago it was published. Brokers drop what
+  they have passed on before. Events that no broker is known to have accepted are retained regardless of the
+  limits: no one else has them.
+* Once the new broker has accepted all of it, the publisher tells the previous broker from which event on the
+  new one retains its events.
+* A publisher whose process died asks its broker for the retained events and for the last number that the
+  broker accepted.
+* At a new broker a publisher first states its advertisements, and sends nothing else until they are known. It
+  repeats a withdrawn advertisement if no other one admits some retained event, and withdraws it again after
+  that event.
 
-Pure: a host tells this machine what happens and sends what it returns, over one connection, in order. What a subscriber
-keeps stands in `clients`.
+Pure: a host tells this machine what happens and sends what it returns, over one connection, in order.
+`clients` has the same for subscribers.
 Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
 """
 
@@ -33,10 +37,10 @@ from ...protocol.messages.pubsub import ClientMessage, Events, Flush, HasPublish
 from ...routing.filters.filter import Filter
 
 Said: TypeAlias = ClientMessage | AdmissionRequest
-"""What a publisher says to its broker."""
+"""A message from a publisher to its broker."""
 
 Advertised: TypeAlias = tuple[Filter, int, bool]
-"""A filter, at most how many micro-events a second, none without admission control, and whether that is a default."""
+"""A filter; its maximum rate in micro-events a second, 0 without admission control; whether that is a default."""
 
 
 class PublisherMachine:
@@ -45,22 +49,23 @@ class PublisherMachine:
     Parameters
     ----------
     name
-        The publisher.
+        The publisher's name.
     retention_events_max, retention_seconds, retention_bytes_max
-        How much it keeps to publish again; the last batch always is, and what is not known to be accepted.
+        How much the publisher retains to publish again. The last batch is always retained, and so are events
+        that are not known to be accepted.
 
     Attributes
     ----------
     published
-        The last sequence that it has used.
+        The last sequence that the publisher has used.
     accepted
-        The last one that a broker is known to have accepted.
+        The last sequence that a broker is known to have accepted.
     adverts
-        What it advertises, by number.
+        The advertisements, by number.
     withdrawn
-        What it advertised, by number, where something that is kept needs it.
+        The withdrawn advertisements that some retained event still needs, by number.
     version
-        How often it has come to another broker.
+        How often the publisher has moved to another broker.
     """
 
     __slots__ = (
@@ -95,7 +100,8 @@ class PublisherMachine:
         self._kept_bytes = 0
         self._kept: deque[tuple[float, EventBatch]] = deque()
         self._kept_events = 0
-        self._forgot_at = float("-inf")  # when what it does not keep any more was published, at the latest
+        # The latest time at which an event that is no longer retained was published.
+        self._forgot_at = float("-inf")
         self.published = self.accepted = self.version = 0
         self.adverts: dict[int, Advertised] = {}
         self.withdrawn: dict[int, Advertised] = {}
@@ -105,7 +111,7 @@ class PublisherMachine:
     # Admission control.
 
     def advertise(self, number: int, item: Filter, micro_rate: int, *, default: bool = False) -> list[Said]:
-        """Return what to tell the broker about an advertisement; what is said from now on is held until it is known.
+        """Return the messages for an advertisement. Later messages are held until it is known everywhere.
 
         A `default` rate is one that the publisher did not give itself.
         """
@@ -119,14 +125,14 @@ class PublisherMachine:
         return Advertise(number, item, micro_rate, self.version, default)
 
     def unadvertise(self, number: int, now: float) -> list[Said]:
-        """Return what to tell the broker when an advertisement is taken back."""
+        """Return the messages for the withdrawal of an advertisement."""
         advertised = self.adverts.pop(number, None)
         if advertised is not None:
             self.withdraw(number, advertised, [item for item, *_ in self.adverts.values()])
         return [Unadvertise(number), *self.everywhere(number, now)]
 
     def withdraw(self, number: int, advertised: Advertised, others: Collection[Filter]) -> None:
-        """Keep what was advertised as long as something that is kept goes under it, and under no other."""
+        """Retain a withdrawn advertisement while some retained event is covered by it and by no other."""
         if advertised[1]:
             self.withdrawn[number] = advertised
         needed = set()
@@ -142,7 +148,7 @@ class PublisherMachine:
         self.withdrawn = {past: known for past, known in self.withdrawn.items() if past in needed}
 
     def everywhere(self, number: int, now: float) -> list[Said]:
-        """Take in that an advertisement is known everywhere; return what was held for it."""
+        """Record that an advertisement is known everywhere; return the messages that were held for it."""
         self._unknown.discard(number)
         if self._unknown:
             return []
@@ -150,7 +156,7 @@ class PublisherMachine:
         return [_aged(message, now - since) for since, message in held]
 
     def _say(self, messages: list[Said], now: float) -> list[Said]:
-        """Return what may be said now."""
+        """Return the messages that may be sent now, and hold the others."""
         if not self._unknown:
             return messages
         self._held += [(now, message) for message in messages]
@@ -159,27 +165,27 @@ class PublisherMachine:
     # Publications.
 
     def flush(self, number: int, now: float) -> list[Said]:
-        """Return what asks whether all that was published is delivered."""
+        """Return the message that asks whether everything published so far is delivered."""
         return self._say([Flush(number)], now)
 
     def publish(
         self, batch: EventBatch, now: float, published_at: float | None = None
     ) -> tuple[EventBatch, list[Said]]:
-        """Take in what is published at once, number and keep it.
+        """Assign numbers to events that are published together, and retain them.
 
         Parameters
         ----------
         batch
-            The events; whose they are, and their numbers, are not looked at.
+            The events. Their publisher and numbers are ignored.
         now
-            The time, on the clock of the one who keeps them.
+            The time, on the clock used for retention.
         published_at
-            The time that the events bear; `now` when None.
+            The publication time that the events carry; `now` when None.
 
         Returns
         -------
         EventBatch, list
-            The events under their numbers, and what to tell the broker.
+            The numbered events, and the messages for the broker.
         """
         if not len(batch):
             return batch, []
@@ -188,7 +194,7 @@ class PublisherMachine:
         return numbered, self._say([Events(numbered)], now)
 
     def numbered(self, batch: EventBatch, published_at: float) -> EventBatch:
-        """Return events under the numbers that come next."""
+        """Return the events under the next numbers."""
         size = len(batch)
         return replace(
             batch,
@@ -200,15 +206,15 @@ class PublisherMachine:
         )
 
     def has_published(self) -> HasPublished:
-        """Return the last number that it has used, for its broker to compare."""
+        """Return the last number that was used, for the broker to compare."""
         return HasPublished(self.published)
 
     def skip(self, events: int) -> None:
-        """Use numbers for events that go another way than by this machine."""
+        """Use numbers for events that do not pass through this machine."""
         self.published += events
 
     def unaccepted(self) -> list[EventBatch]:
-        """Return what no broker is known to have accepted, the oldest first."""
+        """Return the batches that no broker is known to have accepted, oldest first."""
         waiting = itertools.takewhile(
             lambda batch: not self._is_accepted(batch), (b for _, b in reversed(self._kept))
         )
@@ -219,7 +225,7 @@ class PublisherMachine:
         return [(int(batch.sequence[0]), len(batch), batch.nbytes) for _, batch in self._kept]
 
     def keep(self, now: float, batch: EventBatch) -> None:
-        """Keep a batch that is published now, under the next numbers."""
+        """Retain a batch that is published now, under the next numbers."""
         self.published += len(batch)
         self._kept.append((now, batch))
         self._kept_events += len(batch)
@@ -227,7 +233,7 @@ class PublisherMachine:
         self._trim(now)
 
     def accept(self, last: int, now: float) -> None:
-        """Take in that a broker has accepted all up to a sequence."""
+        """Record that a broker has accepted everything up to a sequence."""
         self.accepted = max(self.accepted, last)
         self._trim(now)
 
@@ -245,9 +251,9 @@ class PublisherMachine:
         return int(batch.sequence[-1]) <= self.accepted
 
     def arrive(self, now: float) -> list[Said]:
-        """Return what to tell a new broker: what it advertises, and, once that is known, all that is kept."""
+        """Return the messages for a new broker: the advertisements, and, once they are known, all retained events."""
         self.version += 1
-        self._held.clear()  # it is among what is kept
+        self._held.clear()  # these messages are part of what is retained
         said = [
             message
             for number, (item, rate, default) in self.adverts.items()
@@ -258,7 +264,7 @@ class PublisherMachine:
         return [*said, *self._say([*self.moved(now), *ends], now)]
 
     def moved(self, now: float) -> list[Events]:
-        """Return all that is kept, again, for a new broker; it is the first to accept what none has yet."""
+        """Return all retained events for a new broker, as events published again; unaccepted ones get age 0."""
         again: list[Events] = []
         forgot_at = self._forgot_at
         for at, batch in self._kept:
@@ -271,23 +277,24 @@ class PublisherMachine:
         return again
 
     def taken_over(self) -> TakenOver:
-        """Return what to tell a broker that it has left, once another one has accepted all that is kept."""
+        """Return the message for a broker that was left, once another broker has accepted all retained events."""
         first = int(self._kept[0][1].sequence[0]) if self._kept else self.published + 1
         return TakenOver(first, self.published)
 
     def come_back(self, now: float, accepted: int, kept: Iterable[tuple[float, EventBatch]]) -> None:
-        """Forget what only the process knew, and go on from what its broker knows.
+        """Discard what only the process knew, and continue from what the broker knows.
 
-        Without what the broker keeps, a move to another broker would leave a gap between what the two send.
+        Without the events that the broker retains, a move to another broker would leave a gap between the two
+        streams.
 
         Parameters
         ----------
         now
             The time.
         accepted
-            The last number that was accepted; the next one is used next.
+            The last number that was accepted. The next number follows it.
         kept
-            What the broker keeps of it, each with how many seconds ago it was accepted.
+            The publisher's events that the broker retains, each with how many seconds ago it was accepted.
         """
         self._kept.clear()
         self._kept_events = self._kept_bytes = 0
@@ -300,7 +307,7 @@ class PublisherMachine:
 
 
 def _aged(message: Any, seconds: float) -> Any:
-    """Return a message that was held for so long; events that are said again say how old they are."""
+    """Return a message that was held for this long. Events that are published again carry their age."""
     if isinstance(message, Events) and message.again:
         return replace(message, age_seconds=message.age_seconds + seconds)
     return message

@@ -1,16 +1,17 @@
-"""What was published under a key: who publishes it again, since an answer was lost, publishes it once.
+"""Idempotency keys: a publisher that publishes again because an answer was lost publishes only once.
 
 Rules
 -----
-* A key belongs to an owner, and stands for the events that were first published under it; other events under it are
-  refused.
-* It is claimed before its events are published, with the numbers that they are about to have, and settled afterwards.
-  In between, and when nobody settles it, whether they were accepted is not known here.
-* What was claimed and certainly not published is withdrawn, before its numbers go to other events.
-* Each owner's keys are bounded by number, bytes and time; the oldest are forgotten first. What is published again under
-  a key that is forgotten is published twice.
+* A key belongs to an owner, and stands for the events that were first published under it. Other events under
+  the same key are refused.
+* A key is claimed before its events are published, with the numbers that they will get, and settled
+  afterwards. In between, and if it is never settled, it is not known here whether the events were accepted.
+* A key that was claimed and whose events were certainly not published is withdrawn before its numbers are
+  reused for other events.
+* Each owner's keys are bounded by number, bytes and time. The oldest are forgotten first. Events that are
+  published again under a forgotten key are published twice.
 
-Pure: the time is told. The rendezvous point keeps one, for all gateways of a network.
+Pure: the caller supplies the time. The rendezvous point keeps one instance for all gateways of a network.
 
 Source: docs/decisions/0100-published-again-once.md.
 """
@@ -27,15 +28,15 @@ from ...protocol.ids import ClientId
 KEYS_MAX: Final = 10_000
 BYTES_MAX: Final = 4 << 20
 SECONDS_MAX: Final = 600.0
-"""What is kept of one owner: keys, bytes, and for how long."""
+"""The bounds per owner: keys, bytes, and how long a key is retained."""
 
 RECORD_BYTES: Final = 400
-"""What a record takes beside the characters of its key and its publisher, about."""
+"""The approximate size of a record apart from the characters of its key and its publisher."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Events that are about to be published: under which key, if any; a digest of them; how many."""
+    """Events that are about to be published: their key, if any, a digest of them, and their number."""
 
     key: str | None
     digest: bytes
@@ -49,13 +50,13 @@ class Published:
     Attributes
     ----------
     digest
-        Of the events.
+        A digest of the events.
     publisher, first, last
-        Who published them, under which numbers; or tried to.
+        The publisher that published or tried to publish them, and their numbers.
     since
-        When the key was claimed, on the clock of who keeps it.
+        When the key was claimed, on the clock of the keeper of this record.
     accepted
-        Whether they are known to have been accepted.
+        Whether the events are known to have been accepted.
     """
 
     digest: bytes
@@ -67,7 +68,7 @@ class Published:
 
 
 Answer: TypeAlias = Published | None
-"""What is known already; None where the key is claimed by this, or there is none."""
+"""The known record; None if this call has claimed the key, or there is no key."""
 
 
 class Repeats:
@@ -83,17 +84,17 @@ class Repeats:
     def claim(
         self, owner: str, publisher: ClientId, last: int, wishes: Sequence[Wish], now: float
     ) -> list[Answer]:
-        """Claim the keys of what is about to be published at once, in this order; return what is known of each.
+        """Claim the keys of events that are about to be published together, in this order; return the known records.
 
         Parameters
         ----------
         owner
-            Whose keys they are.
+            The owner of the keys.
         publisher, last
-            Who is about to publish, and the last number that it has used. What is known is left out, so the numbers of
-            the others follow each other.
+            The publisher, and the last number that it has used. Events whose key is known are left out, so
+            the numbers of the others are consecutive.
         wishes
-            What is to be published; what has no key is only counted.
+            The events to publish. Events without a key are only counted.
         now
             The time.
         """
@@ -103,7 +104,7 @@ class Repeats:
         for wish in wishes:
             known = there.get(wish.key) if wish.key is not None else None
             if known is not None and (known.publisher, known.first) == (publisher, last + 1):
-                known = None  # its events had no numbers yet: it is claimed again
+                known = None  # its events had no numbers yet: claim it again
             answers.append(known)
             if known is not None:
                 continue
@@ -114,7 +115,7 @@ class Repeats:
         return answers
 
     def settle(self, owner: str, keys: Sequence[str], publisher: ClientId, *, accepted: bool) -> None:
-        """Take in that what a publisher published under these keys was accepted; or was not, then they are free."""
+        """Record that a publisher's events under these keys were accepted; or were not, which frees the keys."""
         there = self._owners.setdefault(owner, OrderedDict())
         for key in keys:
             known = there.get(key)
@@ -126,7 +127,7 @@ class Repeats:
                 self._drop(owner, key)
 
     def withdraw(self, owner: str, publisher: ClientId, last: int) -> None:
-        """Take in that what a publisher claimed above its number `last` was not published: those keys are free."""
+        """Free the keys that a publisher claimed above its number `last`: their events were not published."""
         for key, known in list(self._owners.setdefault(owner, OrderedDict()).items()):
             if known.publisher == publisher and known.first > last and not known.accepted:
                 self._drop(owner, key)
@@ -148,7 +149,7 @@ class Repeats:
             self._drop(owner, next(iter(there)))
 
     def check(self) -> None:
-        """Assert that what is counted is what is there."""
+        """Assert that the counters match the records."""
         for owner, there in self._owners.items():
             assert self._bytes.get(owner, 0) == sum(_size(key, each) for key, each in there.items())
             assert len(there) <= self._keys_max and self._bytes.get(owner, 0) <= self._bytes_max

@@ -1,25 +1,31 @@
-"""The layer that sees to it that what was accepted here is not lost, and that nobody gets anything twice.
+"""The layer that ensures that no event accepted here is lost, and that no subscriber gets an event twice.
 
 Rules
 -----
-* What a publisher here publishes is stamped with the present round and kept, within bounds; a round that begins sends
-  all of it again, in order, ahead of anything newer (`rounds`).
-* Over a link that is closed no event goes; a subscriber gets nothing that it has had (`deduplicator`).
-* What a round should mend and is not kept any more is told to every broker ahead of what is; and by each broker to
-  those of its subscribers that have not had it. A publisher that comes from elsewhere without what was before its first
-  event here is such a loss, told at once.
-* A publisher that has left says from where on its next broker keeps its events. A broker that has forgotten some of
-  those answers for it no more: it says nothing of its losses, and sends none of it again. What it would send begins in
-  the middle, and would raise the marks of subscribers above what the other still has for them.
-* A subscriber whom publishers here satisfy is owed nothing by others; so of what they have lost it is told nothing.
-* Where nobody notices that two brokers cannot reach each other, the broker asks now and then whether all has come to
-  everybody (`arrived`). What it forgets before it knows that, the next round counts as lost, however far back it mends.
-* Stable is what publishers were told is accepted: what is kept of it, and each publisher's last number. Who comes back
-  with a store sends it again in a round that it asks for until there is one.
+* Events from a local publisher are stamped with the present round and retained, within bounds. When a round
+  begins, the broker retransmits all retained events, in order, ahead of anything newer (`rounds`).
+* No event passes over a closed link. A subscriber gets no event that it has had before (`deduplicator`).
+* Events that a round should mend but that are no longer retained are reported to every broker, ahead of the
+  retransmitted ones. Each broker reports them to those of its subscribers that have not had them. If a
+  publisher comes from elsewhere without the events before its first one here, that is such a loss, and it is
+  reported at once.
+* A publisher that has left tells this broker from which event on its next broker retains its events. If this
+  broker has forgotten some of those, it is no longer responsible for the publisher: it reports none of its
+  losses and retransmits none of its events. Its retransmission would begin in the middle, and would raise the
+  marks of subscribers above what the other broker still has for them.
+* A subscriber that is satisfied by local publishers is owed nothing by others, so their losses are not
+  reported to it.
+* In networks where nobody notices that two brokers cannot reach each other, the broker asks at intervals
+  whether all events have reached every broker (`arrived`). Events that it forgets before it has the answer
+  count as lost in the next round, however far back that round mends.
+* The stable state is what publishers were told is accepted: the retained events, and each publisher's last
+  number. A broker that recovers from a store retransmits it in a round, which it requests until there is one.
 
-Who is in the network, and when a round begins, is the matter of the layer inside; `layers` has the words between them.
+The layer inside decides who is in the network and when a round begins. `layers` defines the messages between
+the two.
 
-Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md; paper 4, section 4 (stable before it is acknowledged).
+Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md; paper 4, section 4 (stable before it is
+acknowledged).
 """
 
 from __future__ import annotations
@@ -70,10 +76,10 @@ ACCEPTED: Final = "accepted"
 ARRIVED: Final = "arrived"
 TAKEN_OVER: Final = "taken_over"
 TIDY_ROWS: Final = 256
-"""Rows that are not needed any more go with the next change, or when there are so many."""
+"""Rows that are no longer needed are deleted with the next change, or when there are more than this many."""
 
 AGAIN_EVENTS_MAX: Final = 4096
-"""Events in one message of those that are sent again."""
+"""The maximum number of retransmitted events in one message."""
 
 
 class Replay(Restorable):
@@ -82,24 +88,25 @@ class Replay(Restorable):
     Parameters
     ----------
     broker
-        Whose they are.
+        The broker that this layer belongs to.
     recovery
-        Its bounds and times.
+        The bounds and timeouts.
     rounds
-        The rounds as this broker sees them: shared with the layer that knows the links.
+        The rounds as this broker sees them, shared with the layer that knows the links.
     store
-        What was made stable in earlier lives, read here once; None for a broker that makes nothing stable.
+        The stable state of earlier lives, read here once; None for a broker without a store.
     now
-        The time from which it counts until it is told the time.
+        The time to assume until the first tick.
     confirms
-        Whether it asks if all has come to everybody, as nobody would notice otherwise.
+        Whether the layer asks if all events have reached every broker, for networks where nobody would notice
+        otherwise.
 
     Attributes
     ----------
     deduplicator
         What each subscriber has had.
     losses_told
-        How many losses subscribers were told of.
+        The number of losses that were reported to subscribers.
     """
 
     def __init__(
@@ -113,21 +120,23 @@ class Replay(Restorable):
         confirms: bool = False,
     ) -> None:
         self.rounds = rounds
-        self.deduplicator = Deduplicator(2 * recovery.heartbeat_seconds)  # each is told the time once in one
+        # Two brokers may lag, and each is told the time once per heartbeat.
+        self.deduplicator = Deduplicator(2 * recovery.heartbeat_seconds)
         self.losses_told = 0
         self._me = broker
         self._recovery = recovery
         self._now = now
         self._stable = store is not None
         self._accepted: dict[ClientId, int] = {}
-        self._taken_over: dict[ClientId, int] = {}  # from where on another broker keeps a publisher's events
-        # By subscription whose events it is owed: those of these publishers, or everybody's, which is None.
+        # From which event on another broker retains a publisher's events.
+        self._taken_over: dict[ClientId, int] = {}
+        # For each subscription: the publishers whose events it is owed, or None for all publishers.
         self._wanting: dict[ClientId, dict[int, frozenset[ClientId] | None]] = {}
-        # Of subscribers that moved here: since when they want what they bring along, until that is registered.
+        # Of subscribers that moved here: since when they want what they bring along, until it is registered.
         self._brought: dict[ClientId, dict[int, float]] = {}
-        self._awaited: set[Link] = set()  # links that are closed since an earlier life
+        self._awaited: set[Link] = set()  # links that have been closed since an earlier life
         self._remind_at: float | None = None
-        self._stale: list[Write] = []  # rows that are not needed any more
+        self._stale: list[Write] = []  # rows that are no longer needed
         self._arrived = Arrived(recovery.retention_seconds) if confirms else None
         if store is not None:
             self._read(store)
@@ -177,11 +186,11 @@ class Replay(Restorable):
     # Publishers.
 
     def publishers(self) -> Collection[ClientId]:
-        """Return the publishers of which anything was accepted here."""
+        """Return the publishers from which any event was accepted here."""
         return self._accepted.keys()
 
     def accepted(self, publisher: ClientId) -> int:
-        """Return the last sequence of a publisher that was accepted here, 0 for none."""
+        """Return the last sequence of a publisher that was accepted here, 0 if there is none."""
         return self._accepted.get(publisher, 0)
 
     def round(self) -> RoundNumber:
@@ -189,11 +198,11 @@ class Replay(Restorable):
         return self.rounds.current
 
     def marks(self, client: ClientId) -> Mapping[str, int] | None:
-        """Return up to which sequence of each publisher a subscriber has had all; None for one unknown."""
+        """Return, per publisher, the sequence up to which a subscriber has had all events; None if it is unknown."""
         return self.deduplicator.marks(client)
 
     def kept_of(self, publisher: ClientId) -> list[tuple[float, EventBatch]]:
-        """Return what is kept of a publisher, each with how many seconds ago it was accepted."""
+        """Return the retained batches of a publisher, each with how many seconds ago it was accepted."""
         return [
             (self._now - kept.at, kept.batch) for kept in self.rounds.kept() if kept.publisher == publisher
         ]
@@ -207,18 +216,18 @@ class Replay(Restorable):
         return [*told, Inward(Received(publisher, stamped))]
 
     def _keep(self, publisher: ClientId, message: Events) -> list[Out]:
-        """Keep what was published here, to send it again; say what is known to be lost before it."""
+        """Retain what was published here, for retransmission; report what is known to be lost before it."""
         batch = message.batch
         last = self._accepted.get(publisher, 0)
         out: list[Out] = []
         if self._taken_over.pop(publisher, None) is not None and self._stable:
-            out.append(Write(TAKEN_OVER, (publisher,), None))  # it is here again
+            out.append(Write(TAKEN_OVER, (publisher,), None))  # the publisher is back here
         if message.again and self._stable:
             fresh = np.flatnonzero(batch.sequence > last)
             batch = batch.take(fresh)
         if not len(batch):
             return out
-        # When what its publisher does not keep any more was published, at the latest.
+        # The latest time at which events that the publisher no longer retains may have been published.
         forgot = message.forgot_seconds if message.again else self._recovery.retention_seconds
         lost_at = self._now - forgot
         gap = self._note_gap(publisher, batch, lost_at)
@@ -228,7 +237,8 @@ class Replay(Restorable):
             self._arrived.kept(kept.number, self._now)
         if self._stable:
             out += [Write(KEPT, (kept.number,), (kept.at, publisher, batch)), *self._tidied(0)]
-        # Who is reached at once gets these events ahead of any round, and would take what was before them for old.
+        # A subscriber reached at once gets these events before any round, and would then drop earlier ones as
+        # duplicates.
         if gap and self.rounds.doubtful(lost_at, self._recovery.doubt_seconds):
             out += self._say_gone([publisher])
         return out
@@ -236,17 +246,17 @@ class Replay(Restorable):
     def _on_taken_over(self, event: Received[ClientId, TakenOver]) -> list[Out]:
         publisher, message = event.source, event.message
         if not 0 < self.accepted(publisher) <= message.last:
-            return []  # it has been here again since, or never
+            return []  # the publisher has been here again since, or never was
         self._taken_over[publisher] = message.first
         return [Write(TAKEN_OVER, (publisher,), (message.first,))] if self._stable else []
 
     def _answers_for(self, publisher: ClientId) -> bool:
-        """Return whether nobody else keeps what was forgotten here of a publisher."""
+        """Return whether no other broker retains what was forgotten here of a publisher."""
         gone, _ = self.rounds.gone.get(publisher, (0, 0.0))
         return gone < self._taken_over.get(publisher, gone + 1)
 
     def _note_gap(self, publisher: ClientId, batch: EventBatch, at: float) -> bool:
-        """Note when a publisher's stream begins in the middle here: what was before it, it does not keep any more."""
+        """Record if a publisher's stream begins in the middle here: it no longer retains what came before."""
         before = int(batch.sequence[0]) - 1
         if before <= self._accepted.get(publisher, 0):
             return False
@@ -254,7 +264,7 @@ class Replay(Restorable):
         return True
 
     def _tidied(self, rows_min: int) -> list[Out]:
-        """Take in what is not kept any more; return what takes it out of the store, if that is as many rows."""
+        """Process forgotten batches; return their deletions from the store if these are more than `rows_min` rows."""
         for number, publisher in self.rounds.dropped:
             if self._arrived is not None:
                 self._arrived.forgotten(number, publisher)
@@ -267,7 +277,7 @@ class Replay(Restorable):
         stale, self._stale = self._stale, []
         return [*stale]
 
-    # Whether it has come to everybody.
+    # Whether events have reached every broker.
 
     def _ask(self) -> list[Out]:
         question = None if self._arrived is None else self._arrived.question(self._now)
@@ -315,7 +325,7 @@ class Replay(Restorable):
         return [Inward(RoundWanted())]
 
     def _on_acknowledge(self, event: Received[ClientId, Consumed]) -> list[Out]:
-        """Take in what a subscriber has had, perhaps of another broker."""
+        """Record what a subscriber has had, perhaps from another broker."""
         self.deduplicator.advance(event.source, event.message.marks)
         return []
 
@@ -335,19 +345,19 @@ class Replay(Restorable):
         self.rounds.expire(event.now)
         out = [*self._tidied(TIDY_ROWS), *self._ask()]
         if self._awaited and (self._remind_at is None or event.now >= self._remind_at):
-            if self._remind_at is not None:  # at first, others have yet to hear of this broker
+            if self._remind_at is not None:  # at first, others have yet to learn of this broker
                 out.append(Inward(RoundWanted(again=True)))
             self._remind_at = event.now + self._recovery.answer_seconds
         return [*out, Inward(event)]
 
     def rests_until(self) -> float:
-        """Return when the oldest that is kept is forgotten; at once, while something is waited for."""
+        """Return when the oldest retained batch expires; 0 while links are awaited or arrivals are tracked."""
         return 0.0 if self._awaited or self._arrived is not None else self.rounds.expires_at
 
     # Rounds.
 
     def _on_round_began(self, news: RoundBegan) -> list[Out]:
-        """Say what is lost, then send again all that is kept."""
+        """Report what is lost, then retransmit everything that is retained."""
         rounds = self.rounds
         self._awaited.intersection_update(rounds.closed_links())
         since = self._now - rounds.doubt_seconds
@@ -363,7 +373,7 @@ class Replay(Restorable):
         return out
 
     def _kept(self) -> Iterator[tuple[ClientId, float, EventBatch]]:
-        """Yield what is kept and to be sent again, in its order, in few batches, each of one age in whole seconds."""
+        """Yield the retained events to retransmit, in order, in few batches, each of one age in whole seconds."""
         mine = (kept for kept in self.rounds.kept() if self._answers_for(kept.publisher))
         for age, group in itertools.groupby(mine, lambda kept: float(int(self._now - kept.at))):
             found: list[Kept] = []
@@ -376,10 +386,10 @@ class Replay(Restorable):
                 size += len(kept.batch)
             yield found[0].publisher, age, concat([each.batch for each in found])
 
-    # Losses by name.
+    # Reports of losses.
 
     def _say_gone(self, publishers: list[ClientId]) -> list[Out]:
-        """Tell every broker up to where these publishers' events are not kept any more."""
+        """Tell every broker up to which sequence these publishers' events are no longer retained."""
         if not publishers:
             return []
         gone = ((publisher, *self.rounds.gone[publisher]) for publisher in publishers)
@@ -393,7 +403,7 @@ class Replay(Restorable):
         return [Inward(Tell(news.source, news.message)), *self._reports(news.message)]
 
     def _reports(self, message: Forgotten) -> list[Out]:
-        """Tell the subscribers here that have not had it."""
+        """Report the losses to the local subscribers that have not had these events."""
         out: list[Out] = []
         for client, owed in self._wanting.items():
             if not self.rounds.passes(client, message.round):
@@ -413,7 +423,7 @@ class Replay(Restorable):
         return out
 
     def _on_inform(self, effect: Inform) -> list[Out]:
-        """Note whose events a subscriber here is owed."""
+        """Record whose events a local subscriber is owed."""
         news, mine = effect.news, self._wanting.get(effect.client, {})
         if isinstance(news, Answers) and news.here and news.number in mine:
             named = frozenset(answer.publisher for answer in news.known)
@@ -425,7 +435,7 @@ class Replay(Restorable):
     # What may leave.
 
     def _on_tell(self, event: Tell) -> list[Out]:
-        """Let a marker go where all events of its round could go; one of this broker is of the present round."""
+        """Let a marker pass where all events of its round may. A marker of this broker gets the present round."""
         marker = event.message
         if not isinstance(marker, Marker):
             return [Inward(event)]
@@ -444,7 +454,7 @@ class Replay(Restorable):
         return [] if closed else [effect]
 
     def _on_deliver(self, deliver: Deliver) -> list[Out]:
-        """Leave of a delivery what may be made, and note it in the deduplicator."""
+        """Reduce a delivery to what may be delivered, and record that in the deduplicator."""
         events = deliver.brought_by
         assert events is not None, "a delivery says which message has brought it"
         clients: list[str] = []
@@ -463,13 +473,13 @@ class Replay(Restorable):
         starts = np.cumsum([0, *map(len, pieces)])
         return [Deliver(deliver.batch, tuple(clients), starts, np.concatenate(pieces), brought_by=events)]
 
-    # To look at.
+    # Inspection.
 
     def describe(self) -> Mapping[str, int]:
-        """Return the sizes of what it keeps."""
+        """Return the counters of this layer."""
         return {"events_forgotten": self.rounds.forgotten, "losses_told": self.losses_told}
 
     def check(self) -> None:
-        """Assert that what is kept is of what was accepted."""
+        """Assert that every retained batch was accepted."""
         for kept in self.rounds.kept():
             assert int(kept.batch.sequence[-1]) <= self._accepted[kept.publisher]

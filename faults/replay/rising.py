@@ -1,11 +1,12 @@
-"""Which events are new to somebody who has had each publisher's up to a number.
+"""Selects the events that are new to a receiver that has had each publisher's events up to a number.
 
 Rules
 -----
-* Each publisher's events come in the order of their sequence, also when they are sent again; so one number for each
-  publisher, a *mark*, says all: what is not above it was had, or was not wanted.
-* Most deliveries have one event or a few: for these a loop over Python's numbers is quicker than any array, and for
-  those of many publishers it is no slower.
+* Each publisher's events arrive in the order of their sequence, also when they are retransmitted. One number
+  per publisher, a *mark*, is therefore enough: an event that is not above the mark was received before or was
+  not wanted.
+* Most deliveries have one event or a few. For these a loop over Python's numbers is faster than any array,
+  and for deliveries from many publishers it is no slower.
 
 Source: promises 1 and 3; docs/decisions/0011-recovery.md.
 """
@@ -20,13 +21,13 @@ from ...protocol.batch import EventBatch, Rows
 from ...protocol.ids import ClientId
 
 FEW: Final = 64
-"""Up to so many events the loop is quicker (measured: 1 against 8 microseconds for one, equal at about 100)."""
+"""The largest number of events for the loop (measured: 1 against 8 microseconds for one, equal at about 100)."""
 
 
 def rising(batch: EventBatch, rows: Rows, marks: dict[ClientId, int]) -> Rows:
-    """Return those of the rows, which rise, that are above the marks of their publishers, and raise the marks.
+    """Return those of the rising rows that are above the marks of their publishers, and raise the marks.
 
-    A batch may have an event twice, when two copies were under way together: the second is not new.
+    A batch may contain an event twice, when two copies were in flight together. The second is not new.
     """
     sequences, names = batch.sequence[rows], batch.publishers
     new = np.zeros(len(rows), np.bool_)

@@ -1,19 +1,22 @@
-"""Rounds of sending again: what a publisher's broker keeps, and which links are open from which round on.
+"""Retransmission rounds: what a publisher's broker retains, and from which round on each link is open.
 
 Rules
 -----
-* A link that is new, or whose other end is, is closed. It opens with the next round that begins after it is *ready*:
-  after all that is wanted over it is installed up to the root. Events of earlier rounds never pass it. A round that is
-  only now heard of may have begun before; so with *ready* goes the highest round that was known then up to the root.
-* So over a repaired link each publisher's events arrive from the first one that its broker keeps, in order, and
-  whoever has had some of them drops those (see `deduplicator`).
-* What is kept is bounded by count, bytes and age; a batch that goes beyond is forgotten, the oldest first.
-* A loss is known where something was forgotten that a round had to mend. Each round says how far back it mends, its
-  *doubt*: the age of the oldest failure that it is begun for. A link whose failure is older waits for another round.
-* Failures are remembered, also those that no round has mended yet: what a publisher that comes from elsewhere does not
-  keep any more was lost if it is *doubtful*.
+* A link is closed if it is new or its other end is. It opens with the next round that begins after it is
+  *ready*: after everything wanted over it is installed up to the root. Events of earlier rounds never pass
+  it. A round that this broker has not heard of yet may already have begun; so *ready* carries the highest
+  round that was known then up to the root.
+* Over a repaired link each publisher's events therefore arrive in order, from the first one that its broker
+  retains. A receiver that has had some of them drops those (see `deduplicator`).
+* Retention is bounded by count, bytes and age. A batch beyond the bounds is forgotten, the oldest first.
+* A loss is known when a batch was forgotten that a round had to mend. Each round states how far back it
+  mends, its *doubt*: the age of the oldest failure that it is begun for. A link whose failure is older waits
+  for another round.
+* Failures are remembered, also those that no round has mended yet. If a publisher comes from elsewhere,
+  events that it no longer retains were lost if their time is *doubtful*.
 
-Source: docs/decisions/0011-recovery.md; the paper leaves open how nothing is lost while a tree is mended.
+Source: docs/decisions/0011-recovery.md. The paper leaves open how losses are avoided while a tree is
+repaired.
 """
 
 from __future__ import annotations
@@ -27,14 +30,14 @@ from ...protocol.batch import EventBatch
 from ...protocol.ids import FIRST_ROUND, ClientId, Link, RoundNumber
 
 REMEMBERED_RETENTIONS: Final = 10
-"""For how many times what is kept a failure is remembered: who was cut off by it may come back so late."""
+"""How long a failure is remembered, in retention periods: a broker that it cut off may return that late."""
 
 FAILURES_MAX: Final = 1024
 
 
 @dataclass(slots=True)
 class _Closed:
-    """A link that is closed, or opened in some round."""
+    """A link that is closed, or was opened by some round."""
 
     since: float
     ready_after: RoundNumber | None = None
@@ -43,7 +46,7 @@ class _Closed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """A batch that was published here, by whom and when; `number` counts them."""
+    """A batch that was published here, with its publisher and time; `number` counts the batches."""
 
     number: int
     at: float
@@ -57,23 +60,23 @@ class Rounds:
     Parameters
     ----------
     retention_events_max, retention_seconds, retention_bytes_max
-        How much is kept to be sent again.
+        How much is retained for retransmission.
     late_seconds
-        How far the time that it was told last may be behind: what was accepted then is at most so much younger than it
-        seems, and is kept so much longer.
+        How far the last known time may be behind. A batch accepted then is younger than it seems by at most
+        this much, and is retained for that much longer.
 
     Attributes
     ----------
     current
-        The round that has begun here last.
+        The last round that has begun here.
     doubt_seconds
-        How far back it mends.
+        How far back that round mends.
     forgotten
-        How many events were forgotten because too many were kept.
+        The number of events that were forgotten because too many were retained.
     gone
-        The last sequence of each publisher that was forgotten, and when it was accepted.
+        Per publisher, the last sequence that was forgotten, and when it was accepted.
     dropped
-        The numbers of the batches that were forgotten; whoever reads them clears them.
+        The numbers of the batches that were forgotten. The reader clears them.
     """
 
     def __init__(
@@ -90,8 +93,9 @@ class Rounds:
         self.dropped: list[tuple[int, ClientId]] = []
         self._now = 0.0
         self._doubted: float | None = None
-        self._asleep = 0.0, math.inf, math.inf  # how long, until when, and when that is to have been noticed
-        # When each was known here, and since when it was.
+        # The length of the last stall, its end, and the time by which failures from before it are noticed.
+        self._asleep = 0.0, math.inf, math.inf
+        # For each failure: when it became known here, and since when it existed.
         self._failures: deque[tuple[float, float]] = deque(maxlen=FAILURES_MAX)
         self._number = 0
         self._bytes_max = retention_bytes_max
@@ -106,45 +110,45 @@ class Rounds:
     # Links.
 
     def stood_still(self, seconds: float, until: float, unnoticed_seconds: float) -> None:
-        """Note that this broker stood still: nothing of that counts as time to notice a failure.
+        """Record that this broker was stalled. None of that time counts as time in which a failure is noticed.
 
         Parameters
         ----------
         seconds, until
-            For how long, and until when.
+            The length and the end of the stall.
         unnoticed_seconds
-            How long a failure may go unnoticed while one does not stand still.
+            How long a failure may go unnoticed while the broker is not stalled.
         """
         self._asleep = seconds, until, until + unnoticed_seconds
 
     def _awake(self, moment: float) -> float:
-        """Return since when something is amiss that was noticed then: soon after standing still, since before that."""
+        """Return since when a failure noticed at `moment` may exist: soon after a stall, since before the stall."""
         seconds, until, at_last = self._asleep
         return moment - seconds if until <= moment <= at_last else moment
 
     def close(self, link: Link) -> None:
-        """Let nothing pass over a link until a round begins after it is ready."""
+        """Close a link: nothing passes over it until a round begins after it is ready."""
         former = self._links.get(link)
         still = former is not None and former.open_from is None
         self._links[link] = _Closed(former.since if still and former is not None else self._awake(self._now))
         self.doubt_from(self._now)
 
     def doubt_from(self, moment: float) -> None:
-        """Note that since then something may have been missed."""
+        """Record that events since `moment` may have been missed."""
         moment = self._awake(moment)
         self._doubted = moment if self._doubted is None else min(moment, self._doubted)
 
     def doubted_seconds(self) -> float:
-        """Return how far back the next round has to mend, what went unnoticed not counted."""
+        """Return how far back the next round has to mend, not counting the time in which failures go unnoticed."""
         return 0.0 if self._doubted is None else max(0.0, self._now - self._doubted)
 
     def doubtful(self, moment: float, unnoticed_seconds: float) -> bool:
-        """Return whether somebody may lack what was published then: since a failure, or not long ago.
+        """Return whether a subscriber may lack events of that time: it is after a failure, or recent.
 
         Parameters
         ----------
         moment
-            When it was published.
+            When the events were published.
         unnoticed_seconds
             How long a failure may go unnoticed.
         """
@@ -154,10 +158,10 @@ class Rounds:
         return moment >= noticed - unnoticed_seconds or any(since <= moment for _, since in self._failures)
 
     def learn(self, since: float) -> bool:
-        """Remember a failure; return whether it was news.
+        """Remember a failure; return whether it was new.
 
-        It is not when an older one was learned of not long ago. Whoever was cut off by it may come back when all else
-        has been mended.
+        It is not new if an older failure was learned recently. A broker that it cut off may return after all
+        else has been mended.
         """
         recently = self._now - self._seconds
         if any(known > recently and before <= since for known, before in self._failures):
@@ -166,13 +170,13 @@ class Rounds:
         return True
 
     def make_ready(self, link: Link, after: RoundNumber) -> None:
-        """Note that all that is wanted over the link is installed up to the root, where `after` may have begun."""
+        """Record that all that is wanted over the link is installed up to the root, where `after` may have begun."""
         entry = self._links.get(link)
         if entry is not None:
             entry.ready_after = after
 
     def forget(self, link: Link) -> None:
-        """Forget a link that is not there any more."""
+        """Forget a link that no longer exists."""
         self._links.pop(link, None)
 
     def closed_links(self) -> list[Link]:
@@ -185,7 +189,7 @@ class Rounds:
         return entry is None or (entry.open_from is not None and number >= entry.open_from)
 
     def too_old(self) -> bool:
-        """Return whether a link that is ready was closed before what the present round mends: it needs another."""
+        """Return whether a ready link was closed before what the present round mends, and needs another round."""
         since = self._now - self.doubt_seconds
         return any(
             entry.ready_after is not None and entry.open_from is None and entry.since < since
@@ -197,14 +201,14 @@ class Rounds:
         return all(self.passes(link, number) for link in self._links)
 
     def begin(self, number: RoundNumber, doubt_seconds: float = math.inf) -> bool:
-        """Begin a round and open the links that are ready; return False, and do nothing, when it is not newer.
+        """Begin a round and open the links that are ready; return False without effect if it is not newer.
 
         Parameters
         ----------
         number
-            Of the round.
+            The number of the round.
         doubt_seconds
-            How far back it mends; a link that was closed before that stays so.
+            How far back the round mends. A link that was closed before that stays closed.
         """
         if number <= self.current:
             return False
@@ -226,7 +230,7 @@ class Rounds:
         return max((entry.ready_after or FIRST_ROUND for entry in self._links.values()), default=FIRST_ROUND)
 
     def check(self) -> None:
-        """Assert that links were opened by rounds that have begun, and that what is kept is counted."""
+        """Assert that links were opened by rounds that have begun, and that the retained events are counted."""
         opened = (entry.open_from or FIRST_ROUND for entry in self._links.values())
         assert max(opened, default=FIRST_ROUND) <= self.current, (
             "a link is open from a round on that has not begun"
@@ -235,22 +239,22 @@ class Rounds:
         numbers = [kept.number for kept in self._kept]
         assert numbers == sorted(numbers), "what is kept is not in its order"
 
-    # What is kept.
+    # Retained batches.
 
     @property
     def holds_any(self) -> bool:
-        """Whether anything was ever kept, in this life or an earlier one."""
+        """Whether any batch was ever retained, in this life or an earlier one."""
         return bool(self._kept or self.gone)
 
     def keep(self, now: float, publisher: ClientId, batch: EventBatch) -> Kept:
-        """Keep what a publisher here has published, to send it again."""
+        """Retain a batch of a local publisher, for retransmission."""
         self._number += 1
         kept = Kept(self._number, now, publisher, batch)
         self._add(kept)
         return kept
 
     def restore(self, kept: Kept) -> None:
-        """Keep what was kept in an earlier life, under its number; in the order of numbers."""
+        """Retain a batch of an earlier life under its number. Call this in the order of numbers."""
         self._add(kept)
         self._number = kept.number
 
@@ -264,14 +268,14 @@ class Rounds:
             self.forgotten += self._drop_oldest()
 
     def expire(self, now: float) -> None:
-        """Take in the time, and forget what is too old."""
+        """Advance the time, and forget batches that are too old."""
         self._now = now
         while self._kept and now - self._kept[0].at > self._seconds + self._late_seconds:
             self._drop_oldest()
 
     @property
     def expires_at(self) -> float:
-        """The moment after which the oldest that is kept is too old; never, when nothing is."""
+        """The time after which the oldest retained batch is too old; infinity if there is none."""
         return self._kept[0].at + self._seconds + self._late_seconds if self._kept else math.inf
 
     def _drop_oldest(self) -> int:
@@ -280,11 +284,11 @@ class Rounds:
         self._kept_events -= size
         self._kept_bytes -= kept.batch.nbytes
         last = int(kept.batch.sequence[-1])
-        if last > self.gone.get(kept.publisher, (0, 0.0))[0]:  # else a gap behind it is known
+        if last > self.gone.get(kept.publisher, (0, 0.0))[0]:  # else a gap after it is known
             self.gone[kept.publisher] = last, kept.at
         self.dropped.append((kept.number, kept.publisher))
         return size
 
     def kept(self) -> list[Kept]:
-        """Return what is kept, in the order of publication."""
+        """Return the retained batches, in the order of publication."""
         return list(self._kept)
