@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from ...protocol.messages.admission import AdmissionConfig, Capacity
 from ...protocol.scenarios.workload import SYMBOLS
@@ -21,7 +22,7 @@ from ...routing.language.questions import to_filter
 from ...routing.topologies.cluster_trees import topology_of
 from .cases import Action, Case, DrawnAdvertisement, publishes
 
-SHARES = (0.0, 0.0, 0.0, 0.2, 0.4, None)
+SHARES: Final = (0.0, 0.0, 0.0, 0.2, 0.4, None)
 """The share of the brokers asked that may refuse: one is drawn; the full guarantee most often, as only it degrades."""
 
 

@@ -17,7 +17,7 @@ quiescent moment, on either host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -225,10 +225,10 @@ class _Recount:
             books = self.books[broker]
             for link in (None, *others):
                 known, there = books.adverts.get(link, frozenset()), self.adverts[broker].get(link, set())
-                yield from _differ(f"broker {broker} has adverts over {link}", known, there)
+                yield from differences(f"broker {broker} has adverts over {link}", known, there)
                 what = "its own clients" if link is None else link
                 due = self.held[broker].get(link, set())
-                yield from _differ(f"broker {broker} holds for {what}", books.held[link], due)
+                yield from differences(f"broker {broker} holds for {what}", books.held[link], due)
         yield from self._of_owners()
 
     def _of_owners(self) -> Iterator[str]:
@@ -241,10 +241,17 @@ class _Recount:
             told = self.clients.told(name)
             for number, item in items.items():
                 due = lacks.get((self.clients.homes[name], item), set())
-                yield from _differ(f"{name} #{number} was told that it lacks", set(told.get(number, ())), due)
+                yield from differences(
+                    f"{name} #{number} was told that it lacks", set(told.get(number, ())), due
+                )
 
 
-def _differ(what: str, found: Set[Any], due: Set[Any]) -> Iterator[str]:
+def differences(what: str, found: Set[Any], due: Set[Any]) -> Iterator[str]:
+    """Yield a sentence that names what is surplus and what is missing, if a set is not the one that it must be."""
     if found != due:
-        more, less = sorted(map(str, found - due)), sorted(map(str, due - found))
-        yield f"{what}: too much {more}, missing {less}"
+        yield f"{what}: {surplus_and_missing(found - due, due - found)}"
+
+
+def surplus_and_missing(surplus: Iterable[Any], missing: Iterable[Any]) -> str:
+    """Return a phrase that names both, in a stable order."""
+    return f"too much {sorted(map(str, surplus))}, missing {sorted(map(str, missing))}"

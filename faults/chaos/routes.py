@@ -20,14 +20,14 @@ covering DAG. Everything is taken at one quiescent moment, on either host.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...protocol.ids import BrokerId, ClientId, ClusterId, Link
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import covers, merge
-from .books import Clients
+from .books import Clients, differences, surplus_and_missing
 from .structure import Said, Survey, above_each, in_views, speakers
 
 Filters: TypeAlias = frozenset[Filter]
@@ -108,7 +108,7 @@ def route_problems(
         for other in {holder: None for _, holder in mine.brokers} | dict.fromkeys(routes):
             theirs = routes.get(other)
             due = NOTHING if theirs is None else theirs.told_to(here) or NOTHING
-            found += _differ(f"broker {here} holds for broker {other}", mine.held_of(other), due)
+            found += differences(f"broker {here} holds for broker {other}", mine.held_of(other), due)
     for one in () if in_views(there) else speakers(there).values():
         found += _of_copies(routes, one)
     return found
@@ -126,7 +126,7 @@ def _of_clients(routes: Mapping[BrokerId, SeenRoutes], clients: Clients) -> Iter
         at_home = {name for name in clients.wanted if clients.homes[name] == here}
         for name in dict.fromkeys((*sorted(at_home), *mine.clients)):
             due = frozenset(clients.wanted[name].values()) if name in at_home else NOTHING
-            yield from _differ(f"broker {here} holds for {name}", mine.clients.get(name, NOTHING), due)
+            yield from differences(f"broker {here} holds for {name}", mine.clients.get(name, NOTHING), due)
 
 
 def _of_told(here: BrokerId, mine: SeenRoutes, must: Collection[BrokerId]) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _of_told(here: BrokerId, mine: SeenRoutes, must: Collection[BrokerId]) -> It
         less = {item for item in due if item not in items and not any(covers(each, item) for each in items)}
         more = {item for item in items if item not in due and not _is_union(item, due)}
         if less or more:
-            yield f"broker {here} tells broker {to}: {_words(more, less)}"
+            yield f"broker {here} tells broker {to}: {surplus_and_missing(more, less)}"
 
 
 def _is_union(item: Filter, of: Filters) -> bool:
@@ -161,13 +161,4 @@ def _of_copies(routes: Mapping[BrokerId, SeenRoutes], one: Said) -> Iterator[str
         if member != one["broker"] and copies is not None:
             for cluster in dict.fromkeys((*due, *copies)):
                 what = f"broker {member} has a copy of what cluster {cluster} wants"
-                yield from _differ(what, copies.get(cluster, NOTHING), due.get(cluster, NOTHING))
-
-
-def _differ(what: str, found: Filters, due: Filters) -> Iterator[str]:
-    if found != due:
-        yield f"{what}: {_words(found - due, due - found)}"
-
-
-def _words(more: Iterable[Filter], less: Iterable[Filter]) -> str:
-    return f"too much {sorted(map(str, more))}, missing {sorted(map(str, less))}"
+                yield from differences(what, copies.get(cluster, NOTHING), due.get(cluster, NOTHING))

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Final
 
 from .cases import Action, Case, publishes
 
-STOPS_A_SECOND = 0.4
+STOPS_A_SECOND: Final = 0.4
 
 
 def with_stores(case: Case) -> Case:

@@ -29,6 +29,7 @@ from .trace import (
     Registered,
     Settled,
     Trace,
+    by_client,
     check_trace,
     lives,
 )
@@ -164,21 +165,14 @@ def columns_of(trace: Trace) -> Columns:
             client: (np.array(at, np.int64), np.array(what, np.int64))
             for client, (at, what) in notified.items()
         },
-        subscriptions=_by_client(lives(trace)),
-        notices=_by_client(lives(trace, Adv)),
-        advertisements=_by_client(lives(trace, Advertised)),
+        subscriptions=by_client(lives(trace)),
+        notices=by_client(lives(trace, Adv)),
+        advertisements=by_client(lives(trace, Advertised)),
         lost=lost,
         ledger=Ledger(enumerate(trace)),
         seconds=[op.at_seconds for op in trace],
         matches=_matcher(contents),
     )
-
-
-def _by_client(found: list[Life]) -> dict[str, list[Life]]:
-    out: dict[str, list[Life]] = {}
-    for life in found:
-        out.setdefault(life.client, []).append(life)
-    return out
 
 
 def _matcher(contents: list[Mapping[str, Any]]) -> Callable[[str], Bools]:

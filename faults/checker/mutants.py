@@ -28,6 +28,7 @@ from .trace import (
     Published,
     Settled,
     Trace,
+    by_client,
     lives,
 )
 
@@ -86,7 +87,7 @@ def swap(trace: Trace, dice: Random) -> Trace | None:
 def mismatch(trace: Trace, dice: Random) -> Trace | None:
     """Notify a subscriber of an event that none of its past or present subscriptions matches."""
     published = [(place, op) for place, op in enumerate(trace) if isinstance(op, Published)]
-    wishes = _by_client(lives(trace))
+    wishes = by_client(lives(trace))
     choices = [
         (place, client, op)
         for place, op in _some(published, dice)
@@ -103,7 +104,7 @@ def mismatch(trace: Trace, dice: Random) -> Trace | None:
 def after_cancel(trace: Trace, dice: Random) -> Trace | None:
     """Notify a subscriber for a cancelled subscription, after the network has settled since."""
     heard = {(op.client, (op.publisher, op.sequence)) for op in trace if isinstance(op, Notified)}
-    wishes = _by_client(lives(trace))
+    wishes = by_client(lives(trace))
     choices = []
     for life in _some([life for life in lives(trace) if life.cancelled is not None], dice):
         assert life.cancelled is not None
@@ -123,7 +124,7 @@ def after_cancel(trace: Trace, dice: Random) -> Trace | None:
 
 def phantom(trace: Trace, dice: Random) -> Trace | None:
     """Notify a subscriber of an event that was never published."""
-    client = _one(list(_by_client(lives(trace))), dice)
+    client = _one(list(by_client(lives(trace))), dice)
     if client is None:
         return None
     publisher = _one([op.publisher for op in trace if isinstance(op, Published)], dice) or "nobody"
@@ -149,7 +150,7 @@ def too_early(trace: Trace, dice: Random) -> Trace | None:
 def stale(trace: Trace, dice: Random) -> Trace | None:
     """Notify a subscriber of an event that had settled before its subscription was made."""
     heard = {(op.client, (op.publisher, op.sequence)) for op in trace if isinstance(op, Notified)}
-    wishes = _by_client(lives(trace))
+    wishes = by_client(lives(trace))
     choices = []
     for place, op in enumerate(trace):
         if not isinstance(op, Published) or (settled := _next_quiet(trace, place)) is None:
@@ -173,7 +174,7 @@ def publish_outside(trace: Trace, dice: Random) -> Trace | None:
 def notify_outside(trace: Trace, dice: Random) -> Trace | None:
     """Publish an event that the publisher has not advertised, and notify a subscriber of it."""
     outside = publish_outside(trace, dice)
-    client = _one(list(_by_client(lives(trace))), dice)
+    client = _one(list(by_client(lives(trace))), dice)
     if outside is None or client is None:
         return None
     return _notify_at(outside, len(outside), client, ("stranger", 1))
@@ -182,7 +183,7 @@ def notify_outside(trace: Trace, dice: Random) -> Trace | None:
 def unnoticed(trace: Trace, dice: Random) -> Trace | None:
     """Remove the notice for an event that a subscriber is notified of: no upstream router was ever told to send it."""
     born = {(op.publisher, op.sequence): (at, op) for at, op in enumerate(trace) if isinstance(op, Published)}
-    given = _by_client(lives(trace, Adv))
+    given = by_client(lives(trace, Adv))
     choices = []
     for note in _some(trace.notifications(), dice):
         at, op = born.get((note.publisher, note.sequence), (0, None))
@@ -323,13 +324,6 @@ def _notify_at(trace: Trace, place: int, client: str, event: EventId) -> Trace:
     return _inserted(trace, place, Notified(0.0, client, *event))
 
 
-def _by_client(found: list[Life]) -> dict[str, list[Life]]:
-    out: dict[str, list[Life]] = {}
-    for life in found:
-        out.setdefault(life.client, []).append(life)
-    return out
-
-
 def _matches(life: Life, op: Published) -> bool:
     return test_of(life.selector)(op.event) is True
 
@@ -357,7 +351,7 @@ def _due(trace: Trace) -> Iterator[tuple[str, EventId]]:
 
 def _had_to_come(trace: Trace, pairs: Sequence[tuple[str, EventId]]) -> Iterator[bool]:
     """Yield for each pair whether the notification surely had to come: wanted to the end, and all has settled."""
-    wishes = _by_client([life for life in lives(trace) if life.cancelled is None])
+    wishes = by_client([life for life in lives(trace) if life.cancelled is None])
     published = {
         (op.publisher, op.sequence): (at, op) for at, op in enumerate(trace) if isinstance(op, Published)
     }

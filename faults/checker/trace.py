@@ -414,6 +414,14 @@ def placed_lives(placed: Iterable[tuple[int, Operation]], begins: Begins = Regis
     return out
 
 
+def by_client(found: Iterable[Life]) -> dict[str, list[Life]]:
+    """Return lifetimes by client, in their order."""
+    out: dict[str, list[Life]] = {}
+    for life in found:
+        out.setdefault(life.client, []).append(life)
+    return out
+
+
 @dataclass(slots=True)
 class State:
     """The state of the system (definition 2).

@@ -38,7 +38,8 @@ SCHEMA_VERSION: Final = 6
 """The version of the format.
 
 Version 1 had every value as a pickle. 2 had snapshots of two schemes only, and events without their place of
-publication. 3 had durable subscribers without priorities. 4 named the classes of its values by modules that have moved.
+publication. 3 had durable subscribers without priorities. 4 named the classes of its values by modules that
+have moved. 5 had snapshots of routers that no longer exist.
 """
 
 OPEN_SECONDS: Final = 5.0
