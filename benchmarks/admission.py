@@ -1,11 +1,12 @@
-"""How many subscriptions a second one broker judges, and what an estimate is worth.
+"""Admission throughput: subscriptions that one broker judges per second, and the quality of the estimators.
 
-One broker with a neighbour knows thousands of advertisements, rectangles over 3 of 10 attributes; subscriptions of
-the same kind come, are judged, reserved, asked for and taken back. The cost is held against the paper's O(N): the
-time of one subscription at N advertisements, over that at the smallest N, beside N over the smallest N.
+One broker with a neighbour knows thousands of advertisements, rectangles over 3 of 10 attributes.
+Subscriptions of the same kind arrive and are judged, reserved, requested and cancelled. The cost is compared
+with the paper's O(N): the time of one subscription at N advertisements, over that at the smallest N, beside N
+over the smallest N.
 
-The two estimators are compared on the same subscriptions: the width of the interval (max - min) over the true demand's
-upper bound, and the share that is refused by a broker that can carry a fixed part of everything.
+The two estimators are compared on the same subscriptions: the width of the interval (max - min) over the true
+demand's upper bound, and the share refused by a broker that can carry a fixed part of the total.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ ATTRIBUTES = "abcdefghij"
 def run(
     *, advertisements: tuple[int, ...] = (1_000, 10_000), subscriptions: int = 500, seed: int = 0
 ) -> dict[str, Any]:
-    """Measure, and return the figures as plain data.
+    """Run the benchmark, and return the figures as plain data.
 
     Parameters
     ----------
     advertisements
-        How many the broker knows, smallest first; a row of figures for each.
+        Numbers of advertisements that the broker knows, smallest first; a row of figures for each.
     subscriptions
-        How many are timed.
+        The number of timed subscriptions.
     seed
-        Of all filters.
+        The seed of all filters.
     """
     rows = [_measure(count, subscriptions, seed) for count in advertisements]
     first = rows[0]
@@ -101,7 +102,7 @@ def _measure(count: int, subscriptions: int, seed: int) -> dict[str, Any]:
         "advertisements": count,
         "subscriptions": subscriptions,
         "subscriptions_per_second": round(subscriptions / subscribed),
-        "subscriptions_per_cpu_second": round(subscriptions / cpu_seconds),  # of a machine without other work
+        "subscriptions_per_cpu_second": round(subscriptions / cpu_seconds),  # as on an otherwise idle machine
         "subscription_ms": round(subscribed / subscriptions * 1000, 3),
         "unsubscription_ms": round(cancelled / subscriptions * 1000, 3),
         "advertisement_ms": round(advertised / count * 1000, 3),
@@ -117,7 +118,7 @@ def _estimates(
     books.join(1)
     books.join(2)
     for place in range(adverts):
-        item = _filter(dice, "ab", dice.choice((1, 1, 2)))  # some cover others
+        item = _filter(dice, "ab", dice.choice((1, 1, 2)))  # some filters cover others
         books.advertise((f"p{place}", 1), item, 10 * MICRO, 1)
     refused, width = 0, 0.0
     for _ in range(subscriptions):

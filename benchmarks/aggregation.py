@@ -1,10 +1,12 @@
-"""How many telemetry rows a second Spark makes into figures, beside reading the same files and doing nothing with them.
+"""Aggregation throughput: telemetry rows per second that Spark turns into figures, compared with reading only.
 
-The telemetry is made up, in the shares of a traced run, and written to Parquet as a long run leaves it. Spark then, in
-one session on this machine, counts the rows (which takes no more than the files' footers), reads every column of every
-row, and computes all figures of a report. Nothing but the figures comes to the driver: they are a few hundred rows.
+The telemetry is synthetic, in the proportions of a traced run, and written to Parquet as a long run leaves
+it. In one session on this machine, Spark then counts the rows (which reads only the files' footers), reads
+every column of every row, and computes all figures of a report. Only the figures come to the driver: they are
+a few hundred rows.
 
-`java_bytes_max` is the most memory that the JVM has held, `python_bytes_max` this process, whose part in it is to ask.
+`java_bytes_max` is the peak memory of the JVM, `python_bytes_max` that of this process, which only issues the
+queries.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from .report import made_up_graph, made_up_tables
 
 ROWS: Final = 10_000_000
 PART_ROWS: Final = 1_000_000
-"""Rows of all tables that are made and written at once."""
+"""Rows of all tables that are generated and written at once."""
 RUN: Final = "made-up-00000000"
 CORES: Final = 2
 
@@ -31,7 +33,7 @@ CORES: Final = 2
 def run(
     *, rows: int = ROWS, seed: int = 0, progress: Callable[[str, int, int], None] | None = None
 ) -> dict[str, Any]:
-    """Measure, and return the figures as plain data; times in seconds."""
+    """Run the benchmark, and return the figures as plain data; times in seconds."""
     from ..pipelines.figures.figures import figures_of
     from ..pipelines.spark.frames import frames_in
     from ..pipelines.spark.local import local_session
@@ -82,7 +84,7 @@ def run(
 
 
 def _write(folder: Path, rows: int, seed: int, show: Callable[[str, int, int], None]) -> dict[str, int]:
-    """Write the telemetry part by part; return the rows of each table."""
+    """Write the telemetry part by part; return the number of rows of each table."""
     written: dict[str, int] = {}
     parts = -(-rows // PART_ROWS)
     for part in range(parts):
@@ -95,13 +97,13 @@ def _write(folder: Path, rows: int, seed: int, show: Callable[[str, int, int], N
 
 
 def _read_all(frames: Iterable[Any]) -> None:
-    """Read every column of every row, and throw it away."""
+    """Read every column of every row, and discard it."""
     for frame in frames:
         frame.write.format("noop").mode("overwrite").save()
 
 
 def _java_bytes_max() -> int | None:
-    """Return the most memory that the JVM of this process has held so far; None where the system does not say."""
+    """Return the peak memory of this process's JVM so far; None where the system does not report it."""
     most = [
         int(line.split()[1]) * 1024
         for child in psutil.Process().children(recursive=True)

@@ -1,13 +1,13 @@
-"""Three broker actors in a row, beside a bare chain of three Ray actors that only pass on what they get.
+"""Three broker actors in a chain, compared with a bare chain of three Ray actors that only forward.
 
-The brokers are a tree without branches. The publisher stands at the far end from the root, so every event passes all
-three, and each broker matches it against its share of the subscriptions (stock alerts: a symbol and a price; about one
-notification an event in all). The bare chain carries the same batches, one call in flight a link, and its end is
-fetched by a long poll, as a subscriber's broker is. Idle latency is one event at a time, from the call that publishes
-it until the driver holds it.
+The brokers are a tree without branches. The publisher is at the far end from the root, so every event passes
+all three, and each broker matches it against its share of the subscriptions (stock alerts: a symbol and a
+price; about one notification per event in total). The bare chain carries the same batches, with one call in
+flight per link, and its end is read by a long poll, like a subscriber's broker. Idle latency is measured with
+one event at a time, from the call that publishes it until the driver has received it.
 
-Both chains stand side by side and take turns: a machine that does other work, too, does so to both. Quotients are
-medians of the rounds.
+Both chains exist at the same time and take turns, so that other load on the machine affects both. Quotients
+are medians of the rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SYMBOLS = 5_000
 SUBSCRIBERS_PER_BROKER = 10
 BATCH_EVENTS = 8_192
 LATENCY_EVENTS = 100
-"""Of a round; the first tenth does not count."""
+"""Events per round; the first tenth is not counted."""
 
 ROUNDS = 5
 
@@ -52,13 +52,13 @@ def run(
     Parameters
     ----------
     events
-        How many events are published in batches of 8,192.
+        The number of events published in batches of 8,192.
     subscriptions
-        How many there are, spread evenly over the three brokers.
+        The number of subscriptions, spread evenly over the three brokers.
     heals
-        Whether the network notices and mends failures.
+        Whether the network detects and repairs failures.
     store
-        Where brokers keep what must outlive them: a folder, or the address of a database; None for nowhere.
+        The brokers' stores: a folder, or the address of a database; None for no stores.
     """
     show = progress or (lambda name, done, total: None)
     random = np.random.default_rng(seed)
@@ -112,7 +112,7 @@ def run(
 
 
 class Round(NamedTuple):
-    """What one chain did in one turn."""
+    """The result of one turn of a chain."""
 
     latencies: np.ndarray[Any, Any]
     events_per_second: float
@@ -120,11 +120,11 @@ class Round(NamedTuple):
 
 class _Chain(Protocol):
     def latency(self, number: int) -> float:
-        """Return how long one event takes."""
+        """Return the latency of one event."""
         ...
 
     def carry(self, batches: list[EventBatch]) -> None:
-        """Let the events of batches go from end to end."""
+        """Send the events of batches from end to end."""
         ...
 
 
@@ -150,7 +150,7 @@ def _trades(random: np.random.Generator, size: int) -> EventBatch:
 
 
 def _subscribe(net: Network, subscriptions: int, random: np.random.Generator) -> int:
-    """Spread the subscriptions over all brokers; return how many there are."""
+    """Spread the subscriptions over all brokers; return their number."""
     brokers = [position.broker for position in net.positions]
     installed = 0
     for place, broker in enumerate(brokers):
@@ -180,25 +180,25 @@ class _BrokerChain:
         self._pings = 0
 
     def latency(self, number: int) -> float:
-        """Return how long one event takes to a subscriber at the root."""
+        """Return the latency of one event to a subscriber at the root."""
         self._pinger.publish({"ping": True, "number": number})
         self._pings += 1
         return next(self._subscriber.notifications(timeout_seconds=10)).latency_seconds
 
     def carry(self, batches: list[EventBatch]) -> None:
-        """Publish batches, and return when the last notification is here."""
+        """Publish batches, and return when the last notification has arrived."""
         for batch in batches:
             self._exchange.publish_batch(batch)
         self._net.settle(600)
 
     def notifications(self) -> int:
-        """Return how many came of the batches."""
+        """Return the number of notifications of the batches."""
         graph = self._net.describe()
         return int(sum(data["notifications"] for _, data in graph.nodes(data=True))) - self._pings
 
 
 class _BareActor:
-    """Passes on what it gets, one call in flight; the last one keeps it for the driver's poll."""
+    """Forwards its input, with one call in flight; the last actor stores it for the driver's poll."""
 
     def __init__(self, following: Any) -> None:
         self._following = following
@@ -215,7 +215,7 @@ class _BareActor:
             asyncio.get_running_loop().create_task(self._pass_on(payload))
 
     async def take_when_free(self, payload: Any) -> None:
-        """Take a batch and return when there is room for the next."""
+        """Accept a batch and return when there is room for the next."""
         if self._following is None:
             self._events += len(payload)
             self._arrived.set()
@@ -230,7 +230,7 @@ class _BareActor:
             self._flying.release()
 
     async def arrived(self, events: int) -> None:
-        """Return when so many events have come."""
+        """Return when that many events have arrived."""
         while self._events < events:
             self._arrived.clear()
             await self._arrived.wait()
@@ -247,7 +247,7 @@ class _BareActor:
 
 
 class _BareChain:
-    """Three actors that do nothing but pass on."""
+    """Three actors that only forward."""
 
     def __init__(self) -> None:
         actor = ray.remote(_BareActor).options(num_cpus=0, max_concurrency=1000)
@@ -263,7 +263,7 @@ class _BareChain:
         ray.kill(self._last)
 
     def latency(self, number: int) -> float:
-        """Return how long one event takes to whoever polls the last."""
+        """Return the latency of one event to the driver, which polls the last actor."""
         poll = self._last.poll.remote()
         sent = time.time()
         taken = self._first.take.remote({"ping": True, "number": number, "sent": sent})
@@ -273,7 +273,7 @@ class _BareChain:
         return seconds
 
     def carry(self, batches: list[EventBatch]) -> None:
-        """Pass batches on, and return when the last has them all."""
+        """Send batches through the chain, and return when the last actor has all of them."""
         for batch in batches:
             ray.get(self._first.take_when_free.remote(batch))
         self._carried += sum(map(len, batches))

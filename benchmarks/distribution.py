@@ -1,19 +1,22 @@
-"""A payload to many hosts over links of a bandwidth: LBDD beside point-to-point, both beside a plain copy.
+"""A payload to many hosts over links of limited bandwidth: LBDD and point-to-point, both compared with a plain copy.
 
-The set-up of paper 5, section 4.1, on one machine: each host is a network namespace with a Ray node and one broker,
-each link is held to 100 Mbit/s in both directions (:mod:`rayvous.actors.machines`). Where there can be no such hosts,
-several Ray nodes stand side by side, and time says little: no link is the bottleneck then, and there is no bound.
+The set-up of paper 5, section 4.1, on one machine: each host is a network namespace with a Ray node and one
+broker, and each link is limited to 100 Mbit/s in both directions (:mod:`rayvous.actors.machines`). Where such
+hosts cannot be created, several Ray nodes run side by side, and times are hardly meaningful: no link is the
+bottleneck then, and there is no bound.
 
 Rules
 -----
-* One run has everything: the floor, then point-to-point, then LBDD, on the same Ray nodes.
-* The floor is a plain socket copy of the same bytes over one link, from the publisher's host to another. A node that
-  sends the payload k times over its link needs k floors, whoever sends; so a scheme's bound is its largest out-degree.
-* Bytes are told twice: what the brokers say that they sent, and what the kernel counted on the publisher's link.
-* The publisher's process is on its broker's host, so its upload crosses no link. Subscribers get their notification,
-  and read nothing: what is timed is until every broker has the whole payload, its checksum verified.
-* Brokers are numbered, and LBDD's tree follows from the numbers. The publisher's broker is the one whose tree has the
-  largest out-degree that is nearest to the paper's 4 of 11: chosen by the plan, before anything is measured.
+* One run measures everything: the floor, then point-to-point, then LBDD, on the same Ray nodes.
+* The floor is a plain socket copy of the same bytes over one link, from the publisher's host to another. A
+  node that sends the payload k times over its link needs k floors, whatever the sender; so a scheme's bound
+  is its largest out-degree.
+* Bytes are reported twice: as counted by the brokers, and as counted by the kernel on the publisher's link.
+* The publisher's process is on its broker's host, so its upload crosses no link. Subscribers get their
+  notification, and read nothing: the measured time ends when every broker has the whole payload, its checksum
+  verified.
+* Brokers are numbered, and the numbers determine LBDD's tree. The publisher's broker is the one whose tree
+  has the largest out-degree nearest to the paper's 4 of 11: chosen by the plan, before anything is measured.
 """
 
 from __future__ import annotations
@@ -51,13 +54,13 @@ Progress = Callable[[str, int, int], None]
 
 
 def publisher_of(hosts: int) -> BrokerId:
-    """Return the broker whose tree is most like that of paper 5's computers, by the largest out-degree."""
+    """Return the broker whose tree is most similar to that of paper 5, by the largest out-degree."""
     alike = (hosts - 1) * PAPER_OUT_DEGREE / PAPER_TARGETS
     return min(range(hosts), key=lambda broker: abs(out_degree("lbdd", hosts, broker) - alike))
 
 
 def out_degree(scheme: str, hosts: int, publisher: BrokerId) -> int:
-    """Return how many copies the broker sends that sends most."""
+    """Return the number of copies that the busiest sender sends."""
     if scheme == "point-to-point":
         return hosts - 1
     return max(map(len, plan(publisher, range(hosts)).children.values()))
@@ -70,15 +73,15 @@ def run(
     publisher: BrokerId | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Distribute one payload by either scheme and return the figures.
+    """Distribute one payload by each scheme and return the figures.
 
-    Runs on the hosts that this process is among (:func:`rayvous.actors.machines.fence.run_among_hosts`), else on Ray
-    nodes side by side.
+    Runs on the hosts that this process is among (:func:`rayvous.actors.machines.fence.run_among_hosts`),
+    otherwise on Ray nodes side by side.
 
     Parameters
     ----------
     hosts
-        How many Ray nodes, each with one broker; one of them is the publisher's.
+        The number of Ray nodes, each with one broker; one of them is the publisher's.
     megabytes
         Size of the payload, in 2^20 bytes.
     publisher
@@ -96,7 +99,7 @@ def run(
     payload = np.random.default_rng(0).integers(0, 256, megabytes << 20, np.uint8)
     with _nodes(hosts, show) as (layout, nodes):
         head, *others = nodes
-        nodes = [*others[:publisher], head, *others[publisher:]]  # this process is at the head
+        nodes = [*others[:publisher], head, *others[publisher:]]  # this process runs on the head
         floor = _plain_copy(nodes[publisher - 1], payload, show)
         rows = [_distribute(scheme, nodes, publisher, payload, layout, show) for scheme in SCHEMES]
     for row in rows if layout is not None else ():
@@ -121,7 +124,7 @@ def run(
 
 @contextmanager
 def _nodes(hosts: int, show: Progress) -> Iterator[tuple[Layout | None, list[str]]]:
-    """Yield the links, if any, and Ray's ids of as many nodes: first the head, where this process is."""
+    """Yield the links, if any, and Ray's ids of that many nodes: first the head, which runs this process."""
     layout = hosts_here()
     if layout is not None:
         with joined_ray():
@@ -142,18 +145,18 @@ def _nodes(hosts: int, show: Progress) -> Iterator[tuple[Layout | None, list[str
 
 
 class _Receiver:
-    """An actor that takes bytes from a socket and throws them away."""
+    """An actor that receives bytes from a socket and discards them."""
 
     def __init__(self) -> None:
         self._listening = socket.create_server((ray.util.get_node_ip_address(), 0))
 
     def address(self) -> tuple[str, int]:
-        """Return where it listens."""
+        """Return the address on which it listens."""
         host, port = self._listening.getsockname()
         return host, port
 
     def take(self) -> int:
-        """Take all that comes over one connection, say that it is here, and return how much it was."""
+        """Receive everything from one connection, confirm it, and return the number of bytes."""
         connection, _ = self._listening.accept()
         had, room = 0, bytearray(CHUNK_BYTES)
         with connection:
@@ -164,7 +167,7 @@ class _Receiver:
 
 
 def _plain_copy(node: str, payload: np.ndarray[Any, Any], show: Progress) -> float:
-    """Return the seconds that a socket takes from here to another node, until that says that it has everything."""
+    """Return the seconds of a socket copy from here to another node, until the node confirms receipt."""
     show("plain copy", 0, 1)
     there = NodeAffinitySchedulingStrategy(node, soft=False)
     receiver = ray.remote(_Receiver).options(num_cpus=0, scheduling_strategy=there).remote()
@@ -191,7 +194,7 @@ def _distribute(
     layout: Layout | None,
     show: Progress,
 ) -> dict[str, Any]:
-    """Launch a network, one broker a node, distribute the payload, and return what it took."""
+    """Launch a network with one broker per node, distribute the payload, and return the measurements."""
     show(scheme, 0, 1)
     hosts = len(nodes)
     with Network.launch(ClusterTree(hosts, 1), scheme=scheme, nodes=nodes, progress=False) as net:
@@ -219,7 +222,7 @@ def _distribute(
     sent = [then.sent - now.sent for then, now in zip(after, before, strict=True)]
     capacity = (layout.megabits_per_second or 0) * 1e6 / 8 * done.seconds if layout is not None else 0
     return row | {
-        "publisher_link_bytes": sent[0],  # host 0 is the head's, and so the publisher's
+        "publisher_link_bytes": sent[0],  # host 0 is the head, and the publisher's host
         "publisher_link_use": sent[0] / capacity if capacity else None,
         "busiest_link_bytes": max(sent),
         "all_links_bytes": sum(sent),

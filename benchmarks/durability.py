@@ -1,21 +1,23 @@
-"""What stable storage costs: events a second through one broker's write path, in memory, in files and in PostgreSQL.
+"""The cost of stable storage: events per second through one broker's write path, in memory, in files and in PostgreSQL.
 
-The write path is what an event meets at a broker with a store: the machine of `faults.durability.numbered_links`
-numbers it, keeps it for the next broker and asks for the commit; the store encodes and commits several steps
-together, as the host does when they wait together; the next broker's acknowledgement lets it go. Measured in one
-process, without Ray, with publications of several sizes and several of them a commit. The messages are there when the
-clock starts.
+The write path is what a broker with a store does with an event: the machine of
+`faults.durability.numbered_links` numbers it, retains it for the next broker and asks for the commit. The
+store encodes and commits several steps together, as the host does when they are queued together. The next
+broker's acknowledgement releases the event. It is measured in one process, without Ray, with publications of
+several sizes and several of them per commit. The messages exist when the clock starts.
 
-**What batched commits allow** is measured beside it, in the same run and on the same disk or server: SQLite, or
-PostgreSQL, puts the same bytes, one row a publication, and deletes them later, in as many transactions. Those bytes are
-encoded before its clock starts, and it knows no keys, checksums, numbers or acknowledgements, and no fence. So what is
-compared is all that we do with what a database alone cannot be spared. It runs with the settings of the store: the same
-journal, pages and `synchronous`, or the same session.
+**What batched commits allow** is measured beside it, in the same run and on the same disk or server: SQLite,
+or PostgreSQL, inserts the same bytes, one row per publication, and deletes them later, in the same number of
+transactions. Those bytes are encoded before its clock starts, and it has no keys, checksums, numbers or
+acknowledgements, and no fence. So the comparison is between everything that we do and the work that a
+database alone must do. It runs with the settings of the store: the same journal, pages and `synchronous`, or
+the same session.
 
-The two take turns, `ROUNDS` times, each time with a new file or a new broker, and the fastest round of each counts.
-`of_commit_rate` is the quotient in seconds on the clock, `of_commit_cpu` in seconds of the processor: on a machine that
-does other work too, only the second means anything, and it leaves out the waiting for the disk, which both share and
-which flatters whoever is slower. A server's own work is not in it. `bare` is the broker's router alone.
+The two take turns, `ROUNDS` times, each time with a new file or a new broker, and the fastest round of each
+counts. `of_commit_rate` is the quotient in wall-clock seconds, `of_commit_cpu` in processor seconds. On a
+machine with other load, only the second is meaningful; it leaves out the waiting for the disk, which both
+share and which favours the slower one. A server's own work is not included. `bare` is the broker's router
+alone.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ ROUNDS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """How long something took."""
+    """The duration of something."""
 
     clock: float
     processor: float
@@ -64,18 +66,20 @@ def run(
     directory: str | Path | None = None,
     database: str | None = None,
 ) -> dict[str, Any]:
-    """Measure, and return the figures as plain data.
+    """Run the benchmark, and return the figures as plain data.
 
     Parameters
     ----------
     events
-        Through each store in a round, but no more than `BATCHES_MAX` publications.
+        Events through each store in a round, but no more than `BATCHES_MAX` publications.
     batch_events
-        Events in one publication; each is measured.
+        Events in one publication; each size is measured.
     directory
-        Where the files go for the time of the run; the system's temporary folder when None. What it is on decides.
+        The folder of the files during the run; the system's temporary folder if None. Its disk is what is
+        measured.
     database
-        Address of a PostgreSQL database to measure instead of files; a schema is made in it, and dropped in the end.
+        Address of a PostgreSQL database to measure instead of files; a schema is created in it, and dropped
+        at the end.
     """
     results = []
     with _files(directory) if database is None else _tables(database_of(database)) as contender:
@@ -118,7 +122,7 @@ class Contender(Protocol):
         ...
 
     def bare(self, synchronous: Synchronous) -> Any:
-        """Open the database alone: what puts and deletes bytes in one transaction, `commit`, and can be closed."""
+        """Open the database alone: an object with `close`, and `commit`, a transaction that inserts and deletes."""
         ...
 
 
@@ -165,7 +169,7 @@ def _bare(batches: list[EventBatch]) -> None:
 
 
 def _steps(batches: list[EventBatch]) -> list[Received]:
-    """Return the publications as they come to a broker."""
+    """Return the publications as they arrive at a broker."""
     return [
         Received("p", Numbered(int(batch.sequence[-1]), int(batch.sequence[0]) - 1, Events(batch)))
         for batch in batches
@@ -173,7 +177,7 @@ def _steps(batches: list[EventBatch]) -> list[Received]:
 
 
 def _write_path(steps: list[Received], store: Store) -> None:
-    """Take events in at a leaf that passes them on to its parent, which acknowledges each commit."""
+    """Accept events at a leaf that forwards them to its parent, which acknowledges each commit."""
     position = _leaf()
     broker = Broker(position, store=store)
     _commit(store, broker.handle(Ticked(0.0)))
@@ -194,7 +198,7 @@ def _commit(store: Store, effects: list[Effect]) -> None:
 
 
 def _bare_commits(values: list[bytes], commit: Callable[[Sequence[bytes], int], None]) -> None:
-    """Put the same bytes into a table, and take them out again, in transactions of the same size."""
+    """Insert the same bytes into a table, and delete them again, in transactions of the same size."""
     for first in range(0, len(values), STEPS_A_COMMIT):
         commit(values[first : first + STEPS_A_COMMIT], first)
     commit([], len(values))
@@ -207,7 +211,7 @@ def _files(directory: str | Path | None) -> Iterator[Contender]:
 
 
 class _Files:
-    """Files of SQLite in a folder."""
+    """SQLite files in a folder."""
 
     name = "sqlite"
 
@@ -251,7 +255,7 @@ def _tables(database: Database) -> Iterator[Contender]:
 
 
 class _Tables:
-    """Tables of PostgreSQL in a schema that is made for the run."""
+    """PostgreSQL tables in a schema that is created for the run."""
 
     name = "postgresql"
 
@@ -264,7 +268,7 @@ class _Tables:
 
         stores = PostgresqlStores(self._database, synchronous)
         store = stores.store_of(next(self._numbers))
-        store.close = stores.close  # type: ignore[method-assign]  # with the connections, which are of this one alone
+        store.close = stores.close  # type: ignore[method-assign]  # with the connections, which it owns
         return store
 
     def bare(self, synchronous: Synchronous) -> Any:
@@ -281,7 +285,7 @@ class _Tables:
 
 
 class _BarePostgresql:
-    """A connection with the settings of a store and a new table for bytes; several rows go in one statement."""
+    """A connection with the settings of a store and a new table for bytes; one statement inserts several rows."""
 
     def __init__(self, database: Database, synchronous: Synchronous, number: int) -> None:
         with extra("postgresql"):

@@ -1,7 +1,7 @@
-"""Loads of the match index's benchmark: filters and events, as numbers that a brute force reads, too.
+"""Loads of the matching benchmark: filters and events, as numbers that a brute force can read, too.
 
-Rule: a filter's constraint is an attribute, a first and a last value; an event's value is an integer, -1 where there is
-none. For attributes of words the numbers name words, and each constraint is an equality.
+Rule: a filter's constraint is an attribute, a first and a last value; an event's value is an integer, -1 if
+absent. For word attributes the numbers identify words, and each constraint is an equality.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from ..routing.filters.strings import Strings
 DOMAIN: Final = 1_000_000
 KINDS: Final = ("intervals", "sparse", "equality", "strings", "skewed")
 WORDS: Final = 1_000
-"""Distinct words of a load of strings, and distinct values of one of equalities."""
+"""Distinct words of a load of strings, and distinct values of a load of equalities."""
 
 Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a load is like.
+    """The shape of a load.
 
     Attributes
     ----------
     kind
-        ``intervals``: closed intervals, events that have all attributes. ``sparse``: each event has a tenth of the
-        attributes. ``equality``: each constraint one of a thousand values. ``strings``: one constraint names one of a
-        thousand words, the others are intervals. ``skewed``: values and intervals crowd together at the low end.
+        ``intervals``: closed intervals, events with all attributes. ``sparse``: each event has a tenth of the
+        attributes. ``equality``: each constraint is one of a thousand values. ``strings``: one constraint
+        names one of a thousand words, the others are intervals. ``skewed``: values and intervals are
+        concentrated at the low end.
     attributes, constrained
-        How many attributes there are, and how many of them each filter constrains.
+        The number of attributes, and how many of them each filter constrains.
     width
-        Of each interval, as a share of the domain.
+        The width of each interval, as a share of the domain.
     """
 
     kind: str = "intervals"
@@ -58,9 +59,9 @@ class Load:
     chosen, lows, highs
         ``[filters, constrained]``: each constraint's attribute, first and last value.
     values
-        ``[attributes, events]``: -1 where an event has none.
+        ``[attributes, events]``: -1 if an event has no value.
     words
-        How many attributes, from the first on, have words.
+        The number of attributes, from the first on, whose values are words.
     """
 
     chosen: Integers
@@ -70,7 +71,7 @@ class Load:
     words: int = 0
 
     def filters(self, begin: int, end: int) -> list[Filter]:
-        """Return some of the filters."""
+        """Return a range of the filters."""
         rows = zip(*(part[begin:end].tolist() for part in (self.chosen, self.lows, self.highs)), strict=True)
         return [
             Filter((Clause(tuple(map(self._constraint, chosen, lows, highs))),))
@@ -129,10 +130,10 @@ def make(shape: Shape, filters: int, events: int, seed: int) -> Load:
 
 
 def _chosen(shape: Shape, filters: int, generator: np.random.Generator) -> Integers:
-    """Return each filter's distinct attributes, rising; of a load of strings those but the first."""
+    """Return each filter's distinct attributes, ascending; for a load of strings without the first."""
     first = shape.kind == "strings"
     out = np.empty((filters, shape.constrained), np.int64)
-    for begin in range(0, filters, 100_000):  # a table of all of them at once would be large
+    for begin in range(0, filters, 100_000):  # a table of all of them would be large
         some = out[begin : begin + 100_000]
         drawn = np.argsort(generator.random((len(some), shape.attributes - first)), axis=1) + first
         some[:] = np.sort(drawn[:, : shape.constrained], axis=1)

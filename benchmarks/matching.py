@@ -1,21 +1,21 @@
-"""How fast the match index is, beside a brute force in numpy, on a synthetic load.
+"""The speed of the match index, compared with a brute force in numpy, on a synthetic load.
 
-The load (`loads`): by default ten integer attributes over 0..1,000,000; each filter constrains five of them, drawn
-at random, each to an interval half of the domain wide at a random place; each event has all ten, uniformly. A filter
-matches an event with probability 1/32.
+The load (`loads`): by default ten integer attributes over 0..1,000,000; each filter constrains five of them,
+drawn at random, each to an interval half of the domain wide at a random place; each event has all ten,
+uniformly. A filter matches an event with probability 1/32.
 
-Brute forces stand beside the index, all vectorised over all filters, one event at a time:
+The index is compared with several brute forces, all vectorised over all filters, one event at a time:
 
-* `brute_force`: each filter's constraints as they are (attribute, low, high), in three arrays; the event's value is
-  looked up for each. It takes any attributes and any integers, as the index does.
-* `dense_brute_force`: knows how many attributes there are, and holds bounds for all of them for every filter,
-  an unconstrained one as the whole range: ``((lows <= event) & (event <= highs)).all(axis=0)``.
-* `tuned_brute_force`: the best that we could do on just the default load, attribute by attribute in place in arrays
-  that stay in the cache. The values fit 32 bits and each constraint is one closed interval, so one wrapping
-  subtraction and one comparison in ``uint32`` do an attribute.
+* `brute_force`: each filter's constraints as they are (attribute, low, high), in three arrays; the event's
+  value is looked up for each. It takes any attributes and any integers, as the index does.
+* `dense_brute_force`: knows the number of attributes, and holds bounds for all of them for every filter, with
+  the whole range for an unconstrained one: ``((lows <= event) & (event <= highs)).all(axis=0)``.
+* `tuned_brute_force`: the best that we could do for the default load alone, attribute by attribute in place
+  in arrays that stay in the cache. The values fit 32 bits and each constraint is one closed interval, so one
+  wrapping subtraction and one comparison in ``uint32`` per attribute suffice.
 
-The last two are measured on the default load only. Index and brute force must agree on every match of the events that
-both see; the run fails when they do not.
+The last two are measured on the default load only. Index and brute force must agree on every match of the
+events that both process; otherwise the run fails.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run(
     progress: Progress | None = None,
     shape: Shape = DEFAULT,
 ) -> dict[str, Any]:
-    """Measure the index at each number of filters, and the brute force beside it.
+    """Measure the index for each number of filters, and the brute forces beside it.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ def run(
     progress
         Called with one line of text before each step.
     shape
-        What filters and events are like.
+        The shape of filters and events.
 
     Returns
     -------
     dict
-        ``results`` has one entry for each number of filters; times are in the unit that the key names.
+        ``results`` has one entry for each number of filters; each key names the unit of its time.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def _measure(count: int, events: int, seed: int, say: Progress, shape: Shape) ->
     batch_seconds, group_seconds, single_seconds, *brute_seconds = _best_seconds(
         lambda: index.match(batch),
         lambda: index.match_groups(batch, groups),
-        lambda: deque(map(index.match, singles), maxlen=0),  # as at a broker, none is kept for long
+        lambda: deque(map(index.match, singles), maxlen=0),  # as at a broker, no result is kept
         *(partial(_match_each, brute, rows) for brute in brutes.values()),
     )
 
@@ -150,9 +150,10 @@ def _measure(count: int, events: int, seed: int, say: Progress, shape: Shape) ->
 
 
 def _build(load: Load, count: int) -> tuple[MatchIndex, float, int]:
-    """Return an index of all filters, the seconds that it took, and the most memory that the process had for it.
+    """Return an index of all filters, the seconds that it took, and its peak memory.
 
-    Filters are made some at a time, and that is not counted; the first event is, since it makes the rows.
+    Filters are constructed in portions, and their construction is not counted; the first event is counted,
+    since it builds the rows.
     """
     event = load.batch().take(np.arange(1))
     before = psutil.Process().memory_info().rss
@@ -171,14 +172,14 @@ def _build(load: Load, count: int) -> tuple[MatchIndex, float, int]:
 
 
 def _forget_peak() -> None:
-    """Have Linux count the most memory anew from here; elsewhere there is no such thing."""
+    """Reset the peak memory count of Linux; does nothing elsewhere."""
     path = Path("/proc/self/clear_refs")
     if path.exists():
         path.write_text("5")
 
 
 def _peak() -> int:
-    """Return the most memory that the process has had, in bytes; 0 where nobody counts."""
+    """Return the peak memory of the process, in bytes; 0 where it is not counted."""
     path = Path("/proc/self/status")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
@@ -197,7 +198,7 @@ class _BruteForce:
 
 
 def _dense(load: Load) -> tuple[Integers, Integers]:
-    """Return first and last values by attribute, ``[attributes, filters]``; all values where there is no constraint."""
+    """Return first and last values by attribute, ``[attributes, filters]``; the whole range without a constraint."""
     size = (len(load.values), len(load.chosen))
     lows, highs = np.zeros(size, np.int64), np.full(size, np.iinfo(np.int32).max, np.int64)
     np.put_along_axis(lows, load.chosen.T, load.lows.T, 0)
@@ -218,7 +219,7 @@ class _DenseBruteForce:
 
 
 class _TunedBruteForce:
-    """The same for one closed interval of 32 bits an attribute: ``value - low <= high - low``, unsigned."""
+    """The same for one closed 32-bit interval per attribute: ``value - low <= high - low``, unsigned."""
 
     def __init__(self, load: Load) -> None:
         lows, highs = _dense(load)
@@ -233,7 +234,9 @@ class _TunedBruteForce:
         everything, inside, distance = self._all, self._inside, self._distance
         out = everything
         for low, width, value in zip(self._lows, self._widths, event, strict=True):
-            np.subtract(np.uint32(value), low, out=distance)  # wraps to a large distance when it is below
+            np.subtract(
+                np.uint32(value), low, out=distance
+            )  # wraps to a large distance if the value is below
             np.less_equal(distance, width, out=out)
             if out is inside:
                 np.logical_and(everything, inside, out=everything)
@@ -268,7 +271,7 @@ def _changes(index: MatchIndex, shape: Shape, seed: int) -> tuple[float, float]:
 
 
 def _best_seconds(*actions: Callable[[], object]) -> list[float]:
-    """Return the least seconds that each takes; they take turns, so that a busy machine is busy for all."""
+    """Return the least seconds of each action; they take turns, so that other load on the machine affects all."""
     best = [float("inf")] * len(actions)
     for _ in range(_ROUNDS):
         for number, action in enumerate(actions):

@@ -1,6 +1,6 @@
-"""What benchmarks of networks need of Ray: several nodes on one machine, or a cluster that runs; what hosts use.
+"""Ray nodes for benchmarks of networks: several nodes on one machine, or a running cluster; and resource use of hosts.
 
-Rule: what is started here is stopped here, and nothing else.
+Rule: only what is started here is stopped here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ASK_SECONDS: Final = 120.0
 
 
 class Nodes:
-    """The nodes of a Ray cluster: those that were started for a run, or those of a cluster that runs."""
+    """The nodes of a Ray cluster: those started for a run, or those of a running cluster."""
 
     def __init__(self, cluster: Cluster | None) -> None:
         self._cluster = cluster
@@ -48,7 +48,7 @@ class Nodes:
         self._started |= {node.node_id: node for node in started}
 
     def living(self) -> list[str]:
-        """Return the nodes that Ray takes to be alive."""
+        """Return the nodes that Ray reports as alive."""
         return sorted(node["NodeID"] for node in ray.nodes() if node["Alive"])
 
     def remove(self, node: str) -> None:
@@ -59,14 +59,14 @@ class Nodes:
 
 @contextmanager
 def ray_nodes(nodes: int, address: str | None = None) -> Iterator[Nodes]:
-    """Be on so many Ray nodes of this machine for a block, the head included; or on the cluster at an address.
+    """Run the block on that many Ray nodes of this machine, the head included; or on the cluster at an address.
 
     Raises
     ------
     InputError
-        If this process is on Ray already.
+        If this process has joined a Ray cluster already.
     RayUnavailable
-        If nobody answers at the address.
+        If there is no response at the address.
     """
     if ray.is_initialized():
         raise InputError("this process is on a Ray cluster already: run this in one of its own")
@@ -90,23 +90,23 @@ def ray_nodes(nodes: int, address: str | None = None) -> Iterator[Nodes]:
 
 
 def ask(net: Network, method: str) -> list[Any]:
-    """Return what each living host of a network answers."""
+    """Return the answers of all living hosts of a network."""
     return list(ask_each(net, method).values())
 
 
 def ask_each(net: Network, method: str) -> dict[str, Any]:
-    """Return what each living host of a network answers, by its process."""
+    """Return the answers of all living hosts of a network, by their process."""
     asked = [(host.pid.remote(), getattr(host, method).remote()) for host in net.hosts()]
     found = {}
     for pair in asked:
-        with suppress(RayActorError):  # it has died meanwhile
+        with suppress(RayActorError):  # the host has died meanwhile
             (node, pid), answer = ray.get(list(pair), timeout=ASK_SECONDS)
             found[f"{node[:8]}:{pid}"] = answer
     return found
 
 
 def brokers_by_node(net: Network) -> dict[str, list[BrokerId]]:
-    """Return which brokers stand on each node."""
+    """Return the brokers of each node."""
     at = {host: ray.get(host.pid.remote(), timeout=ASK_SECONDS)[0] for host in net.hosts()}
     found: dict[str, list[BrokerId]] = {}
     for broker, host in net.directory.hosts.items():

@@ -1,12 +1,13 @@
-"""What Spark's part of a report costs: beside the floor of any Spark job here, and by either way of handing over.
+"""The cost of Spark's part of a report: compared with the floor of any Spark job here, with rows passed in either way.
 
-The floor, in the same run and in a session of its own: Spark on Ray is started, one table goes to it by reference, and
-its rows are counted. No report can take less than that unless Spark is started before it is needed, which is what
-``rayvous demo`` does; so the second session starts in the background and is warmed up, as there, and the report is
-written when it is warm. Both sessions start their JVMs in the same way.
+The floor is measured in the same run and in a separate session: Spark on Ray is started, one table is passed
+to it by reference, and its rows are counted. No report can take less unless Spark is started before it is
+needed, as in ``rayvous demo``. So the second session starts in the background and is warmed up, as there, and
+the report is written when it is warm. Both sessions start their JVMs in the same way.
 
-The telemetry is made up: as many rows as asked, in the shares and the chunks of a traced run of the demo. It is handed
-over twice, as files and by reference (decision 0020), the figures being computed each time.
+The telemetry is synthetic: as many rows as requested, in the proportions and the chunks of a traced run of
+the demo. It is passed to Spark twice, as files and by reference (decision 0020), and the figures are computed
+each time.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ CHUNK_ROWS: Final = 25_000
 def run(
     *, rows: int = ROWS, seed: int = 0, progress: Callable[[str, int, int], None] | None = None
 ) -> dict[str, Any]:
-    """Measure, and return the figures as plain data; times in seconds."""
+    """Run the benchmark, and return the figures as plain data; times in seconds."""
     from ..pipelines.run import report
     from ..pipelines.spark.session import spark_session
     from ..pipelines.spark.tables import to_spark
@@ -84,7 +85,7 @@ def run(
 
 
 def made_up(rows: int, seed: int) -> Telemetry:
-    """Return telemetry of a run that never was, in Ray's object store."""
+    """Return synthetic telemetry in Ray's object store."""
     return Telemetry.from_arrow(
         "made-up",
         {
@@ -95,7 +96,7 @@ def made_up(rows: int, seed: int) -> Telemetry:
 
 
 def made_up_tables(rows: int, seed: int) -> dict[str, pa.Table]:
-    """Return the tables of a run that never was: in the shares of a traced run of the demo, in ratio to `rows`."""
+    """Return the tables of a synthetic run: in the proportions of a traced run of the demo, scaled to `rows`."""
     draw = np.random.default_rng(seed)
     notified = max(1, round(rows * 0.74))
     published = max(1, round(rows * 0.24))

@@ -1,17 +1,20 @@
-"""Networks of hundreds to thousands of brokers that heal: what they cost to start, keep and use, and to lose a node.
+"""Networks of hundreds to thousands of brokers that heal: the cost of starting, running, and losing a node.
 
-Several Ray nodes on one machine, or a cluster that runs. On the latter no node can be removed, so the actors of one are
-killed.
+Uses several Ray nodes on one machine, or a running cluster. On the latter no node can be removed, so the
+actors of one node are killed.
 
 Rules
 -----
-* Each size is a network of its own, launched, measured and closed; parameters are the same for all, and told.
-* What is delivered is counted against what was published, name by name: anything that is missing is told as such.
-* Idle CPU is that of the processes with brokers over a window, after all that can rest does (decision 0092).
-* Memory is what is the processes' own (not shared with others), over all brokers.
-* A node is removed while events are published. Times count from there: until the first broker has noticed and until the
-  last one has found its place, as they say themselves; until a survey shows none of the dead, and one tree; until all
-  that was published is delivered; and, beside them, until Ray has given the node up.
+* Each size is a separate network, launched, measured and closed; parameters are the same for all, and
+  reported.
+* Deliveries are compared with publications, publisher by publisher: anything missing is reported as such.
+* Idle CPU is that of the processes with brokers over a window, after all brokers that can rest do (decision
+  0092).
+* Memory is the processes' private memory, divided by the number of brokers.
+* A node is removed while events are published. Times count from there: until the first broker has noticed and
+  until the last one has found its place, as reported by the brokers; until a survey shows one tree without
+  the dead brokers; until everything published is delivered; and, beside them, until Ray has declared the node
+  dead.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ PACE_SECONDS: Final = 0.25
 EVENTS_A_PACE: Final = 10
 IDLE_SECONDS: Final = 10.0
 SUSPECT_HEARTBEATS: Final = 3
-"""As `Recovery` has it."""
+"""As in `Recovery`."""
 REST_HEARTBEATS: Final = 30
 BOUND_SECONDS: Final = 300.0
 
@@ -62,18 +65,18 @@ def run(
     brokers
         The sizes; multiples of ten, as a cluster has ten brokers.
     nodes
-        Ray nodes on this machine, when there is no `address`.
+        Ray nodes on this machine, if there is no `address`.
     address
-        Of a Ray cluster that runs.
+        The address of a running Ray cluster.
     brokers_per_actor, heartbeat_seconds
-        Of every network.
+        Settings of every network.
 
     Raises
     ------
     InputError
-        If a size is no multiple of ten.
+        If a size is not a multiple of ten.
     BrokerUnavailable
-        If a network does not come to rest, or does not heal.
+        If a network does not become quiescent, or does not heal.
     """
     for size in brokers:
         if size < CLUSTER_BROKERS or size % CLUSTER_BROKERS:
@@ -101,7 +104,7 @@ def run(
 def _measure(
     size: int, here: Nodes, brokers_per_actor: int, recovery: Recovery, show: Progress
 ) -> dict[str, Any]:
-    """Launch a network, use it, let it idle, remove a node, and return what all that took."""
+    """Launch a network, use it, let it idle, remove a node, and return the measurements."""
     steps = iter(range(1, 7))
 
     def step() -> None:
@@ -137,12 +140,12 @@ def _memory(net: Network, size: int) -> dict[str, Any]:
 
 
 def resting(net: Network) -> int:
-    """Return how many brokers rest."""
+    """Return the number of resting brokers."""
     return sum(sizes["resting"] for answer in ask(net, "describe") for sizes in answer.values())
 
 
 def _idle(net: Network, size: int, recovery: Recovery) -> dict[str, Any]:
-    """Wait until all that can rest does, a heartbeat at a time, and measure what the actors use then."""
+    """Wait, a heartbeat at a time, until all brokers that can rest do, and measure the CPU use of the actors."""
     for _ in range(REST_HEARTBEATS):
         if resting(net) >= size - 1:
             break
@@ -154,7 +157,7 @@ def _idle(net: Network, size: int, recovery: Recovery) -> dict[str, Any]:
 
 
 def _subscribe(net: Network, size: int) -> tuple[list[Subscriber], dict[str, Any]]:
-    """Attach subscribers all over the network, one after the other; each wants everything."""
+    """Attach subscribers all over the network, one after the other; each subscribes to everything."""
     at = [number * size // SUBSCRIBERS for number in range(SUBSCRIBERS)]
     readers = [net.subscriber(f"reader-{number}", broker=broker) for number, broker in enumerate(at)]
     began = time.perf_counter()
@@ -165,7 +168,7 @@ def _subscribe(net: Network, size: int) -> tuple[list[Subscriber], dict[str, Any
 
 
 def _publish(net: Network, size: int, readers: Sequence[Subscriber]) -> dict[str, Any]:
-    """Publish a batch at one broker, and wait until all have all of it."""
+    """Publish a batch at one broker, and wait until all subscribers have all of it."""
     publisher = net.publisher("first", broker=size // 2)
     began = time.perf_counter()
     publisher.publish_batch([{"x": x} for x in range(EVENTS)])
@@ -184,7 +187,7 @@ def _publish(net: Network, size: int, readers: Sequence[Subscriber]) -> dict[str
 
 
 def _missing(readers: Sequence[Subscriber], published: dict[ClientId, int]) -> int:
-    """Return how many notifications are missing, or came more than once, or out of order."""
+    """Return the number of missing, duplicate or reordered notifications; a publisher's events count as a whole."""
     wrong = 0
     for reader in readers:
         came: dict[ClientId, list[int]] = {name: [] for name in published}
@@ -196,7 +199,7 @@ def _missing(readers: Sequence[Subscriber], published: dict[ClientId, int]) -> i
 
 
 def _lose_node(net: Network, here: Nodes, readers: Sequence[Subscriber]) -> dict[str, Any]:
-    """Remove a node under load, and return when what was noticed, and whether all was delivered."""
+    """Remove a node under load, and return when it was noticed, and whether everything was delivered."""
     by_node = brokers_by_node(net)
     home = net.node_of(0)
     others = [node for node in sorted(by_node) if node != home]
@@ -244,7 +247,7 @@ def _lose_node(net: Network, here: Nodes, readers: Sequence[Subscriber]) -> dict
 
 
 def _watch_ray(here: Nodes, lost: str, began: float, seen: dict[str, float]) -> None:
-    """Note when Ray has given a node up; that can only be looked at."""
+    """Record when Ray has declared a node dead; this can only be polled."""
     while here.own and time.perf_counter() - began < BOUND_SECONDS:
         if lost not in here.living():
             seen["ray"] = time.perf_counter() - began
@@ -254,7 +257,7 @@ def _watch_ray(here: Nodes, lost: str, began: float, seen: dict[str, float]) -> 
 
 @contextmanager
 def _publishing(publishers: Sequence[Publisher]) -> Iterator[tuple[dict[ClientId, int], threading.Event]]:
-    """Publish a few events at each, again and again, until told to stop; yield how many each has published."""
+    """Publish a few events with each publisher repeatedly, until told to stop; yield how many each has published."""
     published: dict[ClientId, int] = {}
     stop = threading.Event()
     failed: list[Exception] = []

@@ -1,4 +1,4 @@
-"""The picture of ``bench scale``: what networks of many brokers cost, by their size."""
+"""The picture of ``bench scale``: the cost of networks of many brokers, by their size."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PANELS: Final = (
         ),
     ),
 )
-"""What each panel shows: (key of a row, label) for each line."""
+"""The content of each panel: (key of a row, label) for each line."""
 
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73")
 
 
 def figure(result: Mapping[str, Any]) -> Picture:
-    """Draw what :func:`rayvous.benchmarks.scale.run` returns: one panel for each cost, over the number of brokers."""
+    """Draw the result of :func:`rayvous.benchmarks.scale.run`: one panel for each cost, over the number of brokers."""
     rows: Sequence[dict[str, Any]] = [
         row | {"own_megabytes": row["own_megabytes_an_actor"] * row["actors"]} for row in result["results"]
     ]

@@ -1,9 +1,9 @@
-"""How many broker steps the simulator makes in a second, in one process.
+"""Broker steps per second of the simulator, in one process.
 
-A step is one message that one broker takes in, matches, and answers with effects that are carried out. The
+A step is one message that one broker receives, matches, and answers with effects that are carried out. The
 load is a market of random selectors and single events over a tree of clusters under hybrid routing (the
-generator of scenarios). Subscribing is not part of what is measured; the network is quiet when the first
-event is published.
+generator of scenarios). Subscribing is not measured; the network is quiescent when the first event is
+published.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run(
     jitter_seconds: float = 0.0,
     large: bool = True,
 ) -> dict[str, Any]:
-    """Measure, and return the figures as plain data.
+    """Run the benchmark, and return the figures as plain data.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _measure(
     steps = simulation.steps - before
     return {
         "steps_per_second": round(steps / seconds),
-        "steps_per_cpu_second": round(steps / cpu_seconds),  # what a machine without other work would do
+        "steps_per_cpu_second": round(steps / cpu_seconds),  # as on an otherwise idle machine
         "steps": steps,
         "seconds": round(seconds, 3),
         "brokers": clusters * brokers_per_cluster,

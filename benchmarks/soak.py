@@ -1,19 +1,21 @@
-"""A soak: clients, filters and brokers come and go for a long time, on Ray; memory, queues and losses are watched.
+"""A soak test: clients, filters and brokers come and go for a long time, on Ray; memory, queues and losses are watched.
 
 Rules
 -----
-* One thing after the other: events are published in rounds, and between two rounds something changes. So it is known
-  exactly what each subscription is owed: what matches of what was published while it was there (promises 1 to 3).
-  Whoever has to move to another broker soon after it has subscribed may be given what was published shortly before,
-  too, when that is sent again; that is counted by itself.
-* In every round a subscriber leaves and another comes, and one changes its filter. Every `BROKER_ROUNDS` rounds a
-  broker changes: one is killed and started again, one joins, one leaves, in turn; events go on meanwhile.
-* At the end of a round what waits in the queues of brokers is looked at; then the network comes to rest, everything
-  that was notified is counted against what was owed, and the own memory of each process with brokers is taken down.
-* Memory is judged by processes that have lived for a while, and live on for as long again: the line through their
-  samples since then. What a process takes when it starts, and what it keeps to send again, is no leak.
+* Changes are sequential: events are published in rounds, and something changes between two rounds. So it is
+  known exactly what each subscription is owed: the matching events published while it existed (promises 1 to
+  3). A subscriber that has to move to another broker soon after it has subscribed may also receive events
+  published shortly before, when they are retransmitted; those are counted separately.
+* In every round a subscriber leaves and another comes, and one changes its filter. Every `BROKER_ROUNDS`
+  rounds a broker changes: one is killed and restarted, one joins, one leaves, in turn; publishing continues
+  meanwhile.
+* At the end of a round the queues of the brokers are sampled. Then the network settles, all notifications are
+  compared with what was owed, and the private memory of each process with brokers is recorded.
+* Memory is judged by processes that have lived for a while, and live on for as long again: by a line fitted
+  to their samples since then. Memory that a process allocates at its start, and retained events, are not a
+  leak.
 
-Chance is drawn from the seed; how many rounds go into the time is not.
+The seed determines the random choices, but not how many rounds fit into the time.
 """
 
 from __future__ import annotations
@@ -39,21 +41,21 @@ TREE: Final = ClusterTree(3, 2, degree=2)
 PUBLISHERS: Final = 2
 SUBSCRIBERS: Final = 20
 EVENTS: Final = 50
-"""Of one publisher in one part of a round."""
+"""Events of one publisher in one part of a round."""
 
 PARTS: Final = 5
 VALUES: Final = 100
 BROKER_ROUNDS: Final = 4
 BOUND_SECONDS: Final = 120.0
 SETTLED_SECONDS: Final = 120.0
-"""After which a process has all that it starts with; what is kept to be sent again is kept for a minute."""
+"""After this time a process has allocated its initial memory; events are retained for retransmission for a minute."""
 
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(slots=True)
 class Owed:
-    """What one subscriber is owed, as sequences by publisher: of the values from `low` to `high`, while it is there.
+    """Notifications owed to one subscriber, by publisher: values from `low` to `high`, from its subscription on.
 
     Attributes
     ----------
@@ -67,15 +69,15 @@ class Owed:
     sequences: dict[ClientId, list[int]] = field(default_factory=dict)
 
     def published(self, publisher: ClientId, first: int, values: Sequence[int]) -> None:
-        """Take in that these values were published, from sequence `first` on."""
+        """Record that these values were published, from sequence `first` on."""
         mine = (first + place for place, value in enumerate(values) if self.low <= value <= self.high)
         self.sequences.setdefault(publisher, []).extend(mine)
 
     def settle(self, came: Iterable[tuple[ClientId, int]]) -> tuple[int, int, int]:
-        """Take in what it was notified of since last time; return how many were owed, went wrong, and were early.
+        """Compare the notifications since the last call; return how many were owed, went wrong, and were early.
 
-        Wrong is what is missing, came twice, out of order, or was not owed: a publisher's events count as a whole.
-        Early is what was published before it subscribed.
+        Wrong are missing, duplicate, reordered and surplus notifications; a publisher's events count as a
+        whole. Early are events published before the subscription.
         """
         heard: dict[ClientId, list[int]] = {}
         early = 0
@@ -94,9 +96,9 @@ class Owed:
 
 
 def growth(samples: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return how many kilobytes a minute a process grows once it is settled: the median of those that lived on as long.
+    """Return the growth of a settled process in kilobytes per minute: the median of those that lived on as long.
 
-    None where none did: brokers are killed, and then nobody can say.
+    None if there are none: brokers are killed, and then the growth is unknown.
     """
     began: dict[str, float] = {}
     settled: dict[str, list[tuple[float, float]]] = {}
@@ -116,12 +118,12 @@ def _slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def run(*, minutes: float = 30.0, seed: int = 0, progress: Progress | None = None) -> dict[str, Any]:
-    """Soak for so long, and return the figures and all samples as plain data.
+    """Soak for that long, and return the figures and all samples as plain data.
 
     Raises
     ------
     BrokerUnavailable
-        If the network does not mend itself.
+        If the network does not heal.
     """
     show = progress or (lambda name, done, total: None)
     with joined_ray(), Network.launch(TREE, recovery=Recovery(), progress=False) as net:
@@ -166,7 +168,7 @@ class _Soak:
             self._come()
 
     def round(self, seconds: float) -> None:
-        """Publish and change things, come to rest, and look."""
+        """Publish and change things, settle, and take a sample."""
         number = len(self.samples)
         for part in range(PARTS):
             self._publish()
@@ -190,7 +192,7 @@ class _Soak:
                 owed.published(publisher.name, first, values)
 
     def _waiting(self) -> dict[str, int]:
-        """Return what waits in the queues of all brokers, and what was shed of it so far."""
+        """Return the queued events of all brokers, and the shed notifications so far."""
         sizes = [each for answer in ask_each(self._net, "describe").values() for each in answer.values()]
         return {
             "queued_events": sum(each["outbox_events"] for each in sizes),
@@ -218,7 +220,7 @@ class _Soak:
     # Clients and filters.
 
     def _subscribe(self, reader: Subscriber) -> None:
-        """Let a subscriber want the values of a window; of what it wanted before it is owed nothing more."""
+        """Subscribe to the values of a window; the previous subscription of the subscriber is owed nothing more."""
         low = self._chance.randrange(VALUES)
         high = self._chance.randrange(low, VALUES)
         wanted = reader.subscribe(f"x BETWEEN {low} AND {high}")
@@ -244,7 +246,7 @@ class _Soak:
     # Brokers.
 
     def _change_broker(self, turn: int) -> None:
-        """Let a broker die and start again, another one join, and one leave, in turn."""
+        """Kill and restart a broker, add one, or remove one, in turn."""
         kind = ("killed", "joined", "left")[turn % 3]
         living = sorted(self._net.survey())
         if kind == "killed":

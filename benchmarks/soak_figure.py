@@ -1,4 +1,4 @@
-"""The picture of ``bench soak``: memory, queues and what was delivered, over the time of the run."""
+"""The picture of ``bench soak``: memory, queues and deliveries, over the time of the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLUE, _ORANGE = "#0072B2", "#D55E00"
 
 
 def figure(result: Mapping[str, Any]) -> Picture:
-    """Draw what :func:`rayvous.benchmarks.soak.run` returns: a line for each process with a broker, and two counts."""
+    """Draw the result of :func:`rayvous.benchmarks.soak.run`: a line for each process with a broker, and two counts."""
     samples = result["samples"]
     minutes = [sample["seconds"] / 60 for sample in samples]
     picture = chart(12.0, 3.2)

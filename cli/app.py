@@ -1,7 +1,7 @@
-"""The verbs of the command line and what they have in common: options, errors, exit status.
+"""The verbs of the command line and what they share: options, errors, exit status.
 
-Exit status: 0 the command did what was asked and, where there is a verdict, it holds; 1 it does not, or the system
-failed; 2 the input cannot be used.
+Exit status: 0 the command succeeded and, if there is a verdict, it holds; 1 it does not hold, or the system
+failed; 2 the input is invalid.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ experiment = typer.Typer(
 app.add_typer(experiment, name="experiment")
 
 USAGE_ERRORS: Final[Any] = typer.BadParameter.__mro__[1]
-"""What typer raises for a wrong option or argument; its class is not at the same place in all of typer's versions."""
+"""The base class of typer's errors for a wrong option or argument; its location differs between versions of typer."""
 NOT_WRITTEN: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DEMO_OUT: Final = Path("out/demo")
 GROUPS: Final = ("bench", "experiment")
-"""Verbs that have verbs; alone they print their help."""
+"""Verbs with subcommands; alone they print their help."""
 
 
 def _tell_version(asked: bool) -> None:
@@ -455,10 +455,10 @@ _reproduces("all", "All of these experiments, one after the other; what they sha
 def main() -> None:
     """Run the command line and exit."""
     _open_what_is_closed()
-    with suppress(FileNotFoundError):  # where the present folder is gone
-        sys.path.append(str(Path.cwd()))  # for schemes and layers of the user's own (`schemes.own`)
+    with suppress(FileNotFoundError):  # the working directory was removed
+        sys.path.append(str(Path.cwd()))  # for user-defined schemes and layers (`schemes.own`)
     try:
-        status = app(standalone_mode=False)  # what a verb exits with, or None
+        status = app(standalone_mode=False)  # the exit status of the verb, or None
     except USAGE_ERRORS as error:
         _fail(_usage(error), 2)
     except InputError as error:
@@ -475,17 +475,17 @@ def main() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Let what comes and goes by a standard file that is closed (``>&-``) come from and go to nowhere."""
+    """Open standard files that are closed (``>&-``) on the null device."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest that is free, so this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor, which is this one
 
 
 def _usage(error: Any) -> str:
-    """Return what is wrong with the words of a command, and where the right ones are; nothing when help was printed."""
-    if type(error).__name__ == "NoArgsIsHelpError":  # typer prints the help when it makes the error
+    """Return the error in the arguments of a command and where its help is; empty if help was printed."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # typer prints the help when it constructs the error
         return ""
     said = " ".join(error.format_message().split())
     where = error.ctx.command_path if error.ctx is not None else "rayvous"

@@ -1,6 +1,6 @@
-"""A table of many columns as several that fit the terminal, one below the other: nothing is cut off.
+"""Split a table with many columns into several that fit the terminal, one below the other: nothing is cut off.
 
-Rule: the first column has names and stands in front of every part.
+Rule: the first column holds names and is repeated in every part.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def fitting(names: Sequence[str], rows: Rows, width: int) -> Iterator[tuple[list
     rows
         A text for each column.
     width
-        Characters in a line. A part has at least one column beside the names, also where that is too wide.
+        Characters in a line. A part has at least one column beside the names, even if that is too wide.
     """
     widths = [max(len(name), *(len(row[place]) for row in rows), 0) for place, name in enumerate(names)]
     part: list[int] = []

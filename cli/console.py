@@ -1,7 +1,7 @@
-"""What every command prints, and where: results on standard output, all else on standard error.
+"""Output of all commands: results on standard output, everything else on standard error.
 
-With ``--json`` a command prints exactly one JSON object on standard output. Errors that the user can mend are one line
-on standard error and exit status 2. What users have written (selectors, names, paths) is printed as it stands: as
+With ``--json`` a command prints exactly one JSON object on standard output. An error that the user can fix is
+one line on standard error, with exit status 2. User input (selectors, names, paths) is printed verbatim: as
 `Text`, or with ``markup=False``.
 """
 
@@ -32,16 +32,16 @@ out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
 
 LINE_SECONDS: Final = 15.0
-"""Time between two lines of progress where there is no terminal."""
+"""The time between two lines of progress if there is no terminal."""
 
 
 def keep_results_apart(*, verbose: bool) -> None:
-    """Leave standard output to results, and silence Ray and Spark, unless they are to be heard on standard error.
+    """Reserve standard output for results, and silence Ray and Spark, or send their output to standard error.
 
-    Ray prints what its own processes report (a worker that died, a node) on Python's standard output; its C++ side and
-    Java write to the file descriptors 1 and 2; libraries warn of what they will change one day. None of that tells the
-    user of a verb anything that the verb does not say itself. What goes through this module, tracebacks and the log of
-    this package stay.
+    Ray prints reports of its own processes (a worker that died, a node) on Python's standard output; its C++
+    side and Java write to the file descriptors 1 and 2; libraries print deprecation warnings. None of that
+    adds to what a verb reports itself. Output of this module, tracebacks and the log of this package are not
+    silenced.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ def keep_results_apart(*, verbose: bool) -> None:
         sys.stdout = sys.stderr
         return
     sys.stderr = os.fdopen(os.dup(2), "w", encoding="utf-8", buffering=1, errors="backslashreplace")
-    faulthandler.enable(sys.stderr)  # what kills the process itself is still heard
+    faulthandler.enable(sys.stderr)  # fatal errors of the process are still reported
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)
     sys.stdout = os.fdopen(nowhere, "w", encoding="utf-8")
     warnings.simplefilter("ignore")
-    logging.getLogger("ray._private.services").setLevel(logging.ERROR)  # where several Rays run
+    logging.getLogger("ray._private.services").setLevel(logging.ERROR)  # it warns where several Rays run
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -92,11 +92,11 @@ def _titled(title: str) -> Text | None:
 
 
 COUNTED = ("missing", "duplicates", "spurious", "disordered", "lost", "unexplained", "verdict")
-"""Counts of a verdict that its conditions tell, or its last line."""
+"""Counts of a verdict that its conditions or its last line report."""
 
 
 def conditions(verdict: Verdict) -> dict[str, str]:
-    """Return a line for each condition that was asked: how often, how often violated, how often undecided."""
+    """Return a line for each condition that was checked: how often checked, violated, and indeterminate."""
     out = {}
     for name, finding in verdict.findings.items():
         if finding.checked:
@@ -106,7 +106,7 @@ def conditions(verdict: Verdict) -> dict[str, str]:
 
 
 def print_violations(verdict: Verdict) -> None:
-    """Print a few violations with the piece of the trace that explains each."""
+    """Print a few violations with the part of the trace that explains each."""
     for violation in verdict.violations[:EXAMPLES_MAX]:
         out.print(f"  ! {violation.condition}: {violation.sentence}", markup=False)
         for operation in violation.piece:
@@ -114,16 +114,17 @@ def print_violations(verdict: Verdict) -> None:
 
 
 def print_verdict(verdict: Verdict) -> None:
-    """Print what was violated, and the last line of a verb that judges."""
+    """Print the violations, and the last line of a verb that judges."""
     print_violations(verdict)
     style, word = ("bold green", "holds") if verdict.holds else ("bold red", "violated")
     out.print(f"verdict: [{style}]{word}[/]")
 
 
 def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table with a name above each column; the first is for names, the others for numbers.
+    """Print a table with a heading for each column; the first column is for names, the others for numbers.
 
-    Where the terminal is too narrow, what does not fit follows as another table below, with the names again.
+    If the terminal is too narrow, the remaining columns follow as another table below, with the names
+    repeated.
     """
     for first, last in fitting(names, [list(row) for row in rows], out.width):
         table = Table(
@@ -138,10 +139,10 @@ def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]
 
 
 class CommandProgress(Protocol):
-    """How far the steps of one command are."""
+    """The progress of the steps of one command."""
 
     def show(self, name: str, done: int, total: int) -> None:
-        """Say how far the step of that name is, which appears with its first move."""
+        """Report the progress of the named step, which appears with its first report."""
         ...
 
 
@@ -153,14 +154,14 @@ class Bars:
         self._bars: dict[str, Any] = {}
 
     def show(self, name: str, done: int, total: int) -> None:
-        """Move the bar of that name."""
+        """Update the bar of that name."""
         if name not in self._bars:
             self._bars[name] = self._progress.add_task(name, total=total)
         self._progress.update(self._bars[name], completed=done, total=total)
 
 
 class Lines:
-    """The steps of one command as lines of a log: the first and the last of each, and one now and then."""
+    """The steps of one command as lines of a log: the first and the last of each, and one at intervals."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -168,7 +169,7 @@ class Lines:
         self._begun = clock()
 
     def show(self, name: str, done: int, total: int) -> None:
-        """Print how far a step is, unless that was done a moment ago."""
+        """Print the progress of a step, at most once per interval."""
         now = self._clock()
         if done < total and now - self._said.get(name, -LINE_SECONDS) < LINE_SECONDS:
             return

@@ -1,6 +1,7 @@
-"""Events as lines: JSON lines that come in piece by piece, and notifications as they are printed.
+"""Events as lines: incremental parsing of JSON lines, and printing of notifications.
 
-Pure but for the reading of CSV and Parquet files, which is batch by batch: a file may be larger than memory.
+Pure except for the reading of CSV and Parquet files, which is batch by batch: a file may be larger than
+memory.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ COLUMN_WIDTH: Final = 14
 
 
 class Line(NamedTuple):
-    """An event, and the line of its file that it stands in; for files without lines, its number."""
+    """An event and its line number in the file; for files without lines, the event's number."""
 
     number: int
     event: dict[str, Any]
 
 
 class JsonLines:
-    """Bytes in, events out: one JSON object a line; empty lines are skipped.
+    """Parses bytes into events: one JSON object per line; empty lines are skipped.
 
     Parameters
     ----------
     source
-        For errors: the file, or ``-``.
+        The file, or ``-``, for error messages.
     timestamps
-        Attributes that are moments in ISO 8601, which JSON has no values for.
+        Attributes that are ISO 8601 timestamps, which JSON has no values for.
     """
 
     def __init__(self, source: str, timestamps: Iterable[str] = ()) -> None:
@@ -54,12 +55,12 @@ class JsonLines:
         self._number = 0
 
     def feed(self, data: bytes) -> Iterator[Line]:
-        """Yield the events of the lines that are whole now; the rest waits for more.
+        """Yield the events of the lines that are complete now; the rest waits for more bytes.
 
         Raises
         ------
         InputError
-            If a line is no JSON object, or too long; the message has its number. What stood before it was yielded.
+            If a line is not a JSON object, or too long; the message has its number. The lines before it were yielded.
         """
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -68,7 +69,7 @@ class JsonLines:
             raise InputError(f"{self._source}:{self._number + 1}: is longer than {EVENT_BYTES_MAX:,} bytes")
 
     def end(self) -> Iterator[Line]:
-        """Yield the event of a last line that has no end, as `feed` does."""
+        """Yield the event of a last line without a line end, as `feed` does."""
         line, self._rest = self._rest, b""
         yield from self._event(line)
 
@@ -97,7 +98,7 @@ def _moment(value: Any, where: str) -> Timestamp:
 
 
 def table_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a CSV or Parquet file, some at a time.
+    """Yield the rows of a CSV or Parquet file in batches.
 
     Raises
     ------
@@ -118,7 +119,7 @@ def table_batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def printer(format: Format, network: str) -> Callable[[Notification], str]:
-    """Return what makes a line of a notification."""
+    """Return a function that formats a notification as a line."""
     if format == "json":
         return _json
     if format == "cloudevents":
@@ -164,13 +165,13 @@ def _iso(seconds: float) -> str:
 
 
 class TableLines:
-    """Notifications as rows below a heading, which comes again when attributes come that it has not."""
+    """Formats notifications as rows below a heading, which is repeated when new attributes appear."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
 
     def __call__(self, note: Notification) -> str:
-        """Return the row, with the heading above it where one is needed."""
+        """Return the row, preceded by the heading if needed."""
         head = ""
         if new := [name for name in note.event if name not in self._columns]:
             self._columns += new

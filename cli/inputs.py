@@ -1,6 +1,6 @@
-"""What a run is fed: events and selectors, from files or from the flights of 2013.
+"""Input of a run: events and selectors, from files or from the flights of 2013.
 
-Every problem with a file is a `ScenarioError` that names the file and, where there is one, the line.
+Every problem with a file is a `ScenarioError` that names the file and, if there is one, the line.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_events(path: Path, limit: int) -> pa.Table:
 
 
 def read_selectors(path: Path) -> list[tuple[int, str]]:
-    """Read selectors, one a line; empty lines and lines that begin with ``#`` are skipped.
+    """Read selectors, one per line; empty lines and lines that begin with ``#`` are skipped.
 
     Returns
     -------
@@ -79,12 +79,12 @@ def read_selectors(path: Path) -> list[tuple[int, str]]:
 
 
 def folder(path: Path) -> Path:
-    """Return the folder that pictures go to, made if it is not there.
+    """Return the folder for pictures, created if missing.
 
     Raises
     ------
     InputError
-        If it cannot be one.
+        If it cannot be a folder.
     """
     if path.is_file():
         raise InputError(f"--out {path}: is a file, and has to be a folder")
@@ -96,12 +96,12 @@ def folder(path: Path) -> Path:
 
 
 def check_out(path: Path) -> None:
-    """Require that a folder can be made where it is not there; nothing of it is left.
+    """Check that a folder exists or can be created; nothing created is left behind.
 
     Raises
     ------
     InputError
-        If it cannot be one.
+        If it cannot be a folder.
     """
     missing = [place for place in (path, *path.parents) if not place.exists()]
     folder(path)
@@ -119,7 +119,7 @@ def _check_file(path: Path) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says, on one line of a length that can be read."""
+    """Return the message of an error on one line of readable length."""
     return " ".join(str(error).split())[:300]
 
 
@@ -148,7 +148,7 @@ def flights(limit: int) -> pa.Table:
 
 
 def flight_alerts(count: int, seed: int) -> list[str]:
-    """Return selectors as people who wait for flights would write them."""
+    """Return selectors that people waiting for flights might write."""
     random_ = random.Random(f"flight alerts {seed}")
     return [random_.choice(_ALERTS)(random_) for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM for verbs that run until they are told to end: they end in good order, whatever tells them."""
+"""Ctrl-C and SIGTERM for verbs that run until interrupted: both end the verb in good order."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _handled_by(handler: Callable[..., None]) -> Iterator[None]:
 
 @contextmanager
 def interrupts_set(stop: threading.Event) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM set an event while the block runs, instead of breaking off what goes on in it."""
+    """Let Ctrl-C and SIGTERM set an event while the block runs, instead of interrupting it."""
     with _handled_by(lambda *_: stop.set()):
         yield
 
 
 class Interruptible:
-    """Ctrl-C and SIGTERM break off a wait, and nothing else: what is being written is written to its end."""
+    """Ctrl-C and SIGTERM interrupt waits only: a write in progress is completed."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -38,7 +38,7 @@ class Interruptible:
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Take the signals while the block runs."""
+        """Handle the signals while the block runs."""
         with _handled_by(self._handle):
             yield
 
@@ -49,7 +49,7 @@ class Interruptible:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Be in a wait that may be broken off, by `KeyboardInterrupt`; also by a signal that came before it."""
+        """Mark a wait that a signal interrupts with `KeyboardInterrupt`; an earlier signal interrupts it, too."""
         self._waiting = True
         try:
             if self._asked:

@@ -1,4 +1,4 @@
-"""Joining a network that runs already, for verbs that work on one by its name."""
+"""Join a running network, for verbs that work on one by its name."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Address = Annotated[
 
 
 def use_ray(address: str | None) -> None:
-    """Let Ray be found at an address from now on; None leaves it as it is."""
+    """Set the address of Ray from now on; None leaves it unchanged."""
     if address is not None and address != "auto":
         os.environ[ADDRESS_VARIABLE] = address
 
 
 @contextmanager
 def joined(name: str, address: str | None) -> Iterator[Network]:
-    """Be in a network of that name while the block runs.
+    """Join the network of that name while the block runs.
 
     Raises
     ------
     NetworkNotFound
-        If there is none.
+        If there is no such network.
     """
     from ..actors.network.network import Network
 

@@ -1,4 +1,4 @@
-"""Killing brokers, or cutting a link, in the middle of a run of the demo, and watching the network heal."""
+"""Kill brokers, or cut a link, in the middle of a demo run, and watch the network heal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOK_SECONDS: Final = 0.05
 
 
 def recovery_for(degree: int, events: int) -> Recovery:
-    """Return how quickly the network of a demo heals, which keeps all of so many events to send them again."""
+    """Return the recovery settings of a demo network, which retains all of its `events` for retransmission."""
     return Recovery(
         heartbeat_seconds=0.5,
         suspect_after_seconds=2.0,
@@ -34,7 +34,7 @@ def recovery_for(degree: int, events: int) -> Recovery:
 
 
 def check_kind(kind: str, clusters: int, brokers_per_cluster: int, degree: int) -> None:
-    """Raise InputError unless a network of this size has what to kill or cut, and somebody who is left."""
+    """Raise InputError unless a network of this size has a target for this kind of fault, and survivors."""
     if kind not in KINDS:
         raise InputError(f"--kill {kind}: it is {', '.join(KINDS[:-1])} or {KINDS[-1]}")
     if kind != "neb" and clusters < 2:
@@ -49,15 +49,15 @@ def check_kind(kind: str, clusters: int, brokers_per_cluster: int, degree: int) 
 
 
 def victims(survey: Mapping[BrokerId, Mapping[str, Any]], kind: str) -> list[BrokerId]:
-    """Return whom to kill.
+    """Return the brokers to kill.
 
     Parameters
     ----------
     survey
-        Where every broker stands.
+        The state of every broker.
     kind
-        "deb" is the designated broker of a cluster below the root, "neb" a normal broker, "cluster" all of a cluster
-        below the root, "root" the root broker.
+        "deb" is the designated broker of a cluster below the root, "neb" a normal broker, "cluster" all of a
+        cluster below the root, "root" the root broker.
 
     Raises
     ------
@@ -71,14 +71,14 @@ def victims(survey: Mapping[BrokerId, Mapping[str, Any]], kind: str) -> list[Bro
     if kind == "neb" and normal:
         return [min(normal)]
     if kind in ("deb", "cluster") and speakers:
-        # Whoever has most below: that hurts most.
+        # The broker with the most children: its death has the largest effect.
         chosen = max(speakers, key=lambda one: (len(one["children"]), -one["broker"]))
         return [chosen["broker"]] if kind == "deb" else list(chosen["view"].members)
     raise InputError(f"--kill {kind}: this network has no such broker")
 
 
 def link_to_cut(survey: Mapping[BrokerId, Mapping[str, Any]]) -> tuple[ClusterId, ClusterId]:
-    """Return a cluster with nobody below, which can go elsewhere, and its parent."""
+    """Return a cluster without children, which can find another parent, and its present parent."""
     leaves = [
         one
         for one in survey.values()
@@ -92,20 +92,20 @@ def link_to_cut(survey: Mapping[BrokerId, Mapping[str, Any]]) -> tuple[ClusterId
 
 @dataclass(slots=True)
 class Killing:
-    """One killing and what came of it.
+    """One fault and its consequences.
 
     Attributes
     ----------
     started
         When the run started, on the clock of `time.perf_counter`.
     started_at
-        The same moment in seconds since 1970, as telemetry tells times: so the timeline can be laid over it.
+        The same moment in seconds since 1970, as used by telemetry, to align the timeline with it.
     killed
         The brokers that were killed.
     cut
-        The two clusters between which nothing went any more, until the network had healed.
+        The two clusters whose link was cut until the network had healed.
     recovery_seconds
-        From the killing until the living brokers were one settled tree again.
+        From the fault until the living brokers formed one settled tree again.
     timeline
         (seconds since the run started, what happened).
     """
@@ -122,7 +122,7 @@ class Killing:
         self.started_at = time.time() - (time.perf_counter() - self.started)
 
     def say(self, what: str) -> None:
-        """Put a line into the timeline."""
+        """Add an entry to the timeline."""
         self.timeline.append((round(time.perf_counter() - self.started, 3), what))
 
     def run(self, net: Network) -> None:
@@ -131,7 +131,7 @@ class Killing:
         Raises
         ------
         BrokerUnavailable
-            If it does not heal.
+            If the network does not heal.
         """
         survey = net.survey()
         speakers = _speakers(survey)
@@ -178,7 +178,7 @@ class Killing:
         return {**before, **now}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures, for people and machines."""
+        """Return the results for output."""
         return {
             "killed": self.killed,
             **({} if self.cut is None else {"cut": list(self.cut)}),

@@ -1,4 +1,4 @@
-"""A verb that runs again, as it was typed, on a few hosts of its own on this machine."""
+"""Run a verb again, with the same arguments, on several hosts created on this machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SAME_VERB = "from rayvous.cli import main; main()"
 
 
 def again_among_hosts(layout: Layout) -> int:
-    """Run this very command on the first of several hosts, and return its exit status.
+    """Run this command again on the first of several hosts, and return its exit status.
 
     Raises
     ------
     HostsUnavailable
-        If there can be no hosts on this machine.
+        If hosts cannot be created on this machine.
     """
     command = [sys.executable, "-c", SAME_VERB, *sys.argv[1:]]
     return run_among_hosts(layout, command, out=console.out.file, err=console.err.file)

@@ -1,4 +1,4 @@
-"""Options that several verbs have, and the bounds of their numbers."""
+"""Options that several verbs share, and the bounds of their numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..protocol.errors import InputError
 
 
 def at_most(high: int) -> Callable[[typer.CallbackParam, Any], Any]:
-    """Return what refuses a number, or a list of them, with more than this: it would take for ever."""
+    """Return a callback that rejects a number, or a list with a number, above `high`: it would take forever."""
 
     def check(option: typer.CallbackParam, given: Any) -> Any:
         for number in given if isinstance(given, list | tuple) else [given]:

@@ -1,4 +1,4 @@
-"""A network's status as people read it: a line that sums up, the tree, and a row for each broker and gateway."""
+"""A network's status for people: a summary line, the tree, and a row for each broker and gateway."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ STYLES: Final = {"alive": "green", "silent": "yellow", "dead": "red"}
 CONDITION_STYLES: Final = {"healthy": "green", "healing": "yellow", "whole": "yellow", "broken": "red"}
 GATEWAY_STYLES: Final = {"serving": "green", "silent": "yellow", "failed": "red"}
 NODE_DIGITS: Final = 8
-"""Of Ray's id of a node, which has 56."""
+"""The number of digits shown of Ray's node id, which has 56."""
 PROBLEMS_MAX: Final = 5
 TREE_MAX: Final = 60
-"""Brokers up to which the tree is drawn; of more nobody sees anything in it."""
+"""The largest number of brokers for which the tree is drawn; a larger tree is unreadable."""
 
 
 def status_view(
@@ -35,16 +35,16 @@ def status_view(
     order: Order = "id",
     rows: int = 40,
 ) -> RenderableType:
-    """Return what is printed of a status.
+    """Return the printed form of a status.
 
     Parameters
     ----------
     status, rates
-        What was seen, and what each broker does in a second.
+        The status, and the rates of each broker per second.
     healing_seconds
-        For how long it has not been healthy, where that is known.
+        How long the network has not been healthy, if known.
     order, rows
-        Which brokers come first, and how many there are room for.
+        The order of the brokers, and the maximum number of rows.
     """
     parts: list[RenderableType] = [_summary(status, healing_seconds)]
     parts += [Text(f"  {problem}", style="yellow") for problem in status.problems[:PROBLEMS_MAX]]
@@ -63,7 +63,7 @@ def status_view(
 
 
 def gateways_view(gateways: Sequence[GatewayStatus]) -> RenderableType:
-    """Return what is printed of gateways: a row for each, with where it is to be reached, or why it is not."""
+    """Return the printed form of gateways: a row for each, with its URLs, or its problem."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="cyan")
     for name in ("gateway on", "node", "state"):
         table.add_column(name, no_wrap=True)
@@ -92,7 +92,7 @@ def _summary(status: NetworkStatus, healing_seconds: float | None) -> Text:
 
 
 def _latency(status: NetworkStatus) -> str:
-    """Say what the last minute's latencies were; nothing when there were none."""
+    """Return the latencies of the last minute; empty if there are none."""
     p50, p99 = (status.latency_seconds[name] for name in ("p50", "p99"))
     if p50 is None or p99 is None:
         return ""
@@ -100,7 +100,7 @@ def _latency(status: NetworkStatus) -> str:
 
 
 def _tree(status: NetworkStatus) -> RenderableType:
-    """Return the tree of clusters: who speaks for each, and its members."""
+    """Return the tree of clusters: the designated broker of each, and its members."""
     present = [one for one in status.brokers if one.state != "dead" or not status.heals]
     speaks = {one.broker: one for one in present if one.role != "NEB"}
     nodes: dict[BrokerId, Tree] = {}

@@ -1,4 +1,4 @@
-"""What is installed here, on one line: what a report of a bug begins with."""
+"""The installed versions on one line, for bug reports."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 WRITTEN: Final = "experiments.json"
-"""In a folder that experiments have written: which of them, and how they were run."""
+"""The file in a folder of experiments that lists them, and how they were run."""
 
 TITLES: Final = {
     "tct": "Paper 1, figure 4: what hybrid and hierarchical routing cost, by subscribers and publishers.",
@@ -25,4 +25,4 @@ TITLES: Final = {
     "compare": "All routing schemes on one load: messages, tables, balance, healing.",
     "scale": "All routing schemes as networks grow: messages, tables, healing, the simulator's speed.",
 }
-"""What each experiment of `catalogue` is, in its order."""
+"""The title of each experiment of `catalogue`, in its order."""

@@ -1,18 +1,22 @@
-"""Paper 3, section 5: what admission control does to discarded events, refusals, and the use of resources.
+"""Paper 3, section 5: the effect of admission control on discarded events, refusals, and the use of resources.
 
 Rules
 -----
-* 50 brokers, 20 publishers, 1 to 100 subscribers; a broker takes in 100 to 200 events a second, a link carries 200 to
-  300, a publisher sends 20 to 30; what waits longer than 5 s at one broker is dropped (5.1). What clients do, and what
-  was assumed where the paper is silent, is in `admission_load`; it was settled before anything was run.
-* Until all have begun the load rises; it is measured after that. Figures are means over several networks.
-* Percentages are of all brokers, as in the paper (4.3), and beside that of those on the way to publishers.
-* Each broker can keep an entry for every client there is: memory is reported, and refuses nobody.
-* Variants change one thing: `copies` has a CPU model per copy that is sent; in `links` the ranges of CPU and links are
-  exchanged, so that links bind, which with the paper's they cannot: a link carries no more than a broker takes in.
+* 50 brokers, 20 publishers, 1 to 100 subscribers. A broker takes in 100 to 200 events a second, a link
+  carries 200 to 300, a publisher sends 20 to 30. An event that waits longer than 5 s at one broker is dropped
+  (5.1). `admission_load` has the behaviour of clients, and the assumptions where the paper is silent; they
+  were fixed before anything was run.
+* The load rises until all clients have begun; measuring starts after that. Figures are means over several
+  networks.
+* Percentages are of all brokers, as in the paper (4.3), and, in separate criteria, of the brokers on the way
+  to publishers.
+* Each broker can hold an entry for every client: memory is reported, and never causes a refusal.
+* Variants change one thing: `copies` has a CPU model per sent copy. In `links` the ranges of CPU and links
+  are exchanged, so that links are the bottleneck, which is impossible with the paper's ranges: a link carries
+  no more than a broker takes in.
 
-Source: paper 3, sections 5.1 and 5.2, figures 9 and 10. The figures are lost; what the text says of them is in
-`admission_statements`.
+Source: paper 3, sections 5.1 and 5.2, figures 9 and 10. The figures are lost; `admission_statements` has what
+the text says of them.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from .experiment import Repeated, Tables
 
 
 class Criterion(NamedTuple):
-    """What share of the brokers asked may refuse, and who is asked."""
+    """The share of the asked brokers that may refuse, and which brokers are asked."""
 
     refusing_share_max: float | None
     share_of: ShareOf = "all"
@@ -55,7 +59,7 @@ class AdmissionPlan:
     Attributes
     ----------
     brokers, publishers, subscribers
-        How many; a run for each number of subscribers.
+        Their numbers; there is a run for each number of subscribers.
     cpu, bandwidth, rates
         Ranges of events per second.
     deadline_seconds
@@ -65,11 +69,11 @@ class AdmissionPlan:
     event_count
         Size of the fixed set of events.
     warm_seconds, measured_seconds
-        How long a run is before and while it is measured.
+        The duration of a run before and during the measurement.
     cpu_counts
-        What the CPU is spent on.
+        The unit of CPU cost.
     scheme, estimator, seed
-        Of the networks; that of each run is one more than that of the one before.
+        Settings of the networks; the seed of each run is one more than that of the previous run.
     """
 
     brokers: int = 50
@@ -91,7 +95,7 @@ class AdmissionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A network under one criterion with so many subscribers; `run` says which network."""
+    """A network under one criterion with a number of subscribers; `run` identifies the network."""
 
     criterion: str
     subscribers: int
@@ -115,8 +119,12 @@ PLANS: Final = {
     "copies": replace(PAPER, cpu_counts="copies"),
     "links": replace(PAPER, cpu=PAPER.bandwidth, bandwidth=PAPER.cpu),
 }
-"""``quick`` is shorter, and has no percentages of the way; the variants have all that the paper has. ``small`` is for a
-glance: a fifth of the brokers and subscribers, under all of the publishers, without whom nothing is overloaded."""
+"""The parameters by preset.
+
+``quick`` is shorter, and has no percentages of the way; the variants have everything that the paper has.
+``small`` is a preview: a fifth of the brokers and subscribers, under all publishers, without which nothing is
+overloaded.
+"""
 
 SHORT: Final = ("small", "quick")
 
@@ -176,7 +184,7 @@ class _Run:
             self.memory.append(self._entries())
 
     def _entries(self) -> float:
-        """Return the share of their entries that brokers use, on the mean."""
+        """Return the mean share of their entries that brokers use."""
         used = [
             broker.admitting.admission.books.entries / self.capacities[broker.position.broker].entries
             for broker in self.net.brokers()
@@ -197,9 +205,9 @@ def run_one(plan: AdmissionPlan, criterion: str, subscribers: int, draw: int = 0
     Returns
     -------
     dict
-        `discarded_per_second` (events dropped at a mean broker), `discarded_in_all_per_second`, `rejected` (share of
-        the subscriptions judged while it was measured), `cpu`, `bandwidth` and `memory` (mean share used, over brokers,
-        directed links, and brokers), and what they are made of.
+        `discarded_per_second` (events dropped at a mean broker), `discarded_in_all_per_second`, `rejected`
+        (share of the subscriptions judged during the measurement), `cpu`, `bandwidth` and `memory` (mean
+        share used, over brokers, directed links, and brokers), and their components.
     """
     run = _Run(plan, criterion, subscribers, plan.seed + draw)
     run.until(plan.warm_seconds)
@@ -235,6 +243,6 @@ def run_one(plan: AdmissionPlan, criterion: str, subscribers: int, draw: int = 0
 
 
 def measure(point: Point) -> Tables:
-    """Run one network; ``figures`` has one row, with what `run_one` returns."""
+    """Run one network; ``figures`` has one row with the results of `run_one`."""
     found = run_one(point.plan, point.criterion, point.subscribers, point.run)
     return {"figures": {name: [float(value)] for name, value in found.items()}}

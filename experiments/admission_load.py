@@ -1,21 +1,21 @@
-"""The load of paper 3, section 5.1: what publishers and subscribers do, fixed by the paper and by stated assumptions.
+"""The load of paper 3, section 5.1: the behaviour of publishers and subscribers, from the paper and stated assumptions.
 
 Rules
 -----
-* What the paper gives is taken as it says: a fixed set of random events; a publisher takes one of them, advertises,
-  sends it 100 times at its rate, unadvertises, and begins again; a subscriber subscribes, receives, unsubscribes, and
-  begins again, without pause; clients are at random brokers.
-* What it does not give is filled in by what has no parameter to choose, and was settled before anything was run:
+* Whatever the paper specifies is followed: a fixed set of random events; a publisher takes one of them,
+  advertises, sends it 100 times at its rate, unadvertises, and starts over; a subscriber subscribes,
+  receives, unsubscribes, and starts over, without pause; clients are at random brokers.
+* The rest is filled in without free parameters, and was fixed before anything was run:
 
-  - the tree joins each broker to a random one of those before it;
+  - the tree joins each broker to a random earlier one;
   - an event is a point in the unit square, two attributes;
-  - a range is between two random places: a filter is one in each attribute; an advertisement is one around the event,
-    so that advertisements overlap, and what a filter demands has to be estimated;
+  - a range lies between two random values: a filter has one in each attribute; an advertisement has one
+    around the event, so that advertisements overlap, and the demand of a filter has to be estimated;
   - a subscriber stays as long as a publisher of the mean rate stays with one event;
-  - who is refused has nothing to receive: it unsubscribes at once, and begins again with another filter.
+  - a refused subscriber has nothing to receive: it unsubscribes at once, and starts over with another filter.
 
-* Clients act every `STEP_SECONDS`: "without pause" is the next time that they do. The same seed gives the same brokers,
-  rates and events under every criterion, and each subscriber the same filters in the same order.
+* Clients act every `STEP_SECONDS`: "without pause" means at the next step. The same seed gives the same
+  brokers, rates and events under every criterion, and each subscriber the same filters in the same order.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ..routing.language.questions import to_filter
 from ..simulator.simulation import Simulation
 
 STEP_SECONDS: Final = 0.4
-"""How often clients act: a tenth of the time that the paper's publisher stays with one event."""
+"""The interval at which clients act: a tenth of the time that the paper's publisher stays with one event."""
 
 ATTRIBUTES: Final = ("x", "y")
 
 
 @dataclass(slots=True)
 class Counts:
-    """What was judged so far: subscriptions, those refused, and the brokers that were asked for them."""
+    """Judgements so far: subscriptions, refused subscriptions, and the brokers that were asked."""
 
     asked: int = 0
     refused: int = 0
@@ -47,7 +47,7 @@ class Counts:
 
 @dataclass(slots=True)
 class _Client:
-    """A publisher or subscriber: where it is, and when it acts next."""
+    """A publisher or subscriber: its broker, and when it acts next."""
 
     name: str
     home: BrokerId
@@ -68,11 +68,11 @@ class Load:
     Parameters
     ----------
     net
-        Where they are.
+        The network.
     dice
-        Of their places, rates and events.
+        Source of random brokers, rates and events.
     brokers, publishers, subscribers
-        How many; the places of all `subscribers_max` are drawn.
+        Their numbers; the brokers of all `subscribers_max` subscribers are drawn.
     rates
         Range of the publishers' events per second.
     repeats
@@ -80,12 +80,12 @@ class Load:
     event_count
         Size of the fixed set of events.
     begin_seconds
-        Within which all subscribers begin.
+        The period in which all subscribers begin.
 
     Attributes
     ----------
     counts
-        What was judged since it was last set.
+        Judgements since it was last reset.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Load:
         self.counts = Counts()
 
     def act(self) -> None:
-        """Let every client do what is due, and a step's time pass."""
+        """Let every client act if due, and advance the time by one step."""
         for publisher in self._publishers:
             self._publish(publisher)
         for subscriber in self._subscribers:
@@ -142,7 +142,7 @@ class Load:
                 for name, value in client.event.items()
             }
             self._net.advertise(client.name, client.home, _rectangle(around), client.rate, client.number)
-            return  # what is wanted of it is known at the next step
+            return  # demand is known at the next step
         client.owed += client.rate * STEP_SECONDS
         ready = min(int(client.owed), client.left)
         if ready:
@@ -162,7 +162,7 @@ class Load:
         client.left, client.waiting = 0, True
 
     def _hear(self, client: _Client) -> bool:
-        """Take in the verdict on a subscription; return whether it is there."""
+        """Process the judgement of a subscription; return whether there is one."""
         judged = [news for news in self._net.news(client.name) if isinstance(news, Judgement)]
         if len(judged) == client.heard:
             return False

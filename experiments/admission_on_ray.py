@@ -1,17 +1,18 @@
-"""Paper 3, section 5, made small, on real actors whose CPU is really used: none, full, 20 % and 40 %.
+"""Paper 3, section 5, on a small scale, on real actors that use real CPU time: none, full, 20 % and 40 %.
 
 Rules
 -----
-* Brokers in a row, an actor and a publisher each. An event that a broker takes in costs it CPU time, of which it gets a
-  share, as a container does: so several fit on few cores. One that is older than the deadline is dropped and counted
-  instead.
-* First all brokers at once are given more than they can do, and the sampler of 4.1 finds what each can: so it is what
-  the machine has for each of them while all are busy. A part of this is kept free. A publisher's rate is a part of
-  what the mean broker can.
-* Each criterion gets a network of its own with these capacities, and the same subscriptions in the same order, at the
-  same brokers. They stay. With each step some more ask, one after the other, while nothing is published: so who is
-  admitted depends on the books alone. Then publishers publish, and it is measured.
-* What is measured depends on what else the machine does; what has to hold is the order of the criteria.
+* The brokers form a chain, each with an actor and a publisher. An event that a broker takes in costs it CPU
+  time, of which it gets a share, like a container: so several brokers fit on few cores. An event older than
+  the deadline is dropped and counted instead.
+* First all brokers at once are overloaded, and the sampler of 4.1 measures the capacity of each: the capacity
+  that the machine gives each of them while all are busy. A part of it is kept free. A publisher's rate is a
+  part of the mean capacity.
+* Each criterion gets a separate network with these capacities, and the same subscriptions in the same order,
+  at the same brokers. Subscriptions stay. In each step further subscribers ask, one after the other, while
+  nothing is published: so admission depends on the books alone. Then publishers publish, and the measurement
+  is taken.
+* The measurements depend on other load of the machine; the order of the criteria has to hold.
 
 Publisher ``i`` publishes ``x`` from i to i + 1; a subscription is a random interval of `x`.
 
@@ -40,19 +41,19 @@ from ..routing.topologies.cluster_trees import ClusterTree
 from .admission import CRITERIA
 
 CALL_EVENTS: Final = 16
-"""Events in one call: a broker does nothing else until it has worked on them."""
+"""Events in one call: a broker does nothing else until it has processed them."""
 
 CROWD: Final = 3
 """Publishers at a broker that is to be kept busy."""
 
 PUBLISH_SECONDS: Final = 0.2
-"""Between two publications of one publisher."""
+"""The time between two publications of one publisher."""
 
 ENDLESS_RATE: Final = 1e6
-"""Advertised while capacities are found."""
+"""The advertised rate while capacities are measured."""
 
 UTILISATION_MAX: Final = 0.8
-"""The limit of 4.1: of what a broker gets of a CPU."""
+"""The limit of 4.1, as a share of a broker's CPU share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +63,16 @@ class RayPlan:
     Attributes
     ----------
     brokers
-        How many, and as many publishers.
+        The number of brokers, and of publishers.
     subscribers
-        How many have asked by the end of each step.
+        The number of subscribers that have asked by the end of each step.
     cpu_seconds_per_event
-        What an event costs, from the strongest broker to the weakest. With the share below they take in 100 to 200
-        events a second at most, as the paper's do.
+        The cost of an event, from the strongest broker to the weakest. With the share below they take in 100
+        to 200 events a second at most, as the paper's do.
     cpu_share
-        How much of a CPU a broker gets.
+        The share of a CPU that a broker gets.
     spare
-        Share of what was measured that is kept free.
+        The share of the measured capacity that is kept free.
     rate
         A publisher's events per second, as a share of the mean capacity.
     width
@@ -79,12 +80,13 @@ class RayPlan:
     deadline_seconds
         Age at which an event is dropped.
     calibration_seconds, settle_seconds, measured_seconds
-        How long capacities are sampled, how long the load of a step lasts before it is measured, and how long after.
+        How long capacities are sampled, how long the load of a step lasts before the measurement, and how
+        long it lasts after.
     criteria
-        Which of ``none``, ``full``, ``20 %``, ``40 %``.
+        A subset of ``none``, ``full``, ``20 %``, ``40 %``.
     seed
-        Of the brokers' order and of the subscriptions. With the default, by the books alone, each criterion refuses
-        another number; with so few brokers 20 % is often the full guarantee.
+        The seed of the brokers' order and of the subscriptions. With the default, by the books alone, each
+        criterion refuses a different number; with so few brokers 20 % is often the full guarantee.
     """
 
     brokers: int = 6
@@ -103,7 +105,7 @@ class RayPlan:
 
 
 def run(plan: RayPlan, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Any]:
-    """Find the capacities, run every criterion, and return the figures and whether they are ordered as published.
+    """Measure the capacities, run every criterion, and return the figures and whether they are ordered as published.
 
     Raises
     ------
@@ -131,7 +133,7 @@ def run(plan: RayPlan, progress: Callable[[str, int, int], None] | None = None) 
 
 
 def calibrate(plan: RayPlan) -> dict[BrokerId, float]:
-    """Return what each broker can take in, events per second, as the sampler finds it while all are busy."""
+    """Return each broker's capacity, in events per second, as sampled while all are busy."""
     config = AdmissionConfig(
         None, measure=True, utilisation_max=UTILISATION_MAX * plan.cpu_share, sample_seconds=1.0
     )
@@ -184,7 +186,7 @@ def _network(plan: RayPlan, config: AdmissionConfig) -> Iterator[Network]:
 
 
 def _costs(plan: RayPlan) -> dict[BrokerId, float]:
-    """Return what an event costs each broker: evenly spread over the range, in random order."""
+    """Return the cost of an event at each broker: evenly spread over the range, in random order."""
     low, high = plan.cpu_seconds_per_event
     costs = [low + (high - low) * place / max(1, plan.brokers - 1) for place in range(plan.brokers)]
     random.Random(f"brokers/{plan.seed}").shuffle(costs)
@@ -192,11 +194,11 @@ def _costs(plan: RayPlan) -> dict[BrokerId, float]:
 
 
 class _Load:
-    """A publisher at every broker, at a rate; without a rate several, as fast as the broker takes it."""
+    """A publisher at every broker, at a rate; without a rate several, as fast as the broker accepts events."""
 
     def __init__(self, net: Network, plan: RayPlan, rate: float | None) -> None:
         self._rate = rate
-        copies = CROWD if rate is None else 1  # one call is under way while another is worked on
+        copies = CROWD if rate is None else 1  # one call is in flight while another is processed
         self._publishers = [
             (place, net.publisher(f"p{place}-{copy}", broker=place))
             for place in range(plan.brokers)
@@ -208,7 +210,7 @@ class _Load:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Let them publish for the while."""
+        """Publish while the block runs."""
         stop = threading.Event()
         threads = [
             threading.Thread(target=self._publish, args=(publisher, place, stop), daemon=True)
@@ -232,7 +234,7 @@ class _Load:
             else:
                 stop.wait(PUBLISH_SECONDS)
                 now = time.monotonic()
-                owed = min(self._rate, owed + self._rate * (now - last))  # at most a second's is made up for
+                owed = min(self._rate, owed + self._rate * (now - last))  # catch up on at most one second
                 last, count = now, int(owed)
                 owed -= count
             if count:
@@ -240,7 +242,7 @@ class _Load:
 
 
 def _subscribe(net: Network, plan: RayPlan, number: int, dice: random.Random) -> bool:
-    """Let one more subscriber ask; return whether it was admitted."""
+    """Add one subscriber; return whether it was admitted."""
     width = dice.uniform(*plan.width)
     low = dice.uniform(0.0, plan.brokers - width)
     subscriber: Subscriber = net.subscriber(f"s{number}", broker=dice.randrange(plan.brokers))
@@ -252,7 +254,7 @@ def _subscribe(net: Network, plan: RayPlan, number: int, dice: random.Random) ->
 
 
 def _measure(net: Network, plan: RayPlan, capacities: Mapping[BrokerId, float]) -> dict[str, Any]:
-    """Return what happens in a while: events dropped, CPU time used, events taken in over what can be."""
+    """Return the rates over a period: events dropped, CPU time used, events taken in over the capacity."""
     before = _counts(net)
     time.sleep(plan.measured_seconds)
     after = _counts(net)

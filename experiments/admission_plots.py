@@ -1,6 +1,6 @@
 """The pictures of paper 3's figures 9 and 10, from the rows of the experiment.
 
-Rule: each function returns a new matplotlib ``Figure``; pyplot and its global state are never touched.
+Rule: each function returns a new matplotlib ``Figure``; pyplot and its global state are never used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ with extra("plots"):
 
 COLOURS = {"none": "#000000", "40 %": "#D55E00", "20 %": "#E69F00", "full": "#0072B2"}
 MARKERS = {"none": "x", "40 %": "^", "20 %": "s", "full": "o"}
-"""Of the criteria; a percentage of the way is drawn as that of all brokers, dotted."""
+"""The markers of the criteria; a percentage of the way is drawn like that of all brokers, dotted."""
 
 
 def figure_9(rows: Rows) -> Figure:
@@ -32,7 +32,7 @@ def figure_9(rows: Rows) -> Figure:
 
 
 def figure_10(rows: Rows) -> Figure:
-    """Return the mean utilisation of CPU, memory (so the text) and links (so the caption)."""
+    """Return the mean utilisation of CPU, memory (named in the text) and links (named in the caption)."""
     figure = chart(13.5, 4)
     for axes, key, label in zip(
         figure.subplots(1, 3),

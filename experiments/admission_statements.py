@@ -1,12 +1,14 @@
-"""What paper 3 says of figures 9 and 10, and whether our figures say the same.
+"""What paper 3 says of figures 9 and 10, and whether our figures agree.
 
 Rules
 -----
-* A statement is judged on the rows of the experiment alone, and stands with the numbers that it was judged on. It is
-  taken literally; where a word needs a number, the number follows from the text, and stands here with its reason.
-* Rates are those of the mean node: so say the sentences before and after the one about 20 %, and the title of figure 9.
-  That one says "in the system"; so it is judged both ways.
-* The percentages are those of all brokers; the same statements are judged on those of the way where there are any.
+* A statement is judged on the rows of the experiment alone, and is reported with the numbers that it was
+  judged on. It is taken literally; if a word needs a number, the number follows from the text, and is given
+  here with its reason.
+* Rates are those of the mean node, as in the sentences before and after the one about 20 %, and in the title
+  of figure 9. The sentence about 20 % says "in the system"; so it is judged both ways.
+* The percentages are those of all brokers; the same statements are judged for those of the way if there are
+  any.
 
 Source: paper 3, section 5.2.
 """
@@ -23,21 +25,21 @@ from .statements import Sentences, Statement
 Row = Mapping[str, Any]
 Curves = Mapping[str, Sequence[Row]]
 Ends = Mapping[str, Row]
-"""Of each criterion the row with the most subscribers."""
+"""The row with the most subscribers for each criterion."""
 Said = tuple[str, Any, bool]
-"""What the text says, what was measured, and whether it holds."""
+"""The text of a statement, the measurement, and whether it holds."""
 
 OF_THE_WAY: Final = " of the way"
-"""What the name of a criterion ends with whose share is of the brokers on the way."""
+"""The suffix of the name of a criterion whose share is of the brokers on the way."""
 
 NEAR_0: Final = 1.0
-"""Events a second "near 0" at the mean node: a hundredth of what the weakest broker takes in (5.1)."""
+"""Events a second "near 0" at the mean node: a hundredth of the weakest broker's capacity (5.1)."""
 
 ABOUT_50: Final = (45.0, 55.0)
-"""What "about 50" may be: a number given to one digit is what rounds to it."""
+"""The range of "about 50": a number given to one digit is anything that rounds to it."""
 
 SOON: Final = 40
-"""Subscribers within which a curve that rises quickly has risen: two of the paper's five steps."""
+"""The number of subscribers within which a curve that rises quickly has risen: two of the paper's five steps."""
 
 _LOAD: Final = (
     "tree, filters and stays are not given (5.1), and the load that was assumed without a parameter to choose "
@@ -72,14 +74,14 @@ KNOWN: Final = {
         "5.1 gives no memory; here a broker can keep an entry for every client, and under a percentage each does"
     ),
 }
-"""Why a sentence does not come out, by words of it, and of the reading."""
+"""Why a statement does not hold, by words of it, and of the reading."""
 
 HIGH: Final = 0.4
-"""The share of rejections that the text names; it sets "still rather low" against it in the next sentence."""
+"""The share of rejections that the text names; the next sentence contrasts it with "still rather low"."""
 
 
 def judge_discards(rows: Rows) -> list[Statement]:
-    """Return the statements about figure 9; `rows` as `pipelines.figures.experiments.admission_by_point` gives them."""
+    """Return the statements about figure 9; `rows` from `pipelines.figures.experiments.admission_by_point`."""
     return [_told(9, *each) for each in _readings(rows, _figure_9)]
 
 
@@ -89,7 +91,7 @@ def judge_utilisation(rows: Rows) -> list[Statement]:
 
 
 def _readings(rows: Rows, judge: Callable[[Curves, Ends], list[Said]]) -> Iterator[tuple[str, Said]]:
-    """Yield what is said under each kind of percentages that there is."""
+    """Yield the statements for each kind of percentages in the rows."""
     for of in ("", OF_THE_WAY):
         names = {"none": "none", "full": "full", "20 %": "20 %" + of, "40 %": "40 %" + of}
         if set(names.values()) <= {row["criterion"] for row in rows}:
@@ -215,7 +217,7 @@ def _rises(values: Sequence[float]) -> bool:
 
 
 def _steep(curve: Sequence[Row]) -> bool:
-    """Return whether the curve climbs faster above 80 subscribers than in every step below."""
+    """Return whether the curve rises faster above 80 subscribers than in every step below."""
     below = [_slope(*step) for step in pairwise(row for row in curve if row["subscribers"] <= 80)]
     above = [_slope(*step) for step in pairwise(row for row in curve if row["subscribers"] >= 80)]
     return bool(below and above) and min(above) > max(0.0, *below)
@@ -227,7 +229,7 @@ def _slope(first: Row, last: Row) -> float:
 
 
 def _soon_above(curve: Sequence[Row]) -> bool:
-    """Return whether refusals end above the share, for good, soon after a row with less than half of it."""
+    """Return whether the rejections end above `HIGH`, permanently, soon after a row with less than half of it."""
     below = [row["subscribers"] for row in curve if row["rejected"] <= HIGH]
     low = [row["subscribers"] for row in curve if row["rejected"] < HIGH / 2]
     above = [row["subscribers"] for row in curve if not below or row["subscribers"] > below[-1]]

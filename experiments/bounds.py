@@ -1,13 +1,13 @@
-"""How few messages an event can take: the Steiner tree over its publisher's broker and those that want it.
+"""The fewest messages that an event can take: the Steiner tree over its publisher's broker and the interested brokers.
 
 Rules
 -----
-* On a tree the Steiner tree is the smallest subtree that joins the terminals: exact, and its links are what any scheme
-  has to cross that sends to one broker at a time.
-* With multicast a cluster is one hop: a message reaches all its members. Then the bound is the links of the smallest
-  subtree of clusters, and one multicast in each cluster that has somebody to reach beside the broker where the event
-  comes in.
-* A message between brokers that are no neighbours crosses all links between them.
+* On a tree the Steiner tree is the smallest subtree that joins the terminals: it is exact, and any scheme
+  that sends to one broker at a time has to cross its links.
+* With multicast a cluster is one hop: a message reaches all its members. Then the bound is the links of the
+  smallest subtree of clusters, and one multicast in each cluster with an interested broker other than the one
+  at which the event enters.
+* A message between brokers that are not neighbours crosses all links between them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class MessageBounds:
     Parameters
     ----------
     positions
-        The brokers, as a topology gives them.
+        The positions of the brokers, from a topology.
     """
 
     def __init__(self, positions: Sequence[Position]) -> None:
@@ -38,11 +38,11 @@ class MessageBounds:
         return len(_joined(self._above, terminals)) - 1
 
     def distance(self, one: BrokerId, other: BrokerId) -> int:
-        """Return how many links are between two brokers."""
+        """Return the number of links between two brokers."""
         return self.links((one, other))
 
     def messages(self, origin: BrokerId, wanting: Iterable[BrokerId]) -> int:
-        """Return the fewest messages that bring an event from its origin to these brokers, with multicast."""
+        """Return the fewest messages, with multicast, that deliver an event from its origin to these brokers."""
         home = self._places[origin].cluster
         terminals: dict[ClusterId, set[BrokerId]] = {home: set()}
         for broker in wanting:

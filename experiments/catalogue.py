@@ -1,4 +1,4 @@
-"""The experiments by name, in the order of the papers; `TITLES` says what each is, without importing them."""
+"""The experiments by name, in the order of the papers; `TITLES` has their titles, without importing them."""
 
 from __future__ import annotations
 
@@ -183,4 +183,4 @@ EXPERIMENTS: Final = {
         draw_scale,
     ),
 }
-"""By name, in the order of the papers."""
+"""The experiments by name, in the order of the papers."""

@@ -1,24 +1,25 @@
-"""Figures 4 and 5 of paper 1: what hybrid and hierarchical routing cost, and how long events take, by subscribers.
+"""Figures 4 and 5 of paper 1: the cost and the delay of hybrid and hierarchical routing, by subscribers.
 
-What is done
-------------
+Method
+------
 * The network of 5.1: 100 designated brokers, each with 10 normal ones, transit-stub with 730 links, degree 8.
-* There is one kind of event, which all publishers publish and all subscribers want. Both are placed at brokers drawn at
-  random, a subscriber or publisher at any of them alike. When all subscriptions are installed, each publisher publishes
-  one event.
+* There is one kind of event, which all publishers publish and all subscribers want. Publishers and
+  subscribers are placed at brokers drawn uniformly. When all subscriptions are installed, each publisher
+  publishes one event.
 * TCT (figure 4) is the sum of the messages over all links between brokers, subscriptions among them; a multicast is
   one.
-* AED (figure 5) is a subscriber's: from the publication of the first event that it receives to its last notification,
-  over how many it received; the mean over subscribers (0030). Beside it the quotient over all subscribers together.
-* ``hr`` has both readings: normal brokers as leaves of the tree below their designated one, and every broker a node.
+* AED (figure 5) is per subscriber: the time from the publication of the first event that it receives to its
+  last notification, divided by the number of events received; the mean over subscribers (0030). The quotient
+  over all subscribers together is reported, too.
+* ``hr`` is run in both readings: normal brokers as leaves below their designated broker, and every broker a node.
 
-What the paper leaves open, and what is taken
----------------------------------------------
-* *The time of a message.* A broker sends one copy after the other, each takes `SEND_SECONDS`; a multicast is one copy,
-  and so is the notification of a client. 1 ms is what an event of 1 KB takes on a link of some 10 Mbit/s, as was usual
-  then. The other times of `SENSITIVITY` show what depends on it. A link takes the time that the transit-stub graph
-  says.
-* *When events are published.* Within one second, each at a moment drawn at random.
+Open in the paper, and our choice
+---------------------------------
+* *The time of a message.* A broker sends one copy after the other, each takes `SEND_SECONDS`; a multicast is
+  one copy, and so is the notification of a client. 1 ms is the time of an event of 1 KB on a link of some 10
+  Mbit/s, as was usual then. The other times, `SENSITIVITY`, show what depends on it. The transit-stub graph
+  gives the latency of a link.
+* *When events are published.* Within one second, each at a random time.
 
 Source: paper 1, section 5.
 """
@@ -56,13 +57,14 @@ class Plan:
     Attributes
     ----------
     tree
-        The network; run n has it with seed n.
+        The network; run n uses seed n.
     subscribers
-        For each number of publishers, the points on the axis.
+        The points on the axis, for each number of publishers.
     runs
-        How many of each point, with seeds from 0.
+        The number of runs of each point, with seeds from 0.
     send_seconds
-        What one copy takes: for the figures; the others, in run 0, to see what depends on it.
+        The time of one copy: the first is used for the figures; the others, in run 0 only, show the
+        sensitivity.
     """
 
     tree: ClusterTree
@@ -71,7 +73,7 @@ class Plan:
     send_seconds: tuple[float, ...]
 
     def points(self) -> list[Point]:
-        """Return the points, the largest first, so that none is left over at the end."""
+        """Return the points, the largest first, so that no long run is left at the end."""
         points = [
             Point(curve, publishers, subscribers, run, seconds, replace(self.tree, seed=run))
             for publishers, axis in self.subscribers.items()
@@ -85,7 +87,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One network and what its clients do."""
+    """One network and the behaviour of its clients."""
 
     curve: str
     publishers: int
@@ -99,7 +101,7 @@ AXIS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 TREE: Final = ClusterTree(100, 11, degree=8, shape="transit-stub", links=730)
 
 SMALL_TREE: Final = ClusterTree(20, 11, degree=8, shape="transit-stub", links=146)
-"""A fifth of the paper's network, for a glance: what the paper says of 1,000 subscribers is not asked of it."""
+"""A fifth of the paper's network, as a preview: the paper's statements about 1,000 subscribers do not apply to it."""
 
 PRESETS: Final = {
     "small": Plan(SMALL_TREE, {20: (1, 10, 50, 200), 80: (1, 10, 50, 200)}, 1, (SEND_SECONDS,)),
@@ -119,10 +121,9 @@ def measure(point: Point) -> dict[str, Table]:
     Returns
     -------
     dict
-        Two tables. ``links``: `broker`, `link_kind`, and how many
-        messages with `events` and how many of `control` it sent over its links of that kind. ``heard``: for each
-        `subscriber` the `notifications`, the publication of the `first` of their events and the time of the `last`
-        one, in seconds.
+        Two tables. ``links``: `broker`, `link_kind`, and how many messages with `events` and of `control` it
+        sent over its links of that kind. ``heard``: for each `subscriber` the `notifications`, the
+        publication of the `first` of their events and the time of the `last` one, in seconds.
     """
     seen = _Seen()
     net = Simulation(
@@ -156,14 +157,14 @@ def _publish(net: Simulation, client: ClientId, broker: BrokerId) -> None:
 
 
 class _Seen:
-    """Telemetry as it comes, summed up by link and by subscriber."""
+    """Accumulates telemetry by link and by subscriber."""
 
     def __init__(self) -> None:
         self._links: dict[tuple[int, str], list[int]] = {}
         self._heard: dict[str, list[float]] = {}
 
     def take(self, chunk: Mapping[str, Table]) -> None:
-        """Take in a chunk of the tables."""
+        """Add a chunk of the tables."""
         sent = chunk.get("transfers")
         if sent is not None:
             columns = (sent[name].tolist() for name in ("broker", "link_kind", "messages", "events"))
@@ -178,7 +179,7 @@ class _Seen:
                 known[:] = known[0] + 1, min(known[1], published_at), max(known[2], at)
 
     def links(self) -> Table:
-        """Return what each broker sent over its links of each kind."""
+        """Return the messages of each broker over its links of each kind."""
         keys, counts = list(self._links), list(self._links.values())
         return {
             "broker": np.array([key[0] for key in keys], np.int32),
@@ -188,7 +189,7 @@ class _Seen:
         }
 
     def heard(self) -> Table:
-        """Return what each subscriber was notified of."""
+        """Return the notifications of each subscriber."""
         values = np.array(list(self._heard.values()), np.float64).reshape(-1, 3)
         return {
             "subscriber": np.array(list(self._heard), object),
@@ -201,7 +202,7 @@ class _Seen:
 def curves(
     rows: Iterable[Mapping[str, Any]], value: str, send_seconds: float = SEND_SECONDS
 ) -> dict[tuple[str, int], dict[float, float]]:
-    """Return what a figure shows: by curve and number of publishers, the value at each number of subscribers."""
+    """Return the curves of a figure: by curve and number of publishers, the value at each number of subscribers."""
     found: dict[tuple[str, int], dict[float, float]] = {}
     for row in sorted(rows, key=lambda row: row["subscribers"]):
         if row["send_seconds"] == send_seconds:

@@ -29,7 +29,7 @@ def draw_tct(rows: Rows) -> Figure:
 
 
 def draw_aed(rows: Rows) -> Figure:
-    """Draw the average event delay by subscribers (figure 5); below, what it is over all subscribers together."""
+    """Draw the average event delay by subscribers (figure 5); below it, the quotient over all subscribers together."""
     return _draw(
         rows,
         {

@@ -2,10 +2,10 @@
 
 Rules
 -----
-* `hr` has two readings, and so has AED: of a subscriber, and over all of them together. Each sentence is judged under
-  each, and says under which.
-* "The critical point" of TCT is 1,000 subscribers, as the text has it. A knee is the last point up to which two curves
-  are the same (`statements.knee`).
+* `hr` has two readings, and so has AED: per subscriber, and over all subscribers together. Each sentence is
+  judged under each reading, and names it.
+* "The critical point" of TCT is 1,000 subscribers, as in the text. A knee is the last point up to which two
+  curves are the same (`statements.knee`).
 
 Source: paper 1, section 5.2.
 """
@@ -77,7 +77,7 @@ KNOWN: Final = {
         "where every broker is a node the two differ by little, now one and now the other is the smaller one"
     ),
 }
-"""Why a sentence does not come out, by words of it, and of its figure and the reading where it depends on that."""
+"""Why a sentence does not hold, by words of it, and of its figure and the reading if it depends on them."""
 
 
 def judge_tct(rows: Rows) -> list[Statement]:
@@ -86,7 +86,7 @@ def judge_tct(rows: Rows) -> list[Statement]:
     Parameters
     ----------
     rows
-        As `pipelines.figures.experiments.tct_by_point` gives them.
+        The rows of `pipelines.figures.experiments.tct_by_point`.
     """
     figure = curves(rows, "tct")
     found: list[Statement] = []
@@ -138,7 +138,7 @@ def judge_aed(rows: Rows) -> list[Statement]:
     Parameters
     ----------
     rows
-        As `pipelines.figures.experiments.aed_by_point` gives them.
+        The rows of `pipelines.figures.experiments.aed_by_point`.
     """
     found: list[Statement] = []
     for value, reading in (
@@ -185,7 +185,7 @@ def judge_aed(rows: Rows) -> list[Statement]:
 def _of_knees(
     said: Sentences, pairs: Mapping[int, tuple[Curve, Curve]], gaps: Mapping[int, Curve], what: str
 ) -> Iterator[Statement]:
-    """Yield what the text says of the knee, in the same words for both figures."""
+    """Yield the sentences about the knee, which are the same for both figures."""
     knees = {publishers: knee(*pair) for publishers, pair in pairs.items()}
     yield said(
         f"there is a knee up to which the {what} of both is nearly the same",
@@ -229,7 +229,7 @@ def _beyond(curve: Curve) -> dict[float, float]:
 
 
 def _peaks(curve: Curve) -> bool:
-    """Return whether a curve is highest between its ends, and ends lower."""
+    """Return whether a curve is highest between its ends, and falls at the end."""
     values = list(curve.values())
     return values[0] < max(values) > values[-1]
 

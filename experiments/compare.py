@@ -1,13 +1,17 @@
-"""One workload on several routing schemes, side by side, with the fewest messages that it could take beside them.
+"""One workload on several routing schemes, side by side, with the fewest messages that it could take.
 
 Rules
 -----
-* The schemes get the same network, clients, steps and seed, and each is judged; who does not deliver is not compared.
-* An event that crosses a link counts one message, however many events travelled together (TCT, paper 1, 5.1); a
-  multicast counts one. What it took on Ray, which has none, is beside it (`multicast_calls`, `multicast_sent_bytes`).
-* Schemes on a mesh send straight to a broker; what that costs the tree of brokers underneath is `crossings`.
-* A scheme that heals is also given the death of a broker, in networks of their own (`recovery`); in the simulator only.
-* Time is virtual in the simulator, where a mesh's connection takes as long as the way over the tree; on Ray it is real.
+* The schemes get the same network, clients, steps and seed, and each is judged; a scheme that does not
+  deliver is not compared.
+* An event that crosses a link counts one message, whatever the size of its batch (TCT, paper 1, 5.1); a
+  multicast counts one. Its cost on Ray, which has no multicast, is reported separately (`multicast_calls`,
+  `multicast_sent_bytes`).
+* Schemes on a mesh send directly to a broker; `crossings` is the cost in the underlying tree of brokers.
+* A scheme that heals is also subjected to the death of a broker, in separate networks (`recovery`); in the
+  simulator only.
+* Time is virtual in the simulator, where a mesh's connection takes as long as the path over the tree; on Ray
+  it is real.
 """
 
 from __future__ import annotations
@@ -52,12 +56,12 @@ LINKS: Final = ("up", "down", "multicast")
 
 Tables = Mapping[str, Mapping[str, Any]]
 Wanted = list[tuple[BrokerId, set[BrokerId]]]
-"""For each event its origin, and the brokers of those that want it."""
+"""The origin of each event, and its interested brokers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What was seen of one run: what clients did and heard, telemetry, table sizes, and hops where they are known."""
+    """The observations of one run: operations and notifications of clients, telemetry, table sizes, and hops."""
 
     trace: Trace
     tables: Tables
@@ -79,18 +83,18 @@ def run(
     Parameters
     ----------
     schemes
-        Their names; options go with a plus sign (``hybrid+quench``).
+        Names of schemes; options follow a plus sign (``hybrid+quench``).
     topology, workload, seed
         As in a scenario.
     on
         ``"sim"`` or ``"ray"``, where a network is launched for each scheme.
     deaths
-        Whether a scheme that heals is given the deaths too; they take most of the time.
+        Whether a scheme that heals is also subjected to the deaths; they take most of the time.
 
     Raises
     ------
     InputError
-        If there is no such scheme or host, one is named twice, or the network is too large for Ray here.
+        If there is no such scheme or host, a scheme is named twice, or the network is too large for Ray here.
     """
     for name in schemes:
         scheme_of(name)
@@ -135,7 +139,7 @@ def run(
 
 
 def _wanted(scenario: Scenario) -> Wanted:
-    """Return who wants each event, by brute force: whoever has a subscription for it when it is published."""
+    """Return the interested brokers of each event, by brute force: those with a matching subscription then."""
     active: dict[tuple[str, int], tuple[BrokerId, Any]] = {}
     out: Wanted = []
     for step in scenario.steps:
@@ -151,7 +155,7 @@ def _wanted(scenario: Scenario) -> Wanted:
 
 
 def _lower_bounds(bounds: MessageBounds, wanted: Wanted) -> dict[str, float]:
-    """Return the fewest messages an event can take: one broker at a time, with multicast, and copies."""
+    """Return the fewest messages per event: one broker at a time, with multicast, and copies."""
     events = len(wanted)
     return {
         "bound_links": sum(bounds.links({origin, *brokers}) for origin, brokers in wanted) / events,
@@ -200,7 +204,7 @@ def _figures(
 
 
 def _carried_out(multicasts: Mapping[str, Any] | None, events: int) -> dict[str, float | None]:
-    """Return what multicasts took on Ray, an event: calls, and bytes in them and in object stores; None elsewhere."""
+    """Return the cost of multicasts on Ray per event: calls, and bytes in them and in object stores; None elsewhere."""
     if multicasts is None:
         return {"multicast_calls": None, "multicast_sent_bytes": None}
     carry = multicasts["events"] > 0
@@ -213,7 +217,8 @@ def _carried_out(multicasts: Mapping[str, Any] | None, events: int) -> dict[str,
 def aed_seconds(trace: Trace) -> float | None:
     """Return the average event delay (paper 1, 5.1): each subscriber's time over its events, the mean of subscribers.
 
-    A subscriber's time is that from the publication of the first event that it is notified of to its last notification.
+    A subscriber's time runs from the publication of the first event that it is notified of to its last
+    notification.
     """
     published = trace.publications()
     first: dict[str, float] = {}
@@ -229,7 +234,7 @@ def aed_seconds(trace: Trace) -> float | None:
 
 
 def gini(load: np.ndarray[Any, Any]) -> float:
-    """Return the Gini coefficient of loads: 0 when all carry the same, near 1 when one carries all."""
+    """Return the Gini coefficient of loads: 0 if all are equal, near 1 if one broker carries all."""
     ordered = np.sort(load)
     total = float(ordered.sum())
     if not total:
@@ -239,7 +244,7 @@ def gini(load: np.ndarray[Any, Any]) -> float:
 
 
 class _Hops:
-    """Follows each event from broker to broker, and notes for each notification how far it came."""
+    """Follows each event from broker to broker, and records the number of hops of each notification."""
 
     def __init__(self) -> None:
         self.hops: list[int] = []
@@ -298,5 +303,5 @@ def _joined(chunks: Sequence[Tables]) -> Tables:
 
 
 def _entries(sizes: Mapping[str, int]) -> int:
-    """Return how many filters a broker's tables have; a hypercube's keeps those of others apart."""
+    """Return the number of filters in a broker's tables; a hypercube broker counts those of others separately."""
     return sizes["filters"] + sizes.get("recorded", 0)

@@ -1,4 +1,4 @@
-"""The picture of a comparison: what each scheme sends, keeps, and how evenly it is carried."""
+"""The picture of a comparison: messages, table entries and load balance of each scheme."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Row = Mapping[str, Any]
 
 
 def figure(result: Mapping[str, Any]) -> Figure:
-    """Draw what :func:`rayvous.experiments.compare.run` returns.
+    """Draw the result of :func:`rayvous.experiments.compare.run`.
 
-    Links crossed for an event beside the lower bound, messages about subscriptions, table entries, the share of the
-    busiest broker, and how long the death of a broker is felt; one bar a scheme, numbers written out.
+    Links crossed by an event with the lower bound, messages about subscriptions, table entries, the busiest
+    broker over the mean, and how long the death of a broker is felt; one bar per scheme, with numbers.
     """
     rows: Sequence[Row] = result["results"]
     picture = chart(15.0, 1.6 + 0.42 * len(rows))

@@ -1,13 +1,14 @@
-"""What an experiment is made of: runs that measure, tables, an aggregate, sentences of a paper, a picture.
+"""The parts of an experiment: runs that measure, tables, an aggregate, sentences of a paper, a picture.
 
 Rules
 -----
-* A new experiment is a module with its runs, a function from DataFrame to DataFrame in `pipelines.figures.experiments`,
-  what the paper says (`judge`), a picture, and a line in `catalogue`.
-* A point is a frozen dataclass: where a curve is measured. Its numbers, texts and flags are columns of all tables that
-  its run writes; `run` says which of the runs of that point it is, and seeds all chance.
+* A new experiment is a module with its runs, a function from DataFrame to DataFrame in
+  `pipelines.figures.experiments`, the paper's statements (`judge`), a picture, and an entry in `catalogue`.
+* A point is a frozen dataclass: where on a curve a measurement is taken. Its numbers, texts and flags are
+  columns of all tables that its run writes. Its `run` is the number of the run of that point, and seeds all
+  randomness.
 
-Source: none; the papers stand in the modules of their experiments.
+Source: none; the modules of the experiments name the papers.
 """
 
 from __future__ import annotations
@@ -24,36 +25,36 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Mapping[str, Any]]
 Tables = Mapping[str, Mapping[str, Any]]
-"""By name, tables in columns; none of a run is without rows, and no column of one has only nulls."""
+"""Tables in columns, by name; no table of a run is empty, and no column has only nulls."""
 
 PLAIN: Final = (bool, int, float, str)
 
 
 class Plan(Protocol):
-    """Which points are measured, and how often each."""
+    """The measured points, and how often each is measured."""
 
     @property
     def runs(self) -> int:
-        """How many runs of each point there are, with seeds from 0."""
+        """The number of runs of each point, with seeds from 0."""
         ...
 
     def points(self) -> Sequence[Any]:
-        """Return the points, the first to be run first; each has the number of its run, `run`."""
+        """Return the points in the order in which to run them; each has the number of its run, `run`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A plan: some points, all of them run so many times.
+    """A plan: some points, each run the same number of times.
 
     Attributes
     ----------
     each
-        The points of one run; what takes longest stands first.
+        The points of one run, the longest first.
     runs
-        How many runs there are.
+        The number of runs.
     once
-        Points that nothing is left to chance in, which are in the first run only.
+        Points without randomness, which are in the first run only.
     """
 
     each: tuple[Any, ...]
@@ -67,14 +68,14 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What is measured, for one experiment or several.
+    """The measurements of one experiment or several.
 
     Attributes
     ----------
     name
-        Of the folder in which it is kept.
+        The name of the folder that stores them.
     presets
-        Plans by name: ``"quick"`` and ``"paper"``.
+        Plans by name, such as ``"quick"`` and ``"paper"``.
     measure
         Runs one point and returns its tables.
     """
@@ -91,17 +92,17 @@ class Experiment:
     Attributes
     ----------
     source
-        Which one.
+        The figure or table.
     runs
-        What it looks at.
+        The runs that it uses.
     table
-        The table of these runs that it is made of.
+        The table of these runs that it is computed from.
     aggregate
-        Makes one row a point of that table.
+        Computes one row per point from that table.
     judge
-        What the paper says of it, on these rows.
+        Judges the paper's statements on these rows.
     draw
-        Its picture.
+        Draws its picture.
     """
 
     source: str
@@ -113,11 +114,11 @@ class Experiment:
 
 
 def columns_of(point: Any) -> dict[str, Any]:
-    """Return what of a point is a column of its tables: its numbers, texts and flags, but `run`."""
+    """Return the fields of a point that are columns of its tables: its numbers, texts and flags, except `run`."""
     values = {each.name: getattr(point, each.name) for each in fields(point) if each.name != "run"}
     return {name: value for name, value in values.items() if isinstance(value, PLAIN)}
 
 
 def in_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return rows, of which there is at least one, as a table in columns of these names."""
+    """Return rows, at least one, as a table in columns with these names."""
     return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

@@ -1,13 +1,14 @@
-"""How long a routing scheme's healing takes after the death of one broker, in virtual time.
+"""The healing time of a routing scheme after the death of one broker, in virtual time.
 
 Rules
 -----
-* Of the network's tree the root dies, or a designated broker, or a normal one, and stays dead; under a scheme without a
-  tree the same brokers die, whatever they are there. Nothing else happens meanwhile.
-* Clients, what they publish, and the links are those that chaos draws from the seed, the same for every scheme. They
-  come before the death, and stay where they are unless they have to move: a round for anything else would count too.
-* It takes until the structure is sound again, and all has arrived that was published from the death until then; of the
-  deaths the one counts that takes longest. Looks come every half heartbeat.
+* The root of the network's tree dies, or a designated broker, or a normal one, and stays dead; under a scheme
+  without a tree the same brokers die, whatever their role there. Nothing else happens meanwhile.
+* Clients, their events, and the links are those that chaos draws from the seed, the same for every scheme.
+  Clients attach before the death, and stay where they are unless they have to move: a round for anything else
+  would count too.
+* The time ends when the structure is sound again, and everything published from the death until then has
+  arrived. The longest time of the deaths counts. The state is checked every half heartbeat.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from ..simulator.chaos import run_chaos
 
 DIES_AT_SECONDS: Final = 5.0
 FELT_SECONDS: Final = 25.0
-"""How long it is watched."""
+"""How long the network is observed."""
 
 ROLES: Final = ("REB", "DEB", "NEB")
 
 
 def recovery_seconds(scheme: str, topology: Mapping[str, Any], seed: int) -> float | None:
-    """Return how long it takes, in virtual seconds with a heartbeat each; None for a scheme that does not heal.
+    """Return the healing time in virtual seconds with a heartbeat per second; None for a scheme that does not heal.
 
-    None also when the network has one broker, or has not healed before it is looked at no more.
+    Also None if the network has one broker, or has not healed by the end of the observation.
     """
     positions = topology_of(topology).positions()
     if not claims_of(scheme).heals or len(positions) < 2:
@@ -70,6 +71,6 @@ def _felt(
 
 
 def victims(positions: Sequence[Position]) -> list[BrokerId]:
-    """Return a broker of each role that there is in the tree."""
+    """Return a broker of each role in the tree."""
     by_role = {place.role: place.broker for place in reversed(positions)}
     return [by_role[role] for role in ROLES if role in by_role]

@@ -1,6 +1,6 @@
-"""One figure of a paper, made again by one call: what was measured, what the paper says of it, its picture.
+"""One figure of a paper, reproduced by one call: the measurements, the paper's statements, the picture.
 
-Rule: it is `reproduction.run` for one experiment, with nothing left behind unless a folder is named.
+Rule: it is `reproduction.run` for one experiment, and leaves nothing behind unless a folder is given.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ UNKNOWN: Final = "nobody knows why"
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """A figure or table of a paper, made again; notebooks show the sentences.
+    """A reproduced figure or table of a paper; notebooks show the sentences.
 
     Attributes
     ----------
     name, source, preset
-        The experiment, the figure that it is, and how it was run.
+        The experiment, its figure, and the preset of the run.
     rows
         A row for each point of its curves.
     statements
-        What the paper says of it, each with what was measured and whether it holds.
+        The paper's statements, each with the measurement and whether it holds.
     """
 
     name: str
@@ -50,11 +50,11 @@ class Reproduced:
 
     @property
     def failed(self) -> list[Statement]:
-        """The sentences that do not hold, and are not known not to."""
+        """The sentences that do not hold without a known reason."""
         return [each for each in self.statements if each.fails]
 
     def differences(self) -> str:
-        """Return in words why sentences do not hold: each reason, and below it the sentences that it is of."""
+        """Return the reasons why sentences do not hold, each followed by its sentences."""
         found: dict[str, list[str]] = {}
         for each in self.statements:
             if not each.holds:
@@ -91,21 +91,21 @@ def experiment(
     runs: int | None = None,
     session: SparkSession | None = None,
 ) -> Reproduced:
-    """Make a figure or table of a paper again; ``rayvous experiment`` does the same from a shell.
+    """Reproduce a figure or table of a paper; ``rayvous experiment`` does the same from a shell.
 
     Parameters
     ----------
     name
-        Which: see `rayvous.experiments.TITLES`.
+        The experiment: see `rayvous.experiments.TITLES`.
     out_dir
-        Where tables, picture and results are kept; None keeps none.
+        Where tables, picture and results are stored; None stores nothing.
     preset
-        ``"quick"``, or ``"paper"`` for the paper's parameters; some have ``"small"`` for a glance.
+        ``"quick"``, or ``"paper"`` for the paper's parameters; some have ``"small"`` as a preview.
     runs
-        How many of each point; None for those of the preset.
+        The number of runs of each point; None for that of the preset.
     session
-        Your Spark session, which is left open; by default the one that is open in this process, or one on this machine
-        that is started for the call.
+        Your Spark session, which is left open; by default the one that is open in this process, or one on
+        this machine that is started for the call.
 
     Raises
     ------

@@ -1,15 +1,17 @@
-"""Figures of the papers made again: runs in virtual time, Parquet, Spark, statements, pictures.
+"""Reproduce figures of the papers: runs in virtual time, Parquet, Spark, statements, pictures.
 
 Rules
 -----
-* The *runs* of an experiment are measured first, as Ray tasks; several experiments may look at the same runs. What they
-  wrote is kept as Parquet, one folder a table, and one a run in it. All that comes after is made of these files alone,
-  so it can be made again without running anything (`rebuild`).
-* Spark aggregates, by functions from DataFrame to DataFrame. What comes out is a row for each point of a curve.
-* Statements are judged on these rows. One that does not hold and is not known not to fails the experiment.
-* Which points are measured is written beside what they gave, after it: a run that was broken off goes on from there
-  when it is asked to, where it has the same points.
-* Parameters stand in the module of the runs, with what they assume; they are not changed after results were seen.
+* The *runs* of an experiment are measured first, as Ray tasks; several experiments may share runs. Their
+  tables are stored as Parquet, a folder per table, with a folder per run in it. All later steps use only
+  these files, so they can be repeated without running anything (`rebuild`).
+* Spark aggregates, by functions from DataFrame to DataFrame. The result is a row for each point of a curve.
+* Statements are judged on these rows. A statement that does not hold without a known reason fails the
+  experiment.
+* The measured points are recorded after their results: an interrupted run can be resumed from there, if it
+  has the same points.
+* The module of the runs has the parameters and their assumptions; they are not changed after results were
+  seen.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MEASURED: Final = "measured.txt"
-"""Says which points a folder is of, and the numbers of those that were measured, one a line."""
+"""Identifies the points of a folder, and lists the numbers of those that were measured, one per line."""
 
 Progress = Callable[[str, int, int], None]
-"""Is told what is done, how far it is, and how far it goes."""
+"""Called with the step, the progress, and the total."""
 
 
 def _untold(what: str, done: int, of: int) -> None:
-    """Tell nobody how far it is."""
+    """Ignore the progress."""
 
 
 def run(
@@ -60,19 +62,19 @@ def run(
     Parameters
     ----------
     names
-        Which.
+        The experiments.
     folder
-        Where all of it goes; what it holds of the same experiments is replaced, unless they go on.
+        The output folder; its files of the same experiments are replaced, unless the run is resumed.
     session
-        Spark.
+        The Spark session.
     preset
-        ``"quick"``, or ``"paper"`` for its parameters.
+        ``"quick"``, or ``"paper"`` for the paper's parameters.
     runs
-        How many of each point; None for those of the preset.
+        The number of runs of each point; None for that of the preset.
     resume
-        Whether points that the folder has already are not measured again.
+        Whether to skip the points that the folder already has.
     progress
-        Is told what is done, how far it is, and how far it goes.
+        Called with the step, the progress, and the total.
 
     Returns
     -------
@@ -82,7 +84,7 @@ def run(
     Raises
     ------
     InputError
-        If there is no such experiment or preset, or a folder to go on from has other points.
+        If there is no such experiment or preset, or a folder to resume has other points.
     """
     for what in {one.runs.name: one.runs for one in experiments(names, preset)}.values():
         _measure(what, folder, preset, runs, progress, resume=resume)
@@ -98,7 +100,7 @@ def experiments(names: Sequence[str], preset: str) -> list[Experiment]:
     Raises
     ------
     InputError
-        If there is no such experiment or preset; the message lists what there is.
+        If there is no such experiment or preset; the message lists the existing ones.
     """
     found = [_experiment(name) for name in names]
     for one in found:
@@ -138,10 +140,10 @@ def _measure(
 
 
 def _begun(home: Path, points: Sequence[Any], *, resume: bool) -> set[int]:
-    """Return which of these points a folder has, from an earlier run; none, and it is emptied, for one that begins."""
+    """Return the points that a folder has from an earlier run; unless resumed, empty the folder and return none."""
     log, which = home / MEASURED, hashlib.sha256(repr(points).encode()).hexdigest()
     if resume and log.exists():
-        first, *done = log.read_text(encoding="utf-8").split("\n")[:-1]  # a line that was broken off is none
+        first, *done = log.read_text(encoding="utf-8").split("\n")[:-1]  # ignores an incomplete last line
         if first != which:
             raise InputError(
                 f"--resume: {home} has other points: leave --resume away, or name another folder"
@@ -156,12 +158,13 @@ def _begun(home: Path, points: Sequence[Any], *, resume: bool) -> set[int]:
 
 
 def rebuild(folder: Path, session: SparkSession, *, progress: Progress = _untold) -> dict[str, Any]:
-    """Make figures, statements and pictures of what the runs in a folder have written.
+    """Compute figures, statements and pictures from the results of the runs in a folder.
 
     Returns
     -------
     dict
-        ``experiments``: by name the `rows`, the `picture` and how it was run; ``statements``: all of them, as data.
+        ``experiments``: by name the `source`, the `rows` and the `picture`; ``statements``: all of them, as
+        data; and the `preset` and the `folder`.
 
     Raises
     ------
@@ -202,5 +205,5 @@ def _aggregated(one: Experiment, folder: Path, session: SparkSession) -> list[di
 
 
 def failed(statements: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the statements that do not hold, and are not known not to."""
+    """Yield the statements that do not hold without a known reason."""
     return (each for each in statements if not each["holds"] and not each["known"])

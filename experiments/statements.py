@@ -1,12 +1,12 @@
-"""What a paper says of its results, beside what was measured: each sentence a row, judged by code.
+"""A paper's statements about its results, compared with the measurements: each sentence a row, judged by code.
 
 Rules
 -----
-* A statement stands with the words of the paper, where they are, what was measured, and whether it holds; it is judged
-  on the rows of the experiment alone.
-* One that does not hold and is known not to has a reason (`known`); any other that does not hold is a failure.
-* Words are read literally, by these numbers, for all papers alike: "the same" and "constant" are `SAME`, "nearly
-  linear" is `LINEAR`, "hardly grows" is `HARDLY`.
+* A statement has the words of the paper, their place, the measurement, and whether it holds; it is judged on
+  the rows of the experiment alone.
+* A statement that is known not to hold has a reason (`known`); any other that does not hold is a failure.
+* Words are read literally, by these numbers, for all papers alike: "the same" and "constant" are `SAME`,
+  "nearly linear" is `LINEAR`, "hardly grows" is `HARDLY`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 from .experiment import Rows
 
 SAME: Final = 0.05
-"""What differs by no more than this part is the same."""
+"""Values that differ by at most this share are the same."""
 
 LINEAR: Final = 0.95
 """Points whose correlation is at least this lie nearly on a line."""
 
 HARDLY: Final = 0.25
-"""What grows with at most this power of a size hardly grows: for one ten times as large it is 1.8 times as much."""
+"""A value hardly grows if it grows with at most this power of the size: 1.8 times for ten times the size."""
 
 Curve = Mapping[float, float]
-"""What was measured at each point of a figure, rising."""
+"""The measurement at each point of a figure, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class Statement:
     Attributes
     ----------
     source
-        Where it stands.
+        Its place.
     text
-        What it says.
+        Its text.
     measured
-        What was measured, as plain data.
+        The measurement, as plain data.
     holds
-        Whether that says the same.
+        Whether the measurement agrees.
     known
-        Why it does not, where that is known.
+        Why it does not, if known.
     """
 
     source: str
@@ -59,7 +59,7 @@ class Statement:
 
     @property
     def fails(self) -> bool:
-        """Whether it does not hold, and nobody knows why."""
+        """Whether it does not hold, for no known reason."""
         return not self.holds and not self.known
 
     def row(self, experiment: str) -> dict[str, Any]:
@@ -69,17 +69,17 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
-    """Makes statements with one source, under one reading of what it leaves open.
+    """Makes statements with one source, under one reading of what the source leaves open.
 
     Attributes
     ----------
     source
-        Where they stand.
+        Their place.
     known
-        Why a sentence does not come out: by words of it, and words of the source or reading under which it does not
-        (none: under any).
+        Why a sentence does not hold: by words of it, and words of the source or reading under which it does
+        not (empty: under any).
     reading
-        What is read how; nothing where nothing is left open.
+        The reading; empty if nothing is left open.
     """
 
     source: str
@@ -87,7 +87,7 @@ class Sentences:
     reading: str = ""
 
     def __call__(self, text: str, measured: Any, holds: bool) -> Statement:
-        """Return a statement; one that does not hold has its reason, if that is known."""
+        """Return a statement; one that does not hold gets its reason, if known."""
         shown = f"{text} [{self.reading}]" if self.reading else text
         return Statement(self.source, shown, measured, bool(holds), "" if holds else self._why(text))
 
@@ -99,24 +99,24 @@ class Sentences:
 
 
 def curve(rows: Rows, at: str, value: str, **where: Any) -> Curve:
-    """Return a value by the column `at`, rising, of the rows with these values in other columns that have one."""
+    """Return a value by the column `at`, ascending, of the rows with these values in other columns, without nulls."""
     mine = [row for row in rows if all(row[name] == wanted for name, wanted in where.items())]
     found = {row[at]: row[value] for row in mine if row[value] is not None}
     return dict(sorted(found.items()))
 
 
 def differences(one: Curve, other: Curve) -> dict[float, float]:
-    """Return by how much the second curve lies above the first, at each point of both."""
+    """Return by how much the second curve exceeds the first, at each common point."""
     return {at: other[at] - value for at, value in one.items() if at in other}
 
 
 def is_same(one: float, other: float) -> bool:
-    """Return whether two values are the same, as far as words go."""
+    """Return whether two values are the same, within `SAME`."""
     return abs(one - other) <= SAME * max(abs(one), abs(other))
 
 
 def knee(one: Curve, other: Curve) -> float | None:
-    """Return the last point up to which two curves are the same; None when they differ at the first."""
+    """Return the last point up to which two curves are the same; None if they differ at the first."""
     last = None
     for at in sorted(one.keys() & other.keys()):
         if not is_same(one[at], other[at]):
@@ -132,7 +132,7 @@ def is_flat(curve: Curve, beyond: float) -> bool:
 
 
 def correlation(curve: Curve, up_to: float) -> float:
-    """Return how nearly the points of a curve up to one of them lie on a line: Pearson's r; 0 for fewer than three."""
+    """Return Pearson's r of the points of a curve up to `up_to`; 0 for fewer than three, or a constant curve."""
     points = [(at, value) for at, value in curve.items() if at <= up_to]
     if len(points) < 3 or len({value for _, value in points}) < 2:
         return 0.0
@@ -140,14 +140,14 @@ def correlation(curve: Curve, up_to: float) -> float:
 
 
 def slopes(curve: Curve) -> list[float]:
-    """Return how steep a curve is from each point to the next."""
+    """Return the slope of a curve from each point to the next."""
     return [(later[1] - one[1]) / (later[0] - one[0]) for one, later in pairwise(sorted(curve.items()))]
 
 
 def exponent(curve: Curve) -> float:
-    """Return with which power of where it is a curve grows: the slope of the logarithms; NaN when that has no meaning.
+    """Return the power with which a curve grows: the slope of the logarithms; NaN if there are too few points.
 
-    1 is linear, 0 is not at all. At least two points have to be above 0.
+    1 is linear, 0 is no growth. At least two points must be above 0.
     """
     points = [(at, value) for at, value in curve.items() if at > 0 and value > 0]
     if len(points) < 2:
@@ -162,5 +162,5 @@ def rises(values: Sequence[float]) -> bool:
 
 
 def rounded(curve: Curve, digits: int = 6) -> dict[float, float]:
-    """Return a curve as it is printed."""
+    """Return a curve with rounded values."""
     return {at: round(value, digits) for at, value in curve.items()}

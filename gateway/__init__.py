@@ -1,8 +1,9 @@
-"""Clients outside Ray: what they may ask for, how they are served, and by which protocols.
+"""Serve clients outside Ray: access rights, sessions, streams and wire protocols.
 
 Rules
 -----
-* `core` knows no protocol: HTTP (`http`) and others are thin hosts over its sessions and streams.
-* Nothing that comes from outside is unpickled, evaluated, or kept without a limit.
-* What decides (`access`, `positions`, `queues`) is pure: it is told the time and does no I/O.
+* `core` knows no protocol. HTTP (`http`) and the other protocols are thin hosts over its sessions and
+  streams.
+* Nothing that comes from outside is unpickled, evaluated, or stored without a limit.
+* The modules that decide (`access`, `positions`, `queues`) are pure: they are given the time and do no I/O.
 """

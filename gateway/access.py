@@ -1,14 +1,15 @@
-"""Who may publish and subscribe to what: rights are selectors, and decided by the covering relation. Pure.
+"""Access rights: who may publish and subscribe to what. Rights are selectors, decided by covering. Pure.
 
 Rules
 -----
-* A principal publishes only events that its right to publish matches: one that does not refuses the whole batch.
-* It subscribes only to what its right to subscribe covers. `covers` never says yes when it is not so; where patterns
-  make it say no too often, the subscription can be narrowed to the intersection, which never brings more than the
-  right allows.
-* A refusal says which right is missing, and what the right is.
+* A principal publishes only events that its publish right matches. One event outside the right rejects the
+  whole batch.
+* A principal subscribes only to filters that its subscribe right covers. `covers` has no false positives.
+  Patterns can cause false negatives; the subscription can then be narrowed to the intersection with the
+  right, which never delivers more than the right allows.
+* A refusal names the missing right and states the right.
 
-Source: covering is that of paper 3, definition 5; to decide rights by it is ours (decision 0057).
+Source: covering is that of paper 3, definition 5. Deciding rights by covering is ours (decision 0057).
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ __all__ = ["Access", "Rights"]
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What one principal may do.
+    """The rights of one principal.
 
     Attributes
     ----------
     name
-        Who it is.
+        The principal's name.
     publish, subscribe
-        What it may publish, and what it may subscribe to.
+        The events it may publish, and the events it may subscribe to.
     principal
-        How much: rates and numbers.
+        Its rates and limits.
     """
 
     name: str
@@ -48,17 +49,17 @@ class Rights:
     principal: Principal
 
     def require_publish(self) -> None:
-        """Return if there are events that may be published; AccessDenied if not."""
+        """Raise AccessDenied if the publish right matches no event at all."""
         if not self.publish.clauses:
             raise AccessDenied(f"the right to publish of {self.name!r} is {self.publish}", "publish")
 
     def check_publish(self, batch: EventBatch) -> None:
-        """Return if all events of a batch may be published.
+        """Check that all events of a batch may be published.
 
         Raises
         ------
         AccessDenied
-            If one may not; the message says which.
+            If an event may not be published; the message names it.
         """
         allowed = self.publish.evaluate_batch(batch, every=True)
         if not allowed.all():
@@ -69,14 +70,14 @@ class Rights:
             )
 
     def admit(self, wanted: Filter, *, narrow: bool = False) -> Filter:
-        """Return what may be subscribed to of what is wanted: all of it, or with `narrow` what the right leaves of it.
+        """Return the permitted filter: `wanted` itself, or with `narrow` its intersection with the subscribe right.
 
         Raises
         ------
         AccessDenied
-            If the right does not cover it, or with `narrow` leaves nothing of it.
+            If the right does not cover `wanted`, or with `narrow` if the intersection is empty.
         FilterTooComplex
-            If what is left is too large to be written down.
+            If the intersection exceeds the limit on the size of a normal form.
         """
         if covers(self.subscribe, wanted):
             return wanted
@@ -95,14 +96,14 @@ class Rights:
         return left
 
     def admit_again(self, durable: str, known: Sequence[Filter], allowed: Filter | None) -> Filter:
-        """Return the subscription of a durable name: the one that it has, if that is still within the right.
+        """Return the existing subscription of a durable name, if it is still within the right.
 
         Raises
         ------
         InputError
-            If it has none and none is given, or another one than is given.
+            If the name has no subscription and none is given, or if the given one differs from the existing one.
         AccessDenied
-            If the right does not cover it any more.
+            If the right no longer covers the existing subscription.
         """
         if not known:
             if allowed is None:
@@ -117,12 +118,12 @@ class Rights:
 
 
 class Access:
-    """Everybody's rights, from the section ``[access]`` of a network file.
+    """The rights of all principals, from the section ``[access]`` of a network file.
 
     Raises
     ------
     InputError
-        If a name, a digest, a number or a selector of it is wrong.
+        If a name, digest, number or selector in the section is invalid.
     """
 
     def __init__(self, config: AccessConfig) -> None:
@@ -135,23 +136,23 @@ class Access:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Who is named, in the order of the file."""
+        """The names of the principals, in the order of the file."""
         return tuple(self._by_name)
 
     def rights_of(self, token: str | None, login: str | None = None) -> Rights:
-        """Return the rights of who shows a token.
+        """Return the rights of the principal that a token belongs to.
 
         Parameters
         ----------
         token
-            What was shown; None or empty for nothing.
+            The presented token; None or empty if none was presented.
         login
-            Who it says that it is, where the protocol has a place for that; the token has to be one of its.
+            The claimed name, where the protocol has a field for it. The token must belong to that principal.
 
         Raises
         ------
         AccessDenied
-            If the token is nobody's, or none was shown and nobody may come without.
+            If the token is unknown, or none was presented and anonymous access is off.
         """
         if not token:
             if self._anonymous is None:
@@ -179,12 +180,12 @@ def _rights(name: str, given: Principal) -> Rights:
 
 
 def wanted_filter(selector: str | Mapping[str, object], limits: GatewayLimits) -> Filter:
-    """Return the filter that a client wants, within the limits on its length and on its normal form.
+    """Parse the selector of a client, within the limits on its length and on its normal form.
 
     Raises
     ------
     SelectorError, FilterTooComplex
-        If it is none, or too large.
+        If the selector is invalid, or too large.
     """
     if not isinstance(selector, str):
         raise SelectorError("a selector is text")

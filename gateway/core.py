@@ -1,15 +1,16 @@
-"""The gateway: sessions of principals, what each may do, and what each has open. It knows no protocol.
+"""The gateway: sessions of principals, their rights, and their open streams. It knows no protocol.
 
 Rules
 -----
-* One `Gateway` a process. What a client asks for is checked here, before the network is asked: its rights, its rate,
-  the limits. A refusal is a named error: `AccessDenied`, `LimitReached`, or an `InputError` that says what is wrong.
-* A principal has one publisher, whatever its connections: its events are one sequence. Its durable names are its own:
-  in the network they are ``principal/name``.
-* A durable name is open in one place. Who opens it again takes it over; the stream that was there ends.
-* A session is one connection. Closing it closes its streams.
-* What the network is asked to attach it attaches, also when who asked has gone meanwhile: so that is waited for, and
-  kept or closed.
+* There is one `Gateway` per process. It checks each request against the client's rights, rate and limits
+  before it asks the network. A refusal is a named error: `AccessDenied`, `LimitReached`, or an `InputError`
+  that says what is wrong.
+* A principal has one publisher, however many connections it has: its events are one sequence. Its durable
+  names are its own: in the network they are ``principal/name``.
+* A durable name is open in one place. Opening it again takes it over; the previous stream ends.
+* A session is one connection. Closing a session closes its streams.
+* The network completes an attach request even if the requester has gone. So the gateway waits for the attach
+  to complete and then keeps or closes the result.
 """
 
 from __future__ import annotations
@@ -42,23 +43,23 @@ T = TypeVar("T")
 
 
 class Gateway:
-    """Serves clients that are outside Ray, over one network.
+    """Serves clients outside Ray, over one network.
 
     Parameters
     ----------
     upstream
         The network.
     access
-        Who may do what.
+        The rights of the principals.
     limits
-        How much.
+        The limits of the gateway.
     clock
-        Seconds, that only grow.
+        Monotonic clock, in seconds.
 
     Attributes
     ----------
     counts
-        What has happened so far, by name: ``published``, ``delivered``, ``shed``, ``refused.<right or limit>``.
+        Counters by name: ``published``, ``delivered``, ``shed``, ``refused.<right or limit>``.
     """
 
     def __init__(
@@ -76,25 +77,25 @@ class Gateway:
         self._present: dict[str, Present] = {}
         self._open: dict[str, Stream] = {}
         self._sessions: set[Session] = set()
-        self._asking: set[asyncio.Task[Any]] = set()  # what goes on although who asked may have gone
-        self._sharing = 1  # gateways that have the limits of principals together
+        self._asking: set[asyncio.Task[Any]] = set()  # continues even if the requester has gone
+        self._sharing = 1  # number of gateways that share the limits of principals
         self._working_bytes = 0
         self._closed = False
 
     async def open(self, credentials: str | None, login: str | None = None) -> Session:
-        """Begin a session for who shows a token.
+        """Open a session for the principal that a token belongs to.
 
         Parameters
         ----------
         credentials
-            The token; None for nobody in particular.
+            The token; None for an anonymous client.
         login
-            Who it says that it is, where the protocol has a place for that.
+            The claimed name, where the protocol has a field for it.
 
         Raises
         ------
         AccessDenied
-            If the token is nobody's, or none was shown and nobody may come without.
+            If the token is unknown, or none was presented and anonymous access is off.
         LimitReached
             If too many connections are open.
         """
@@ -117,7 +118,7 @@ class Gateway:
         return session
 
     def share(self, gateways: int) -> None:
-        """Allow principals what one of so many gateways allows, which have their limits together."""
+        """Set the number of gateways that share the limits of principals; each principal gets one gateway's share."""
         if gateways == self._sharing:
             return
         self._sharing = gateways
@@ -126,7 +127,7 @@ class Gateway:
 
     @contextmanager
     def working(self, size: int) -> Iterator[None]:
-        """Keep a body of so many bytes in memory while the block runs; LimitReached when all together are too many."""
+        """Count `size` bytes of body as in memory while the block runs; LimitReached if the total exceeds the limit."""
         most = self.limits.bodies_bytes_max
         with self._refusals():
             if self._working_bytes + size > most:
@@ -154,16 +155,16 @@ class Gateway:
 
     @property
     def sessions(self) -> int:
-        """How many sessions are open."""
+        """The number of open sessions."""
         return len(self._sessions)
 
     @property
     def streams(self) -> int:
-        """How many streams are open."""
+        """The number of open streams."""
         return sum(present.streams for present in self._present.values())
 
     async def close(self) -> None:
-        """End all sessions; what is durable stays."""
+        """Close all sessions; durable subscriptions remain."""
         self._closed = True
         for session in list(self._sessions):
             await session.close("the gateway ends")
@@ -172,10 +173,10 @@ class Gateway:
             if present.lane is not None:
                 await (await present.lane).close()
 
-    # What sessions share.
+    # Shared by the sessions.
 
     def _whole(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begin what is done to its end, whoever waits for it behind a shield."""
+        """Run the work to completion, even if those that wait for it behind a shield are cancelled."""
         task = asyncio.get_running_loop().create_task(work)
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
@@ -192,7 +193,7 @@ class Gateway:
         try:
             return Lane(await self.upstream.outlet(rights.name, rights.publish, rate), self.limits)
         except BaseException:
-            present.lane = None  # who publishes next tries again
+            present.lane = None  # the next publish tries again
             raise
 
 
@@ -207,12 +208,12 @@ class Session:
 
     @property
     def principal(self) -> str:
-        """Who it is."""
+        """The name of the principal."""
         return self._of.rights.name
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """What it has open."""
+        """The open streams of the session."""
         return tuple(self._streams)
 
     def may(self, right: Operating) -> bool:
@@ -220,7 +221,7 @@ class Session:
         return bool(getattr(self._of.rights.principal, right))
 
     def require(self, right: Operating) -> None:
-        """Return if the principal may watch the network, or operate it; AccessDenied if not."""
+        """Raise AccessDenied if the principal may not watch, or operate, the network."""
         self._require_open()
         with self._gateway._refusals():
             if not self.may(right):
@@ -235,23 +236,23 @@ class Session:
         flush: bool = False,
         key: str | None = None,
     ) -> Accepted:
-        """Publish events, all of them or none; return when the network has accepted them, or with `flush` delivered.
+        """Publish events, all or none; return when the network has accepted them, or with `flush` delivered them.
 
-        A `key` names them among what this principal publishes: what was published under it before, through whichever
-        gateway, is not published again, and is answered as it was.
+        A `key` identifies the events among all that this principal publishes. Events already published under
+        the key, through any gateway, are not published again; the answer is the one given the first time.
 
         Raises
         ------
         KeyReused, PublicationUnderWay
             As `Lane.publish`.
         EventError
-            If one is no event; the message says which.
+            If one is not a valid event; the message names it.
         AccessDenied
-            If one may not be published; `right` is ``"publish"``.
+            If an event may not be published; `right` is ``"publish"``.
         LimitReached
-            If they are too many, or come too fast; `after_seconds` says when they may come.
+            If there are too many events, or the rate is too high; `after_seconds` says when to retry.
         BrokerUnavailable
-            If the network does not accept them.
+            If the network does not accept the events.
         """
         gateway, limits = self._gateway, self._gateway.limits
         self._require_open()
@@ -283,10 +284,10 @@ class Session:
         return accepted
 
     async def _pace(self, events: int) -> None:
-        """Wait as long as the rate of the principal asks for; refuse when that is too long."""
+        """Wait as long as the rate of the principal requires; refuse if that is too long."""
         wait = self._of.pay(events, self._gateway.limits.rate_wait_seconds, self._gateway.clock())
         if wait > 0:
-            await asyncio.sleep(wait)  # this is what a rate is
+            await asyncio.sleep(wait)  # enforces the rate
 
     # Subscribing.
 
@@ -298,29 +299,31 @@ class Session:
         narrow: bool = False,
         after: str | None = None,
     ) -> Stream:
-        """Subscribe, and return the stream once the subscription is in force.
+        """Subscribe, and return the stream once the subscription is installed.
 
         Parameters
         ----------
         selector
-            What is wanted; None for a durable name that has a subscription already.
+            The selector; None for a durable name that already has a subscription.
         durable
-            A name under which subscription and position outlive the connection, and the gateway.
+            A name under which the subscription and the position outlive the connection and the gateway.
         narrow
-            Whether to take what the right leaves of it, where that does not cover it.
+            Whether to narrow the subscription to the right, if the right does not cover it.
         after
-            The id of the last delivery that the client had: it and all before it are acknowledged.
+            The id of the last delivery that the client received. It and all deliveries before it are
+            acknowledged.
 
         Raises
         ------
         SelectorError, FilterTooComplex
-            If the selector is none, or too large.
+            If the selector is invalid, or too large.
         AccessDenied
             If the right does not cover it; `right` is ``"subscribe"``.
         LimitReached
             If too many subscriptions are open.
         InputError
-            If the durable name has another subscription, there are no durable names here, or `after` is no id of it.
+            If the durable name has another subscription, the network has no durable names, or `after` is not
+            an id of it.
         SubscriptionRejected, SubscriptionTimeout, BrokerUnavailable
             As `Subscriber.subscribe`.
         """
@@ -340,7 +343,7 @@ class Session:
             return await asyncio.shield(gateway._whole(self._opened(durable, allowed, after)))
 
     async def _opened(self, durable: str | None, allowed: Filter | None, after: str | None) -> Stream:
-        """Open a stream that is counted already, and close it again if the session was closed meanwhile."""
+        """Open a stream that is already counted; close it again if the session was closed meanwhile."""
         try:
             if durable is None:
                 stream = await self._subscribe(allowed, after)
@@ -360,7 +363,7 @@ class Session:
             return None
         rights, limits = self._of.rights, self._gateway.limits
 
-        def decide() -> Filter:  # a filter that is made to be hard may take a while
+        def decide() -> Filter:  # an adversarial filter may take long to normalize
             return rights.admit(wanted_filter(selector, limits), narrow=narrow)
 
         return await asyncio.to_thread(decide)
@@ -383,7 +386,7 @@ class Session:
         name = f"{self.principal}/{durable}"
         seal = Seal(gateway.upstream.secret, name)
         if after:
-            seal.marks_of(after)  # before anything is attached for it
+            seal.marks_of(after)  # validate before attaching anything
         async with of.turn:
             of.check_room(durable)
             if (there := gateway._open.get(name)) is not None:
@@ -405,7 +408,7 @@ class Session:
                 )
                 await stream.begin(after)
             except BaseException:
-                await (feed.end() if fresh else feed.close())  # a name that was never open is not left behind
+                await (feed.end() if fresh else feed.close())  # leave no name behind that was never open
                 raise
             of.durables.add(durable)
             gateway._open[name] = stream
@@ -420,14 +423,14 @@ class Session:
             del self._gateway._open[name]
 
     async def acknowledge(self, durable: str, id: str) -> None:
-        """Acknowledge a delivery of a durable name, and all before it, from whichever connection.
+        """Acknowledge a delivery of a durable name, and all deliveries before it, from any connection.
 
         Raises
         ------
         InputError
-            If the name is not open at this gateway, or it is no id of it.
+            If the name is not open at this gateway, or the id is not one of its deliveries.
         BrokerUnavailable
-            If it cannot be written down.
+            If the acknowledgement cannot be stored.
         """
         self._require_open()
         self._of.check_durable(durable, heals=self._gateway.upstream.heals)
@@ -439,7 +442,7 @@ class Session:
         await stream.acknowledge(id)
 
     async def unsubscribe(self, durable: str) -> None:
-        """End a durable name for good: its subscription and its position are forgotten.
+        """End a durable name permanently: its subscription and its position are deleted.
 
         Raises
         ------
@@ -464,14 +467,14 @@ class Session:
                     raise InputError(f"durable {durable!r}: there is no such name")
             of.durables.discard(durable)
 
-    # The end.
+    # Closing.
 
     def _require_open(self) -> None:
         if self._closed:
             raise ClientError("the session is closed")
 
     async def close(self, reason: str = "closed") -> None:
-        """End it with all its streams; what is durable stays."""
+        """Close the session and all its streams; durable subscriptions remain."""
         if self._closed:
             return
         self._closed = True

@@ -1,12 +1,13 @@
-"""What a stream hands out, and how an event reads outside: as JSON.
+"""Deliveries of a stream, and the JSON representation of events.
 
 Rules
 -----
-* A timestamp is a text in ISO 8601. What JSON has no number for is a text: ``"Infinity"``, ``"-Infinity"``.
-* What is told of one event is one line: no text of an event has a line break in it.
-* What is made of an event, its JSON say, is made once, however many streams of a gateway bring it; and of all events
-  of a batch together, from its columns.
-* What waits does not keep a batch of which it is a small part.
+* A timestamp is an ISO 8601 string. Numbers that JSON cannot represent are strings: ``"Infinity"``,
+  ``"-Infinity"``.
+* Everything written for one event is one line: no event text contains a line break.
+* A representation of an event, such as its JSON, is computed once, however many streams of a gateway deliver
+  the event. It is computed for all events of a batch together, from the batch's columns.
+* A queued delivery does not keep a batch alive of which it is a small part.
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ from ..protocol.values import NULL, Kind, Timestamp, Value, is_null
 from .positions import identity
 
 KEPT_BYTES_MAX: Final = 32 * 2**20
-"""How large the batches may be together that a gateway keeps as it has read them.
+"""Total size of the batches whose reading a gateway caches.
 
-A stream that is behind takes all that has come at once, and then the next stream takes the same: what is in flight has
-to fit, or each of them reads all of it anew.
+A stream that lags takes everything that has arrived at once, and the next stream then takes the same. What is
+in flight has to fit, or each stream reads all of it again.
 """
 
 READ_BYTES: Final = 4_096, 1_024
-"""About what is made of a batch when it is read, and of each of its events, besides what came."""
+"""Approximate memory that reading adds to a batch, and to each of its events, beyond the received bytes."""
 
 PART: Final = 4
-"""Less than one part in so many of a batch is kept without the rest."""
+"""Less than one part in this many of a batch is retained without the rest of the batch."""
 T = TypeVar("T")
 
 
 class Delivery:
-    """One event that a stream brings; all streams that are not durable are handed the same one.
+    """One event that a stream delivers; all non-durable streams share the same object.
 
     Attributes
     ----------
     publisher, sequence
-        Name the event, the same for all who get it.
+        Identify the event, identically for all its receivers.
     """
 
     __slots__ = ("_id", "_reading", "_row", "publisher", "sequence")
@@ -56,12 +57,12 @@ class Delivery:
         self.publisher, self.sequence = publisher, sequence
 
     def under(self, id: str) -> Delivery:
-        """Return the same delivery with an id of its own."""
+        """Return the same delivery under the given id."""
         return Delivery(self._reading, self._row, self.publisher, self.sequence, id)
 
     @property
     def id(self) -> str:
-        """Names the delivery in its stream: what `Stream.acknowledge` and ``subscribe(after=)`` take."""
+        """Identifies the delivery in its stream; accepted by `Stream.acknowledge` and ``subscribe(after=)``."""
         return self._id or identity(self.publisher, self.sequence)
 
     @property
@@ -71,7 +72,7 @@ class Delivery:
 
     @property
     def published_at(self) -> float:
-        """Seconds since 1970."""
+        """Publication time, in seconds since 1970."""
         return float(self._reading.batch.published_at[self._row])
 
     @property
@@ -81,24 +82,24 @@ class Delivery:
 
     @property
     def size(self) -> int:
-        """The bytes of its text."""
+        """The size of the JSON text, in bytes of UTF-8."""
         text = self.text
         return len(text) if text.isascii() else len(text.encode())
 
     def written(self, write: Callable[[Reading], Sequence[T]]) -> T:
-        """Return what `write` makes of the event; it makes that of all events of a batch, once."""
+        """Return `write`'s result for this event; `write` runs once per batch, for all its events."""
         return self._reading.written(write)[self._row]
 
 
 class Reading:
-    """A batch as the streams of one gateway read it: what is made of its events is made of all of them, once.
+    """A batch as the streams of one gateway read it: representations are computed once, for all its events.
 
     Attributes
     ----------
     batch
         The batch.
     identities
-        Publisher and number of each event.
+        Publisher and sequence number of each event.
     """
 
     def __init__(self, batch: EventBatch) -> None:
@@ -108,7 +109,7 @@ class Reading:
         self._written: dict[Callable[[Reading], Sequence[Any]], Sequence[Any]] = {}
 
     def deliveries(self) -> list[Delivery]:
-        """Return what to hand out; it is not kept, so that all of it goes with the last stream that has some of it."""
+        """Return the deliveries, uncached: their memory is freed with the last stream that uses them."""
         return [Delivery(self, row, *identity) for row, identity in enumerate(self.identities)]
 
     @cached_property
@@ -122,7 +123,7 @@ class Reading:
         return texts_of(self.batch)
 
     def written(self, write: Callable[[Reading], Sequence[T]]) -> Sequence[T]:
-        """Return what `write` makes of the batch, one an event."""
+        """Return `write`'s result for the batch, one item per event."""
         found = self._written.get(write)
         if found is None:
             found = self._written[write] = write(self)
@@ -130,7 +131,7 @@ class Reading:
 
 
 def apart(deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
-    """Return deliveries of one batch, to be kept for a while: without the rest of it, where that is most of it."""
+    """Return deliveries of one batch for longer retention: without the rest of the batch, if that is most of it."""
     batch = deliveries[0]._reading.batch
     if len(deliveries) * PART >= len(batch):
         return deliveries
@@ -138,7 +139,7 @@ def apart(deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
 
 
 def texts_of(batch: EventBatch) -> list[str]:
-    """Return the events of a batch as JSON, as `json_of` does of each; a string of a column is written once."""
+    """Return the events of a batch as JSON, as `json_of` does for each; each string of a column is encoded once."""
     parts = []
     for (name, _), column in batch.columns.items():
         if name == FORM:
@@ -156,9 +157,9 @@ def texts_of(batch: EventBatch) -> list[str]:
 
 
 def shown(column: Column, show: Callable[[Any], str]) -> list[str]:
-    """Return how each event's value in a column reads; empty where it has none. What is the same is shown once.
+    """Return the text of each event's value in a column, or an empty text if absent. Equal strings are shown once.
 
-    What stands in `data` where nothing is present may be anything, and is not looked at.
+    Entries of `data` where no value is present may hold anything and are not read.
     """
     if column.present is not None:
         rows = np.flatnonzero(column.present)
@@ -186,13 +187,13 @@ def json_of(event: Mapping[str, Value]) -> tuple[str, int]:
     text = _to_json(plain)
     try:
         return text, len(text.encode())
-    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can say
+    except UnicodeEncodeError:  # an unpaired surrogate, which only an escape can represent
         text = json.dumps(plain, separators=(",", ":"), allow_nan=False)
         return text, len(text)
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value, or what is nested, as JSON has it."""
+    """Return a value, nested or not, as a JSON value."""
     if isinstance(value, dict):
         return {name: plain_value(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -207,7 +208,7 @@ def plain_value(value: Any) -> Any:
 
 
 class Texts:
-    """Reads batches for the streams of one gateway; what was read last is kept, since many streams get the same."""
+    """Reads batches for the streams of one gateway; caches recent readings, since many streams get the same batch."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, tuple[EventBatch, Sequence[Delivery]]] = OrderedDict()

@@ -1,13 +1,14 @@
-"""A network on Ray, as a gateway sees it: publishers and subscribers of this process, called from a coroutine.
+"""A gateway's upstream on Ray: publishers and subscribers of this process, called from coroutines.
 
 Rules
 -----
-* A publisher has a thread of its own, since it has one call in flight; all else that waits shares a few.
-* What came for a subscriber is taken from its inbox on the gateway's loop, with nobody waiting for it: one call over
-  to the loop is for all that have something.
-* A subscriber that is not durable shares one long poll with the others of this process, so what it gets is taken at
-  once. A durable one has a poll of its own, and may be as slow as its client.
-* A publisher's name is that of its principal and of this process: two gateways never share one.
+* Each publisher has its own thread, since it has one call in flight. All other blocking calls share a small
+  pool.
+* Arrivals for a subscriber are taken from its inbox on the gateway's event loop; no thread waits for them.
+  One call to the loop serves all subscribers that have arrivals.
+* Non-durable subscribers of this process share one long poll, so their arrivals are taken at once. A durable
+  subscriber has its own poll, and may be as slow as its client.
+* A publisher's name combines its principal and this process: two gateways never share one.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ from .network import Arrived, Feed, Outlet
 
 CALLS_AT_ONCE: Final = 32
 HEARD_SECONDS: Final = 1.0
-"""How long a claim waits until it was heard that an earlier one was in vain; past it, keys are refused."""
+"""How long a claim waits for confirmation that an earlier, unused claim was withdrawn; after that, keys are refused."""
 ALIVE_SECONDS: Final = 2.0
-"""How long the network may take to answer that it is there."""
+"""Timeout of a liveness check of the network."""
 LOOK_SECONDS: Final = 1.0
-"""How long its last answer counts."""
+"""How long the result of a liveness check is valid."""
 
 T = TypeVar("T")
 
@@ -60,9 +61,9 @@ class _RayOutlet:
     ) -> None:
         self._network, self._principal = network, principal
         self._publisher, self._thread = publisher, thread
-        self._claimed: int | None = None  # above which number something is claimed for what is published next
-        self._unused: int | None = None  # above which number what is claimed was not published
-        self._said: Any = None  # the call that says so
+        self._claimed: int | None = None  # last sequence number before the claim for the next publish
+        self._unused: int | None = None  # last sequence number before a claim that was not used
+        self._said: Any = None  # the call that withdraws it
 
     @property
     def name(self) -> str:
@@ -76,7 +77,7 @@ class _RayOutlet:
         claimed, self._claimed = self._claimed, None
         try:
             return self._publisher.publish_batch(batch)
-        except BaseException as error:  # whether it was accepted is not known, but in these cases
+        except BaseException as error:  # the outcome is unknown except in these cases
             refused = isinstance(error, InputError) or self._publisher.published == claimed
             if claimed is not None and refused:
                 self._withdraw(claimed)
@@ -87,7 +88,7 @@ class _RayOutlet:
 
     def _claim(self, wishes: Sequence[Wish]) -> list[Answer]:
         self._say_unused(HEARD_SECONDS)
-        if self._unused is not None:  # it is not to meet what is claimed now
+        if self._unused is not None:  # the late withdrawal must not hit the new claim
             raise BrokerUnavailable(
                 "the rendezvous point does not answer for keys: ask again with the same key"
             )
@@ -95,7 +96,7 @@ class _RayOutlet:
         try:
             answers, now = self._rendezvous("claim", self._principal, self.name, last, wishes)
             answers = self._without_doubts(wishes, answers, now)
-        except BaseException:  # it may be claimed all the same, now or later, and is not published
+        except BaseException:  # the claim may still take effect, but is not used
             self._withdraw(last)
             raise
         self._claimed = last
@@ -111,10 +112,10 @@ class _RayOutlet:
             try:
                 if known.publisher not in last_of:
                     last_of[known.publisher] = self._network.accepted(known.publisher)
-            except BrokerUnavailable:  # it is asked again when somebody comes again
+            except BrokerUnavailable:  # asked again with the next request
                 break
             if known.first <= last_of[known.publisher] < known.last:
-                continue  # a part is there: neither accepted nor free
+                continue  # partly accepted: the key is neither accepted nor free
             accepted = last_of[known.publisher] >= known.last
             self._rendezvous("settle", self._principal, [wish.key], known.publisher, accepted=accepted)
             answers[i] = replace(known, accepted=accepted)
@@ -124,15 +125,16 @@ class _RayOutlet:
         await _in(self._thread, self._rendezvous, "settle", self._principal, keys, self.name, accepted=True)
 
     def _withdraw(self, last: int) -> None:
-        """Say that what was claimed above this number was not published, before other events get these numbers.
+        """Report that the claim above this number was not published, before other events get these numbers.
 
-        It is not waited for, so that what has no key does not wait either: it is done behind the claim, in turn.
+        The call is not awaited, so that events without a key do not wait either. It is executed after the
+        claim, in order.
         """
         self._unused, self._said = last, None
         self._say_unused()
 
     def _say_unused(self, seconds: float = 0.0) -> None:
-        """Say it until it was heard, and wait so long for that; one call is under way at most."""
+        """Repeat the withdrawal until it is confirmed, waiting up to `seconds`; at most one call is in flight."""
         if self._unused is None:
             return
         heard = False if self._said is None else self._heard(self._said, seconds)
@@ -142,7 +144,7 @@ class _RayOutlet:
             self._said = self._asked("withdraw", self._principal, self.name, self._unused)
 
     def _heard(self, call: Any, seconds: float) -> bool | None:
-        """Return whether a call was made, or None while it is under way."""
+        """Return whether a call succeeded, or None while it is in flight."""
         try:
             ray.get(call, timeout=seconds)
         except GetTimeoutError:
@@ -166,7 +168,7 @@ class _RayOutlet:
 
     @property
     def _doubt_seconds(self) -> float:
-        """How long after its claim a publication may be under way: it is one call or several, which wait for a turn."""
+        """How long after its claim a publication may be in flight: it is one or more calls, which wait for a turn."""
         calls = math.ceil(CALL_EVENTS_MAX / self._network.directory.limits.call_events_max)
         return self._call_seconds * (calls + 1)
 
@@ -238,12 +240,12 @@ class Joined:
     network
         The network; closed by `close`.
     inbox_events_max
-        Notifications that may wait to be taken by one stream.
+        Notifications that one stream may have queued.
 
     Attributes
     ----------
     ended
-        Whether it was seen that the network was ended for everybody.
+        Whether the network was found to have been ended for all its clients.
     """
 
     def __init__(self, network: Network, inbox_events_max: int = 1_000) -> None:
@@ -256,21 +258,21 @@ class Joined:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the network."""
         return self._network.name
 
     @property
     def secret(self) -> str:
-        """What only parts of this network know, also when it goes on from its stores."""
+        """A secret shared by the parts of this network; it survives a restart from the stores."""
         return self._network.directory.seal
 
     @property
     def heals(self) -> bool:
-        """Whether durable names and `flush` are to be had."""
+        """Whether durable names and `flush` are available."""
         return self._network.heals
 
     async def alive(self) -> bool:
-        """Return whether the network answers, or did so a moment ago."""
+        """Return whether the network responds, or did so within `LOOK_SECONDS`."""
         now = time.monotonic()
         if now - self._looked_at > LOOK_SECONDS:
             self._looked_at = now
@@ -288,7 +290,7 @@ class Joined:
         return True
 
     async def outlet(self, principal: str, may: Filter, rate: float) -> Outlet:
-        """Attach a publisher; where brokers admit it advertises what the principal may publish, at its rate."""
+        """Attach a publisher; with admission control it advertises the principal's publish right, at its rate."""
         thread = ThreadPoolExecutor(1, thread_name_prefix=f"gateway-{principal}")
 
         def attach() -> Publisher:

@@ -1,6 +1,6 @@
-"""What one principal publishes, in order: while a batch is on its way, what comes meanwhile becomes the next one.
+"""The publications of one principal, in order: while one batch is in flight, later events form the next batch.
 
-What is published under a key is claimed before, so that it is published once (`faults.replay.repeats`).
+Events published under a key are claimed first, so that they are published once (`faults.replay.repeats`).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from .network import Outlet
 CALL_EVENTS_MAX: Final = 16_384
 KEY_CHARACTERS_MAX: Final = 255
 COLUMNS_TO_BODY: Final = 8
-"""How many times as large as a body its events may be in columns."""
+"""How many times larger than a body its events may be as columns."""
 
 
 def columns_bytes_max(limits: GatewayLimits) -> int:
-    """Return how large the columns of events may be that are published together.
+    """Return the limit on the size of the columns of events that are published together.
 
-    Each column has a cell for every event. So ten thousand events with attributes of their own, four megabytes of JSON,
-    would be gigabytes.
+    Each column has a cell for every event. Ten thousand events with distinct attributes, four megabytes of
+    JSON, would take gigabytes.
     """
     return COLUMNS_TO_BODY * limits.body_bytes_max
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Events that the network has accepted: those of `publisher` from number `first` to `last`; maybe `repeated`."""
+    """Events accepted by the network: numbers `first` to `last` of `publisher`; `repeated` if accepted before."""
 
     publisher: str
     first: int
@@ -55,14 +55,14 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What events are published under, and a digest of them."""
+    """An idempotency key and the digest of its events."""
 
     text: str
     digest: bytes
 
 
 def named_by(text: str, events: Sequence[Mapping[str, Any]]) -> Key:
-    """Return the key of events; InputError if the text is none."""
+    """Return the key of events; InputError if the text is not a valid key."""
     if not 0 < len(checks.text("key", text)) <= KEY_CHARACTERS_MAX or not text.isprintable():
         raise checks.wrong("key", text, f"1 to {KEY_CHARACTERS_MAX} printable characters")
     content = [(sorted(event.items()), _arrays_of(event)) for event in events]
@@ -70,7 +70,7 @@ def named_by(text: str, events: Sequence[Mapping[str, Any]]) -> Key:
 
 
 def _arrays_of(event: Mapping[str, Any]) -> str:
-    """Return what an event has beside its flat attributes, whatever the order of its members."""
+    """Return the nested part of an event, independent of the order of its members."""
     return json.dumps(json.loads(event.form), sort_keys=True) if isinstance(event, NestedEvent) else ""
 
 
@@ -83,7 +83,7 @@ class _Asked:
 
     @property
     def wish(self) -> Wish:
-        """What is claimed for it."""
+        """The claim for this request."""
         if self.key is None:
             return Wish(None, b"", len(self.batch))
         return Wish(self.key.text, self.key.digest, len(self.batch))
@@ -95,9 +95,9 @@ class Lane:
     Parameters
     ----------
     outlet
-        What publishes.
+        The publisher.
     limits
-        How many events may wait; more are refused.
+        The limit on queued events; further events are refused.
     """
 
     def __init__(self, outlet: Outlet, limits: GatewayLimits) -> None:
@@ -111,18 +111,18 @@ class Lane:
     async def publish(self, batch: EventBatch, *, flush: bool = False, key: Key | None = None) -> Accepted:
         """Publish events, and return when they are accepted, or with `flush` delivered.
 
-        Those that were published under their key before are not published again.
+        Events that were published under their key before are not published again.
 
         Raises
         ------
         KeyReused
-            If the key stands for other events.
+            If the key belongs to other events.
         PublicationUnderWay
-            If what became of those under this key is not known yet.
+            If the outcome of the earlier publication under this key is not known yet.
         LimitReached
-            If too many wait already.
+            If too many events are queued.
         BrokerUnavailable
-            If they are not accepted, or not delivered in time; the message says which.
+            If the events are not accepted, or not delivered in time; the message says which.
         """
         if self._events + len(batch) > self._waiting_max:
             raise LimitReached(
@@ -136,7 +136,7 @@ class Lane:
         self._events += len(batch)
         if self._work is None:
             self._work = asyncio.get_running_loop().create_task(self._publish_all())
-        return await asyncio.shield(answer)  # who goes away has asked for it all the same
+        return await asyncio.shield(answer)  # a request is carried out even if its client disconnects
 
     async def _publish_all(self) -> None:
         try:
@@ -167,12 +167,12 @@ class Lane:
         await self._answer(accepted)
 
     async def _claimed(self, group: list[_Asked]) -> tuple[list[_Asked], list[tuple[_Asked, Accepted]]]:
-        """Claim the keys of a group; return what is to be published, and what was accepted before."""
+        """Claim the keys of a group; return the requests to publish, and those accepted before."""
         if all(asked.key is None for asked in group):
             return group, []
         try:
             answers = await self._outlet.claim([asked.wish for asked in group])
-        except BrokerUnavailable as error:  # what has no key does not need it
+        except BrokerUnavailable as error:  # events without a key need no claim
             _refuse([asked for asked in group if asked.key is not None], error)
             return [asked for asked in group if asked.key is None], []
         fresh: list[_Asked] = []
@@ -187,13 +187,13 @@ class Lane:
         return fresh, accepted
 
     async def _accepted(self, group: list[_Asked]) -> list[tuple[_Asked, Accepted]]:
-        """Publish a group, and return which numbers each has."""
+        """Publish a group, and return the sequence numbers of each request."""
         if not group:
             return []
         keys = [asked.key.text for asked in group if asked.key is not None]
         last = await self._outlet.publish(concat([asked.batch for asked in group]))
         if keys:
-            with suppress(BrokerUnavailable):  # then it is found out when somebody asks
+            with suppress(BrokerUnavailable):  # resolved when the key is used again
                 await self._outlet.settle(keys)
         first = last - sum(len(asked.batch) for asked in group) + 1
         accepted: list[tuple[_Asked, Accepted]] = []
@@ -226,7 +226,7 @@ class Lane:
                 asked.answer.set_result(answer)
 
     async def close(self) -> None:
-        """Let what is on its way arrive, refuse the rest, and leave."""
+        """Finish the batch in flight, refuse the rest, and leave."""
         _refuse(list(self._asked), BrokerUnavailable("the gateway ends"))
         self._asked.clear()
         if self._work is not None:
@@ -240,7 +240,7 @@ def _unseen(answer: Accepted, why: object) -> BrokerUnavailable:
 
 
 def _unanswerable(wish: Wish, known: Published) -> RayvousError | None:
-    """Return why what is published again under its key cannot be answered as before."""
+    """Return why a repeated publication cannot be answered with the earlier result, or None."""
     if wish.digest != known.digest:
         return KeyReused("other events were published under this key before: take a new key for what is new")
     if not known.accepted:
@@ -255,4 +255,4 @@ def _refuse(group: list[_Asked], error: BaseException) -> None:
     for asked in group:
         if not asked.answer.done():
             asked.answer.set_exception(error)
-            asked.answer.exception()  # who asked may be gone
+            asked.answer.exception()  # marks it as retrieved: the requester may be gone

@@ -1,6 +1,7 @@
-"""What a gateway asks of the network that it stands before, as coroutines; `gateway.joined` does it on Ray.
+"""What a gateway needs of its network, as coroutines; `gateway.joined` implements it on Ray.
 
-Rule: nothing here knows of tokens, clients or protocols; names of publishers and subscribers are made by `core`.
+Rule: nothing here knows of tokens, clients or protocols. `core` chooses the names of publishers and
+subscribers.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from ..routing.filters.filter import Filter
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrived:
-    """What came for a subscriber at once: rows of a batch, what was lost for good before it, and how many were shed.
+    """One arrival for a subscriber: rows of a batch, events lost before it, and the number of events shed.
 
-    `last` says that nothing more was there: what comes later is called for.
+    `last` says that nothing more is queued: the listener is called for later arrivals.
     """
 
     batch: EventBatch | None = None
@@ -34,30 +35,31 @@ class Outlet(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in the network."""
+        """The name of the publisher in the network."""
         ...
 
     async def publish(self, batch: EventBatch) -> int:
-        """Publish events, and return the number of the last when all are accepted.
+        """Publish events, and return the number of the last one when all are accepted.
 
-        What was claimed for them is free again where they certainly were not: on InputError, or if none has a number.
+        A claim made for them is withdrawn if they were certainly not accepted: on InputError, or if none has
+        got a number.
         """
         ...
 
     async def claim(self, wishes: Sequence[Wish]) -> list[Answer]:
-        """Claim the keys of what is published next, at once and in this order but for what is known already.
+        """Claim the keys of the next publication, atomically and in this order, except those already known.
 
-        At all gateways of the network a key of one principal is the same. What is known and not accepted is either
-        under way, or nobody knows yet what became of it.
+        A key of one principal means the same at all gateways of the network. A known key that is not accepted
+        is either in flight, or its outcome is not known yet.
         """
         ...
 
     async def settle(self, keys: Sequence[str]) -> None:
-        """Say that it was accepted."""
+        """Record that the publications under these keys were accepted."""
         ...
 
     async def flush(self) -> None:
-        """Wait until all that was published is delivered; InputError where the network cannot tell."""
+        """Wait until everything published is delivered; InputError if the network cannot tell."""
         ...
 
     async def close(self) -> None:
@@ -70,58 +72,58 @@ class Feed(Protocol):
 
     @property
     def filters(self) -> Sequence[Filter]:
-        """What it has subscribed to; a durable one that comes back has something already."""
+        """The existing subscriptions; a durable subscriber that reconnects already has one."""
         ...
 
     async def subscribe(self, wanted: Filter) -> None:
-        """Subscribe; the subscription is in force when this returns."""
+        """Subscribe; the subscription is installed when this returns."""
         ...
 
     def listen(self, more: Callable[[], None]) -> None:
-        """Call `more`, on this loop, whenever something has come since it was last looked for; and at the end."""
+        """Call `more`, on this loop, when something has arrived since the last look, and at the end."""
         ...
 
     def take(self) -> Arrived | None:
-        """Return what came next, or None when there is nothing now; ClientError when nothing more will come."""
+        """Return the next arrival, or None if there is none now; ClientError if nothing more will come."""
         ...
 
     async def acknowledge(self, marks: Mapping[str, int]) -> None:
-        """Let the position of a durable one go on, per publisher; it outlives this process when this returns."""
+        """Advance the position of a durable subscriber, per publisher; it is stored when this returns."""
         ...
 
     async def close(self) -> None:
-        """Leave; what is durable stays."""
+        """Leave; a durable subscription remains."""
         ...
 
     async def end(self) -> None:
-        """Leave for good."""
+        """Leave permanently and end the subscription."""
         ...
 
 
 class Upstream(Protocol):
-    """A network, as a gateway sees it."""
+    """A network, as a gateway uses it."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the network."""
         ...
 
     @property
     def secret(self) -> str:
-        """What only parts of this network know: the same at all of its gateways."""
+        """A secret shared by the parts of this network: the same at all its gateways."""
         ...
 
     @property
     def heals(self) -> bool:
-        """Whether durable names and `flush` are to be had."""
+        """Whether durable names and `flush` are available."""
         ...
 
     async def alive(self) -> bool:
-        """Return whether the network answers."""
+        """Return whether the network responds."""
         ...
 
     async def outlet(self, principal: str, may: Filter, rate: float) -> Outlet:
-        """Attach a publisher for a principal; where brokers admit it advertises what the principal may publish."""
+        """Attach a publisher for a principal; with admission control it advertises the principal's publish right."""
         ...
 
     async def feed(self, name: str, *, durable: bool) -> Feed:

@@ -1,11 +1,11 @@
-"""A gateway as a Ray actor: one a node, or several for STOMP; Ray starts it again when it dies.
+"""A gateway as a Ray actor: one per node, or several for STOMP. Ray restarts it when it dies.
 
 Rules
 -----
-* It serves on an event loop in a thread of its own, since what it does of Ray waits.
-* What keeps it from serving at its first start is told to the supervisor of gateways, who ends it. Later it ends its
-  process, and Ray starts it again.
-* It ends for good when it sees that the network has been ended, also when it never served.
+* It serves on an event loop in its own thread, since its Ray calls block.
+* An error that prevents serving at the first start is reported to the supervisor of gateways, which ends the
+  actor. A later error ends the process, and Ray restarts it.
+* It ends permanently when it finds that the network has been ended, even if it never served.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..protocol.errors import NetworkNotFound
 from .serving import Serving, serving, settle_memory
 
 LOOK_SECONDS: Final = 5.0
-"""How often one that cannot serve looks whether its network is there."""
+"""How often an actor that cannot serve checks whether its network still exists."""
 
 _LOG = logging.getLogger("rayvous.gateway")
 
@@ -40,15 +40,15 @@ class GatewayActor:
     Parameters
     ----------
     network
-        Its name.
+        The name of the network.
     http
-        Whether it serves HTTP, too: one of each node does.
+        Whether it serves HTTP, too: one actor of each node does.
     """
 
     def __init__(self, network: str, http: bool = True) -> None:
         self._network, self._http = network, http
         self._serving: Serving | None = None
-        self._sharing: int | None = None  # what it was told last
+        self._sharing: int | None = None  # the last reported number of gateways
         self._turn = threading.Lock()
         self._urls: Future[list[str]] = Future()
         threading.Thread(target=self._run, name="gateway", daemon=True).start()
@@ -66,7 +66,8 @@ class GatewayActor:
                 os._exit(1)
             self._urls.set_exception(error)
             _LOG.exception("the gateway cannot serve")
-            # The supervisor ends it, unless that has gone before it was told, with the network.
+            # The supervisor ends this actor, unless the supervisor has gone with the network before it got
+            # the error.
             while not _has_ended(self._network):
                 time.sleep(LOOK_SECONDS)
             _end_for_good()
@@ -80,36 +81,36 @@ class GatewayActor:
             settle_memory()
             with self._turn:
                 self._loop, self._serving = asyncio.get_running_loop(), served
-                # What it was told meanwhile is newer than what it has asked for.
+                # A number reported meanwhile is newer than the one it asked for.
                 served.gateway.share(sharing if self._sharing is None else self._sharing)
             self._urls.set_result(served.urls)
             await served.until_ended(asyncio.Event())
 
     def urls(self) -> list[str]:
-        """Return where it is to be reached, once it serves.
+        """Return the URLs of the gateway, once it serves.
 
         Raises
         ------
         InputError
-            If it cannot serve: its port is taken, say.
+            If it cannot serve, for example because its port is taken.
         """
         return self._urls.result()
 
     def share(self, gateways: int) -> None:
-        """Take in how many gateways share the limits of principals now."""
+        """Update the number of gateways that share the limits of principals."""
         with self._turn:
             self._sharing = gateways
             if self._serving is not None:
-                with suppress(RuntimeError):  # it ends
+                with suppress(RuntimeError):  # the loop has ended
                     self._loop.call_soon_threadsafe(self._serving.gateway.share, gateways)
 
     def pid(self) -> int:
-        """Return the process that it is."""
+        """Return the process id."""
         return os.getpid()
 
 
 def _has_ended(network: str) -> bool:
-    """Return whether Ray knows that a network has no rendezvous point any more."""
+    """Return whether Ray reports that the network has no rendezvous point any more."""
     try:
         ray.get_actor(rendezvous_name(network), namespace=NAMESPACE)
     except ValueError:
@@ -120,5 +121,5 @@ def _has_ended(network: str) -> bool:
 
 
 def _end_for_good() -> None:
-    """End this actor, so that Ray does not start it again."""
+    """End this actor so that Ray does not restart it."""
     ray.kill(ray.get_runtime_context().current_actor, no_restart=True)

@@ -1,4 +1,4 @@
-"""Which web pages may come: a browser says whose page opens a WebSocket, and leaves it to the server to refuse."""
+"""Allowed origins of web pages: a browser names the page that opens a WebSocket; the server has to refuse it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from ..protocol.errors import InputError
 
 
 def check_origin(headers: Mapping[str, str], origins: Collection[str]) -> None:
-    """Return if a connection may be opened.
+    """Raise InputError if a web page of this origin may not open a connection.
 
     Parameters
     ----------
     headers
-        Those with which it is opened, by names in small letters: whose page does so (``origin``; none if no page does),
-        and what it calls the gateway (``host``), whose own pages may come.
+        The headers of the request, with names in lower case: the origin of the page (``origin``; absent
+        without a page), and the name by which it addresses the gateway (``host``), whose own pages are
+        allowed.
     origins
-        Pages of other hosts that may come; ``"*"`` lets all.
+        Origins of other hosts that are allowed; ``"*"`` allows all.
 
     Raises
     ------
     InputError
-        If pages of that host may not come.
+        If pages of that origin are not allowed.
     """
     origin, host = headers.get("origin"), headers.get("host")
     if origin is None or {"*", origin} & {*origins} or (host and _host_of(origin) == host):
@@ -32,7 +33,7 @@ def check_origin(headers: Mapping[str, str], origins: Collection[str]) -> None:
 
 
 def _host_of(origin: str) -> str:
-    """Return the host and port of an origin; empty when it is none."""
+    """Return the host and port of an origin; empty if it is invalid."""
     try:
         return urlsplit(origin).netloc
     except ValueError:

@@ -1,17 +1,19 @@
-"""Where a durable stream stands: the id of each delivery, and what is handed out and not acknowledged. Pure.
+"""The position of a durable stream: the ids of its deliveries, and its unacknowledged deliveries. Pure.
 
 Rules
 -----
-* The id of a delivery names it, ``publisher:sequence``, and after it how far the stream had come with others. So it
-  stands for the delivery and all before it, whichever gateway hears it: nothing is lost, and nothing named in it
-  comes again.
-* At most :data:`PUBLISHERS_MAX` publishers are in an id, those that were heard last, and no more than it has room for;
-  of others what is not acknowledged may come again.
-* An id of a durable stream is signed for that stream: nobody acknowledges what was not delivered to it.
-* To acknowledge an id acknowledges all before it, or with `alone` that delivery only. A broker is told how far a
-  publisher is acknowledged without a gap.
+* The id of a delivery names the delivery, ``publisher:sequence``, followed by the stream's position for other
+  publishers. So it stands for the delivery and all before it, whichever gateway receives it: nothing is lost,
+  and nothing named in it is redelivered.
+* An id names at most :data:`PUBLISHERS_MAX` publishers, the most recent ones, and no more than fit.
+  Unacknowledged deliveries of other publishers may be redelivered.
+* An id of a durable stream is signed for that stream: no client can acknowledge events that were not
+  delivered to the stream.
+* Acknowledging an id acknowledges all deliveries before it, or with `alone` that delivery only. A broker is
+  told up to where a publisher is acknowledged without a gap.
 
-Source: a position per publisher is that of decision 0015; ids that carry it are ours (decision 0058).
+Source: a position per publisher is that of decision 0015. Ids that carry the position are ours (decision
+0058).
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ Marks: TypeAlias = dict[str, int]
 
 
 def identity(publisher: str, sequence: int) -> str:
-    """Return the text that names an event: its publisher, with what is no plain letter escaped, and its number."""
+    """Return the text that names an event: its publisher, percent-encoded, and its sequence number."""
     return f"{_quoted(publisher)}:{sequence}"
 
 
@@ -50,14 +52,14 @@ def _quoted(publisher: str) -> str:
 
 
 class Seal:
-    """Signs ids for one stream.
+    """Signs the ids of one stream.
 
     Parameters
     ----------
     secret
-        The same at all gateways of a network.
+        The secret of the network, the same at all its gateways.
     stream
-        Whose ids they are: a principal and a durable name.
+        The stream that the ids belong to: a principal and a durable name.
     """
 
     def __init__(self, secret: str, stream: str) -> None:
@@ -70,7 +72,7 @@ class Seal:
         return made.hexdigest()
 
     def id_of(self, marks: Marks, publisher: str) -> str:
-        """Return the id of the last delivery of a publisher, where the stream stands at `marks`."""
+        """Return the id of the last delivery of a publisher, with the stream at position `marks`."""
         others = [other for other in reversed(marks) if other != publisher][: PUBLISHERS_MAX - 1]
         named = [identity(each, marks[each]) for each in (publisher, *others)]
         while len(text := ",".join(named)) > _TEXT_CHARACTERS_MAX and len(named) > 1:
@@ -78,12 +80,12 @@ class Seal:
         return f"{text};{self._tag(text)}"
 
     def marks_of(self, id: str) -> Marks:
-        """Return where the stream stood, by publisher; the delivery's own comes first.
+        """Return the position in an id, by publisher; the publisher of the delivery itself comes first.
 
         Raises
         ------
         InputError
-            If it is no id of a delivery of this stream.
+            If it is not the id of a delivery of this stream.
         """
         text, _, tag = id.partition(";") if len(id) <= ID_CHARACTERS_MAX else ("", "", "")
         genuine = text.isascii() and tag.isascii() and compare_digest(self._tag(text), tag)
@@ -94,12 +96,12 @@ class Seal:
 
 
 class Window:
-    """What a durable stream has handed out: where it stands, and what is not acknowledged, in order.
+    """The deliveries of a durable stream: its position, and the unacknowledged deliveries in order.
 
     Parameters
     ----------
     most
-        How many may be unacknowledged.
+        The limit on unacknowledged deliveries.
     """
 
     def __init__(self, most: int) -> None:
@@ -108,29 +110,29 @@ class Window:
         self._each: dict[str, deque[int]] = {}
         self._alone: set[Key] = set()
         self.marks: Marks = {}
-        """Per publisher the last that was handed out; who was heard last comes last."""
+        """The last delivered sequence number per publisher, the most recent publisher last."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     @property
     def full(self) -> bool:
-        """Whether nothing more may be handed out before something is acknowledged."""
+        """Whether no more may be delivered until something is acknowledged."""
         return len(self._open) >= self._most
 
     def hand_out(self, publisher: str, sequence: int) -> None:
-        """Note a delivery."""
+        """Record a delivery."""
         self._open[publisher, sequence] = None
         self._each.setdefault(publisher, deque()).append(sequence)
         self.marks.pop(publisher, None)
         self.marks[publisher] = sequence
 
     def is_open(self, publisher: str, sequence: int) -> bool:
-        """Return whether a delivery is handed out and not acknowledged."""
+        """Return whether a delivery is unacknowledged."""
         return (publisher, sequence) in self._open
 
     def up_to(self, publisher: str, sequence: int) -> Marks:
-        """Acknowledge a delivery that is open and all before it; return how far each publisher is acknowledged now."""
+        """Acknowledge an open delivery and all before it; return the new acknowledged position per publisher."""
         marks: Marks = {}
         last = (publisher, sequence)
         while True:
@@ -141,12 +143,12 @@ class Window:
                 return marks | self._grown(marks)
 
     def alone(self, publisher: str, sequence: int) -> Marks:
-        """Acknowledge one delivery that is open; return how far its publisher is acknowledged now, if that changes."""
+        """Acknowledge one open delivery; return the new acknowledged position of its publisher, if it changes."""
         self._alone.add((publisher, sequence))
         return self._grown({publisher: 0})
 
     def _grown(self, publishers: Mapping[str, int]) -> Marks:
-        """Return how far publishers come with what was acknowledged alone."""
+        """Return how far the positions of publishers advance over deliveries acknowledged individually."""
         grown: Marks = {}
         for publisher in publishers:
             while (waiting := self._each.get(publisher)) and (publisher, waiting[0]) in self._alone:
@@ -159,6 +161,6 @@ class Window:
         del self._open[key]
         self._alone.discard(key)
         waiting = self._each[key[0]]
-        waiting.popleft()  # what is open of a publisher is acknowledged in order
+        waiting.popleft()  # open deliveries of a publisher leave in order
         if not waiting:
             del self._each[key[0]]

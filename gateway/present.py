@@ -1,4 +1,4 @@
-"""What one principal has at a gateway: how much it may, how much of that it uses."""
+"""The state of one principal at a gateway: its limits, and its usage."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ class Present:
     Parameters
     ----------
     rights
-        What it may.
+        Its rights.
     gateways
-        How many gateways share its limits; 1 where each has all of them.
+        The number of gateways that share its limits; 1 if each gateway grants the full limits.
     now
         The time.
 
     Attributes
     ----------
     limits
-        How much it may here.
+        Its limits at this gateway.
     sessions, streams, durables
-        What it uses.
+        Its usage.
     lane
-        Its publisher, from when it is being made.
+        Its publisher, from the moment creation starts.
     turn
-        One durable name is opened, or ended, at a time.
+        Serializes opening and ending of durable names.
     """
 
     def __init__(self, rights: Rights, gateways: int, now: float) -> None:
@@ -50,20 +50,20 @@ class Present:
         self.turn = asyncio.Lock()
 
     def share(self, gateways: int, now: float) -> None:
-        """Allow the share of one of so many gateways from now on; what is open stays open."""
+        """Set the number of gateways that share the limits, and apply one gateway's share; open streams stay open."""
         self.limits = self.rights.principal.shared(gateways)
         rate = self.limits.events_per_second
         self._bucket = self._bucket.at_rate(rate, _burst(self.limits) or max(1.0, rate), now)
 
     def check_durable(self, durable: str | None, *, heals: bool) -> None:
-        """Return if this may be a durable name of it, in a network that heals or not; None is no name.
+        """Check that this may be a durable name of the principal, in a network that heals or not; None is no name.
 
         Raises
         ------
         AccessDenied
-            If it is nobody in particular.
+            If the principal is anonymous.
         InputError
-            If it is no name, or there are no durable names.
+            If the name is invalid, or the network has no durable names.
         """
         if durable is None:
             return
@@ -76,7 +76,7 @@ class Present:
             raise checks.wrong("durable", durable, f"1 to {DURABLE_CHARACTERS_MAX} printable characters")
 
     def check_room(self, durable: str) -> None:
-        """Return if it may open a durable name beside the others that it uses, in its `turn`; LimitReached if not."""
+        """Check, holding `turn`, that one more durable name may be opened; LimitReached if not."""
         most = self.limits.durables_max
         if durable not in self.durables and len(self.durables) >= most:
             raise LimitReached(
@@ -85,12 +85,12 @@ class Present:
             )
 
     def pay(self, events: int, most_seconds: float, now: float) -> float:
-        """Take in that so many events are published; return how many seconds they have to wait.
+        """Charge the rate limit for events to publish; return how many seconds they have to wait.
 
         Raises
         ------
         LimitReached
-            If that is longer than they are made to wait; then nothing is taken in.
+            If the wait exceeds `most_seconds`; then nothing is charged.
         """
         wait = self._bucket.wait_seconds(events, now)
         if wait > most_seconds:

@@ -1,11 +1,11 @@
-"""What waits for a client that may read slowly: bounded in number and in bytes; what is shed is named. Pure.
+"""The queue for a client that may read slowly: bounded in number and in bytes; shed events are named. Pure.
 
 Rules
 -----
-* A queue never holds more than its limits, but for one delivery that is larger than the limit by itself.
-* What is shed is the oldest, and is told in the place where it would have come: by publisher, first and last number,
-  count.
-* At most :data:`NAMED_MAX` publishers are named in one gap; the rest is counted.
+* A queue never exceeds its limits, except for a single delivery that is itself larger than the limit.
+* The oldest deliveries are shed. The gap is reported at the position where they would have come: by
+  publisher, first and last number, and count.
+* One gap names at most :data:`NAMED_MAX` publishers; the rest is counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMED_MAX: Final = 64
 
 
 class Sized(Protocol):
-    """What a queue asks of what waits in it."""
+    """What a queue requires of its items."""
 
     @property
     def publisher(self) -> str: ...  # noqa: D102
@@ -30,17 +30,17 @@ class Sized(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Events that a stream does not bring.
+    """Events that a stream does not deliver.
 
     Attributes
     ----------
     reason
-        ``"slow"``: the client did not take them in time; ``"network"``: they were lost on their way, or shed there;
-        ``"absent"``: the stream is not durable, and was away.
+        ``"slow"``: the client did not take them in time; ``"network"``: they were lost or shed in the
+        network; ``"absent"``: the stream is not durable, and was disconnected.
     count
-        How many; None when that is not known.
+        The number of events; None if it is not known.
     of
-        By publisher the first and the last of them. Between these some may have come.
+        The first and the last of them, by publisher. Events in between may have been delivered.
     """
 
     reason: str
@@ -48,7 +48,7 @@ class Gap:
     of: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as it is told to clients."""
+        """Return the gap in the form sent to clients."""
         of = [{"publisher": name, "first": first, "last": last} for name, (first, last) in self.of.items()]
         return {"reason": self.reason, "count": self.count, "of": of}
 
@@ -62,9 +62,9 @@ class DeliveryQueue(Generic[T]):
     Attributes
     ----------
     bytes
-        The size of all that waits.
+        The total size of the queued deliveries.
     shed
-        How many were shed since the beginning.
+        The number of deliveries shed so far.
     """
 
     def __init__(self, events_max: int, bytes_max: int) -> None:
@@ -79,13 +79,13 @@ class DeliveryQueue(Generic[T]):
         return len(self._waiting)
 
     def has_room(self, size: int) -> bool:
-        """Return whether one more of that size fits in; into an empty queue anything does."""
+        """Return whether one more delivery of that size fits; an empty queue accepts any size."""
         if not self._waiting:
             return True
         return len(self._waiting) < self._events_max and self.bytes + size <= self._bytes_max
 
     def put(self, item: T) -> None:
-        """Take one more in; the oldest are shed until it fits."""
+        """Append a delivery; the oldest are shed until it fits."""
         while not self.has_room(item.size):
             self._shed(self._waiting.popleft())
         self._waiting.append(item)
@@ -101,11 +101,11 @@ class DeliveryQueue(Generic[T]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits, and nothing was shed that is not told."""
+        """Whether nothing is queued, and no shedding is unreported."""
         return not self._waiting and not self._gap_count
 
     def gap(self) -> Gap | None:
-        """Return what was shed since it was asked for last; it stands before what waits now."""
+        """Return what was shed since the last call; the gap precedes the deliveries queued now."""
         if not self._gap_count:
             return None
         gap = Gap("slow", self._gap_count, self._gap_of)
@@ -113,7 +113,7 @@ class DeliveryQueue(Generic[T]):
         return gap
 
     def take(self) -> T:
-        """Return the oldest that waits; IndexError when none does."""
+        """Remove and return the oldest delivery; IndexError if there is none."""
         item = self._waiting.popleft()
         self.bytes -= item.size
         return item

@@ -1,4 +1,4 @@
-"""A gateway that serves: its core over a network of this process, and what listens for each protocol."""
+"""A running gateway: its core over a network of this process, and the listeners of its protocols."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from .ui.live import ui_route
 from .ui.watch import Watch
 
 YOUNG_OBJECTS: Final = 50_000
-"""How many more there have to be before the garbage collector looks at what is new: those of a few thousand events."""
+"""New objects before the garbage collector runs on the youngest generation: those of a few thousand events."""
 
 
 class Listener(Protocol):
-    """What takes connections of one protocol; its socket is bound when it is made."""
+    """Accepts connections of one protocol; its socket is bound at construction."""
 
     @property
     def url(self) -> str:
-        """Where it is to be reached; empty where it is reached through another."""
+        """Its URL; empty if it is reached through another listener."""
         ...
 
     async def start(self) -> None:
-        """Serve from now on."""
+        """Start serving."""
         ...
 
     async def stop(self) -> None:
-        """Take no more, let what is under way end, and stop."""
+        """Accept no more connections, let current requests finish, and stop."""
         ...
 
 
 def listeners_of(
     gateway: Gateway, config: GatewayConfig, network: Network, *, http: bool = True
 ) -> list[Listener]:
-    """Return what listens, as the file of the network says. STOMP over WebSocket and the live page are there with HTTP.
+    """Return the listeners that the network file configures. STOMP over WebSocket and the live page come with HTTP.
 
-    Without `http` it is STOMP over TCP alone: of several processes of a node one serves the rest, since over HTTP a
-    durable name is acknowledged where it is open.
+    Without `http` only STOMP over TCP is served. Of several processes of a node, one serves everything else,
+    since over HTTP a durable name is acknowledged at the gateway where it is open.
 
     Raises
     ------
@@ -70,14 +70,14 @@ def listeners_of(
 
 
 class Serving:
-    """A gateway that serves.
+    """A running gateway.
 
     Attributes
     ----------
     gateway
-        The core.
+        The core of the gateway.
     urls
-        Where it is to be reached.
+        Its URLs.
     """
 
     def __init__(self, gateway: Gateway, joined: Joined, listeners: list[Listener]) -> None:
@@ -86,7 +86,7 @@ class Serving:
         self.urls = [listener.url for listener in listeners if listener.url]
 
     async def until_ended(self, stop: asyncio.Event) -> bool:
-        """Wait until `stop` is set, or the network has been ended; return whether it has been."""
+        """Wait until `stop` is set, or the network has been ended; return True in the second case."""
         waiting = asyncio.ensure_future(stop.wait())
         try:
             while not waiting.done():
@@ -100,10 +100,11 @@ class Serving:
 
 
 def settle_memory() -> None:
-    """Let the garbage collector leave alone what there is now; for a process that does nothing but serve.
+    """Exclude the existing objects from garbage collection; for a process that only serves.
 
-    Ray, Arrow and this package are some hundred thousand objects that stay, and frames and events are freed without it.
-    To look for rings among them every few hundred objects took a fifth of a busy gateway's time.
+    Ray, Arrow and this package are some hundred thousand permanent objects, and frames and events are freed
+    by reference counting. Searching all of them for cycles every few hundred objects took a fifth of a busy
+    gateway's time.
     """
     gc.collect()
     gc.freeze()
@@ -114,12 +115,12 @@ def settle_memory() -> None:
 async def serving(
     network: Network, config: GatewayConfig, access: AccessConfig, *, http: bool = True
 ) -> AsyncIterator[Serving]:
-    """Serve a network while the block runs; the network is left at its end. `http` is as that of `listeners_of`.
+    """Serve a network while the block runs, and leave it at the end. `http` is that of `listeners_of`.
 
     Raises
     ------
     InputError
-        If an address cannot be used, a certificate cannot be read, or a right is no selector.
+        If an address cannot be used, a certificate cannot be read, or a right is not a valid selector.
     """
     joined = Joined(network, config.limits.queue_events_max)
     try:

@@ -1,14 +1,15 @@
-"""A stream: what one subscription brings to one client, in order, as fast as the client takes it.
+"""A stream: the deliveries of one subscription to one client, in order, as fast as the client takes them.
 
 Rules
 -----
-* What comes is taken from the network at once and waits here, within the limits; so a slow client slows no other one.
-* A durable stream that is full takes nothing more: its broker keeps what comes, within the limits of the network. Any
-  other is shed, oldest first and told by name, or cut off, as the limits say.
-* A durable stream hands out at most `unacknowledged_max` that are not acknowledged.
-* Acknowledgements that come together are written down together.
-* Who reads it waits for `receive`; or it is handed over, as it comes, to a `Taker`, with nobody waiting: what finds
-  nothing before it, and room, does not even come into the queue.
+* Arrivals are taken from the network at once and queue here, within the limits; so a slow client does not
+  slow others.
+* A durable stream that is full takes nothing more: its broker retains later events, within the limits of the
+  network. Any other stream sheds the oldest events and names them, or ends, as the limits say.
+* A durable stream delivers at most `unacknowledged_max` events that are not acknowledged.
+* Concurrent acknowledgements are stored together.
+* A reader awaits `receive`, or a `Taker` is given the items as they come, with no task waiting: an item that
+  finds nothing before it, and room, bypasses the queue.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from .queues import NAMED_MAX, DeliveryQueue, Gap
 
 TAKEN_MAX: Final = 256
 BREATH: Final = 64
-"""Events that are taken in, or handed over, before others have a turn."""
+"""Events that are taken in, or handed over, before the event loop runs other work."""
 
 Item: TypeAlias = Delivery | Gap
 
 
 class Taker(Protocol):
-    """Who a stream hands over to what it brings, on its loop; it calls `Stream.go_on` when it has room again."""
+    """Receives the items of a stream, on the stream's loop; it calls `Stream.go_on` when it has room again."""
 
     @property
     def room(self) -> bool:
-        """Whether it takes one more now; it is asked before each, since one may fill all the room."""
+        """Whether it takes one more item now; checked before each, since one item may fill all the room."""
         ...
 
     def take(self, item: Item) -> None:
@@ -48,7 +49,7 @@ class Taker(Protocol):
         ...
 
     def ended(self, reason: str) -> None:
-        """Take note that nothing more comes."""
+        """Notify that no more items come."""
         ...
 
 
@@ -56,14 +57,14 @@ _LOG = logging.getLogger("rayvous.gateway")
 
 
 class Stream:
-    """Deliveries of one subscription, and gaps. Made by `Session.subscribe`; iterate over it, or call `receive`.
+    """The deliveries and gaps of one subscription. Made by `Session.subscribe`; iterate over it, or call `receive`.
 
     Attributes
     ----------
     filter
-        What it brings: what was asked for, or what the right left of it.
+        The filter in force: the requested one, or its intersection with the right.
     durable
-        Its durable name; None for one that ends with its connection.
+        Its durable name; None for a stream that ends with its connection.
     """
 
     def __init__(
@@ -86,8 +87,8 @@ class Stream:
         self._lost_count = 0
         self._gaps: list[Gap] = []
         self._more = asyncio.Event()
-        self._coming: deque[Delivery] = deque()  # taken from the network, and not in the queue yet
-        self._fresh = False  # whether these are as they were read, for all streams together
+        self._coming: deque[Delivery] = deque()  # taken from the network, not yet in the queue
+        self._fresh = False  # whether these still share the batch read for all streams
         self._taker: Taker | None = None
         self._begun = self._called = False
         self._unwritten: Marks = {}
@@ -98,12 +99,12 @@ class Stream:
     # Beginning and end.
 
     async def begin(self, after: str | None) -> None:
-        """Go on behind a delivery, or at the beginning; then take in what comes.
+        """Resume after a delivery, or start at the beginning; then take arrivals.
 
         Raises
         ------
         InputError
-            If `after` is no id of a delivery of this stream.
+            If `after` is not the id of a delivery of this stream.
         """
         if after:
             if self._seal is None:
@@ -118,11 +119,11 @@ class Stream:
 
     @property
     def ended(self) -> str | None:
-        """Why it brings nothing more; None while it does."""
+        """The reason for its end; None while it is open."""
         return self._ended
 
     async def close(self, reason: str = "closed", *, for_good: bool = False) -> None:
-        """End it; what is durable stays, but with `for_good`. What waits is not handed out any more."""
+        """End the stream; a durable subscription remains unless `for_good`. Queued items are not delivered any more."""
         if self._ended is None:
             self._ended = reason
         self._more.set()
@@ -132,13 +133,13 @@ class Stream:
         if self._begun:
             self._begun = False
             self._on_end(self)
-            with suppress(RayvousError):  # a network that is gone has forgotten it
+            with suppress(RayvousError):  # a network that has ended has no subscription to end
                 await (self._feed.end() if for_good else self._feed.close())
 
-    # Taking in.
+    # Arrivals.
 
     def go_on(self) -> None:
-        """Take in what has come, and hand over what there is room for, when the loop comes to it."""
+        """Schedule taking in arrivals and handing over items, on the loop."""
         if not self._called:
             self._called = True
             asyncio.get_running_loop().call_soon(self._go_on)
@@ -171,7 +172,7 @@ class Stream:
         self._more.set()
 
     def _take_in(self) -> bool:
-        """Take in some of what has come; return whether there is more, and room for it."""
+        """Take in some of the arrivals; return whether there are more, and room for them."""
         left, last = BREATH, False
         while left > 0:
             if not self._coming:
@@ -195,7 +196,7 @@ class Stream:
         return True
 
     def _receive(self, arrived: Arrived) -> None:
-        """Read what came from the network."""
+        """Read an arrival of the network."""
         if arrived.losses or arrived.shed:
             self._note_losses(arrived)
         if arrived.batch is not None and arrived.rows is not None:
@@ -207,7 +208,7 @@ class Stream:
             self._fresh = True
 
     def _make_room(self) -> bool:
-        """Leave it to the queue to shed, end, or wait until something is handed out; return whether to go on."""
+        """Return True to let the queue shed, False to wait for the client; StreamEnded if slow streams are cut."""
         if self.durable is not None:
             return False
         if self._limits.slow == "cut":
@@ -227,20 +228,20 @@ class Stream:
         self._gaps.append(Gap("network", self._lost_count or None, dict(self._lost)))
         self._more.set()
 
-    # Handing out.
+    # Delivering.
 
     def hand_to(self, taker: Taker | None) -> None:
-        """Hand over what comes from now on, instead of letting it wait for `receive`; None ends that."""
+        """Hand items to a taker from now on, instead of queueing them for `receive`; None ends that."""
         self._taker = taker
         self.go_on()
 
     @property
     def _waits(self) -> bool:
-        """Whether something is to be handed out, or told, before what comes now."""
+        """Whether queued items or gaps precede new arrivals."""
         return bool(self._gaps) or not self._queue.idle
 
     def _pass_by(self, most: int) -> int:
-        """Hand over what has just come if nothing is to go before it; return how many."""
+        """Hand new arrivals over directly if nothing precedes them; return how many."""
         taker = self._taker
         if taker is None or self._seal is not None or self._waits:
             return 0
@@ -251,7 +252,7 @@ class Stream:
         return passed
 
     def _pass_on(self) -> None:
-        """Hand over what waits, as far as there is room; when it has ended and nothing waits, say so."""
+        """Hand queued items over, as far as there is room; report the end once nothing is queued."""
         taker = self._taker
         if taker is None or not (self._waits or self._ended is not None):
             return
@@ -264,21 +265,21 @@ class Stream:
 
     @property
     def held(self) -> bool:
-        """Whether it waits for acknowledgements before it hands out more."""
+        """Whether it waits for acknowledgements before it delivers more."""
         return self._seal is not None and self._window.full
 
     @property
     def shed(self) -> int:
-        """How many deliveries were shed because the client did not take them in time."""
+        """The number of deliveries shed because the client did not take them in time."""
         return self._queue.shed
 
     async def receive(self, most: int = TAKEN_MAX, timeout_seconds: float | None = None) -> list[Item]:
-        """Return what comes next, at least one and at most so many; none when the time is over.
+        """Return the next items, at least one and at most `most` deliveries; none on timeout.
 
         Raises
         ------
         StreamEnded
-            If nothing more comes; the message says why.
+            If no more items come; the message says why.
         """
         if timeout_seconds is None:
             return await self._next(most)
@@ -294,7 +295,7 @@ class Stream:
                 raise StreamEnded(self._ended)
             self._more.clear()
             await self._more.wait()
-        if self._coming:  # it had no room
+        if self._coming:  # there was no room for it
             self.go_on()
         return items
 
@@ -325,16 +326,16 @@ class Stream:
     # Acknowledging.
 
     async def acknowledge(self, id: str, *, alone: bool = False) -> None:
-        """Acknowledge a delivery and all before it, or with `alone` only that one; on return it does not come again.
+        """Acknowledge a delivery and all before it, or `alone` only that one; on return it is not redelivered.
 
         A stream that is not durable has nothing to acknowledge.
 
         Raises
         ------
         InputError
-            If it is no id of a delivery of this stream.
+            If it is not the id of a delivery of this stream.
         BrokerUnavailable
-            If it cannot be written down; then it may come again.
+            If the acknowledgement cannot be stored; then the delivery may be redelivered.
         """
         if self._seal is None:
             return
@@ -354,7 +355,7 @@ class Stream:
             self._unwritten[publisher] = max(sequence, self._unwritten.get(publisher, 0))
         async with self._writing:
             if not self._unwritten:
-                return  # whoever was here before has written these, too
+                return  # the previous holder has stored these, too
             taken, self._unwritten = self._unwritten, {}
             try:
                 await self._feed.acknowledge(taken)

@@ -1,1 +1,1 @@
-"""What was seen: telemetry into Spark through RayDP, aggregates, reports, pictures."""
+"""Observation pipelines: telemetry into Spark through RayDP, aggregates, reports, pictures."""

@@ -1,7 +1,7 @@
-"""Anything that can be looked at as a picture, by one call.
+"""Draw networks, simulations and reports with one call.
 
-Rule: what is drawn is what the thing says of itself: its telemetry, its timeline, its figures. A picture of nothing is
-an error that says what is missing.
+Rule: a picture shows the recorded data of its subject: its telemetry, its timeline, its figures. If there is
+nothing to draw, an error says what is missing.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ WHAT = "a network, a simulation, a report, or reports of chaos"
 
 
 def draw(what: Any) -> Picture:
-    """Draw a network, a simulation or a report; notebooks show what is returned, its `save` writes a file.
+    """Draw a network, a simulation or a report; notebooks show the result, its `save` writes a file.
 
     Parameters
     ----------
     what
-        A `Network`, or a `Simulation` that has ``telemetry=True``: roles, who has died, and how many events went over
-        each link so far. What `rv.report` or `rv.experiment` returned: see its `draw`. What `run_chaos` returned: its
-        timeline, and the messages that it took; several of these: how long each kind of fault was felt.
+        A `Network`, or a `Simulation` with ``telemetry=True``: roles, dead brokers, and the number of events
+        over each link so far. The result of `rv.report` or `rv.experiment`: see its `draw`. The result of
+        `run_chaos`: its timeline, and the messages that it took. Several of these: how long each kind of
+        fault was felt.
 
     Returns
     -------
@@ -66,7 +67,7 @@ def _simulation(net: Simulation) -> Picture:
     if net.telemetry is None or not net.telemetry.keeps:
         raise InputError("draw: this simulation keeps no telemetry: make it with telemetry=True")
     places = [place for place in net.positions.values() if place.broker in net.living()]
-    if net.recovery is not None:  # who does not heal stands where it was put
+    if net.recovery is not None:  # without healing, brokers keep their initial positions
         survey = survey_of(net)
         places = [standing(place, survey) for place in places]
     transfers = net.telemetry.tables().get("transfers")
@@ -83,7 +84,7 @@ def _chaos(report: ChaosReport) -> Picture:
     verdict = "every promise holds" if report.holds else "not every promise holds"
     title = f"Seed {report.seed}: {report.brokers} brokers, {report.events:,} events; {verdict}."
     draws = [partial(timeline_figure, report.timeline)]
-    if report.messages:  # only the simulator counts them
+    if report.messages:  # only the simulator counts messages
         draws.append(partial(messages_figure, report.messages))
     return stacked(title, draws)
 

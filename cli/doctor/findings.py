@@ -1,4 +1,4 @@
-"""What a look at this machine comes to, and how looks are taken: all at once, each within its time."""
+"""The findings of a check, and how checks run: all concurrently, each within its time limit."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ State: TypeAlias = Literal["ok", "missing", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of what was found.
+    """One line of the result.
 
     Attributes
     ----------
     name
-        What was looked at.
+        What was checked.
     state
-        ``"ok"``; ``"missing"``, which something optional is; ``"wrong"``, which hinders every network.
+        ``"ok"``; ``"missing"`` for something optional; ``"wrong"`` for something that every network needs.
     said
-        What was seen.
+        What was observed.
     todo
-        The line to type; empty where there is nothing to do.
+        The command to run; empty if there is nothing to do.
     """
 
     name: str
@@ -36,14 +36,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A look at one thing.
+    """A check of one thing.
 
     Attributes
     ----------
     name
-        What it looks at.
+        What it checks.
     look
-        Returns what it finds; it may raise, and it may hang.
+        Returns the findings; it may raise, and it may hang.
     needed
         Whether every network needs that thing.
     """
@@ -54,14 +54,14 @@ class Check:
 
 
 def take(checks: Sequence[Check], seconds: float) -> list[Finding]:
-    """Look at all things at once, and return what was found in the order of the checks.
+    """Run all checks concurrently, and return the findings in the order of the checks.
 
     Parameters
     ----------
     checks
-        What to look at.
+        The checks.
     seconds
-        How long all may take; what has not come back then is a finding, too, and is left to itself.
+        The time limit for all; a check that exceeds it yields a finding, too, and is abandoned.
     """
     done: SimpleQueue[tuple[int, list[Finding]]] = SimpleQueue()
     for number, check in enumerate(checks):
@@ -85,7 +85,7 @@ def take(checks: Sequence[Check], seconds: float) -> list[Finding]:
 def _look(number: int, check: Check, done: SimpleQueue[tuple[int, list[Finding]]]) -> None:
     try:
         findings = list(check.look())
-    except Exception as error:  # what is broken on this machine is what is looked for
+    except Exception as error:  # broken parts of this machine are what the check looks for
         said = " ".join(f"{type(error).__name__}: {error}".split())
         findings = [_unseen(check, said)]
     done.put((number, findings))

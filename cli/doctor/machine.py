@@ -1,8 +1,8 @@
-"""Memory, shared memory, the disk of Ray's temporary folder, and ports: judged by what was seen of them.
+"""Checks of memory, shared memory, the disk of Ray's temporary folder, and ports.
 
-The limits are Ray's own. It kills workers when 95 % of the memory is used, and writes nothing more when 95 % of the
-disk are. It takes 30 % of the memory for objects. It names sockets in its folder, and a kernel takes names of up to
-107 bytes.
+The limits are Ray's own. It kills workers when 95 % of the memory is used, and stops writing when 95 % of the
+disk is used. It takes 30 % of the memory for objects. It creates sockets in its folder, and a kernel accepts
+socket paths of up to 107 bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STORE_BYTES_MAX: Final = 200_000_000_000
 DISK_SHARE_MAX: Final = 0.95
 SOCKET_PATH_MAX: Final = 107
 SOCKET_NAME: Final = "session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store"
-"""The longest name that Ray gives a socket in its temporary folder; 4194304 is the largest id of a process."""
+"""The longest socket name in Ray's temporary folder; 4194304 is the largest process id."""
 
 PORTS: Final[Mapping[int, tuple[str, str]]] = {
     6379: ("the head of a cluster", "ray start --head --port 6380"),
@@ -37,18 +37,18 @@ PORTS: Final[Mapping[int, tuple[str, str]]] = {
     10001: ("ray:// from other machines", "ray start --head --ray-client-server-port 20001"),
     8080: ("HTTP at a gateway", "rayvous gateway NETWORK --http 127.0.0.1:8081"),
 }
-"""Ports that are taken unless told otherwise: what for, and how it is told. Ray gives 10002 to 19999 to its workers."""
+"""Ports used by default: their purpose, and a command that uses another one. Ray gives 10002 to 19999 to workers."""
 
 RAY_PROGRAMS: Final = ("gcs_server", "raylet", "ray::", "ray/dashboard", "ray.util.client.server", "rayvous")
 CGROUPS: Final = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
-"""Where the kernel says what a container may take and has taken: of version 2, and of version 1."""
+"""Files with the memory limit and usage of a container: of cgroup version 2, and of version 1."""
 
 
 def look_at_memory() -> Iterator[Finding]:
-    """Look at the memory of this machine, or of the container that this runs in, and at /dev/shm."""
+    """Check the memory of this machine, or of its container, and /dev/shm."""
     seen = psutil.virtual_memory()
     total, available = seen.total, seen.available
     for limit, taken in CGROUPS:
@@ -63,7 +63,7 @@ def look_at_memory() -> Iterator[Finding]:
 def _number(path: str) -> int | None:
     try:
         return int(Path(path).read_text())
-    except (OSError, ValueError):  # there is none, or it says "max"
+    except (OSError, ValueError):  # missing, or "max"
         return None
 
 
@@ -77,7 +77,7 @@ def memory(total: int, available: int) -> Finding:
 
 
 def shared_memory(free: int, memory_total: int, *, in_container: bool) -> Finding:
-    """Judge the shared memory, in bytes, by what Ray wants of it for objects."""
+    """Judge the shared memory, in bytes, by the size of Ray's object store."""
     wanted = int(min(STORE_SHARE * memory_total, STORE_BYTES_MAX))
     said = f"{free / GIB:.1f} GiB free in /dev/shm"
     if free >= wanted:
@@ -92,7 +92,7 @@ def shared_memory(free: int, memory_total: int, *, in_container: bool) -> Findin
 
 
 def look_at_disk() -> Iterator[Finding]:
-    """Look at the disk of the folder that Ray keeps its sessions in."""
+    """Check the disk of Ray's session folder."""
     folder = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp") / "ray"
     there = folder
     while not there.exists():
@@ -102,7 +102,7 @@ def look_at_disk() -> Iterator[Finding]:
 
 
 def disk(folder: str, total: int, free: int, *, writable: bool) -> Finding:
-    """Judge Ray's temporary folder: whether Ray can write there, for how long, and whether its name is short enough."""
+    """Judge Ray's temporary folder: whether it is writable, has enough space, and has a path that is short enough."""
     name, other = "Ray's folder", "export RAY_TMPDIR=/tmp"
     said = f"{folder}: {free / GIB:.1f} GiB of {total / GIB:.1f} GiB free"
     if len(os.fsencode(f"{folder}/{SOCKET_NAME}")) > SOCKET_PATH_MAX:
@@ -120,7 +120,7 @@ def disk(folder: str, total: int, free: int, *, writable: bool) -> Finding:
 
 
 def look_at_ports() -> Iterator[Finding]:
-    """Look at who listens on the ports that the head of a cluster wants, and a gateway."""
+    """Check which processes listen on the ports of a cluster's head and of a gateway."""
     for number in PORTS:
         yield port(number, _listener(number) if _taken(number) else None)
 
@@ -138,7 +138,7 @@ def _taken(number: int) -> bool:
 
 
 def _listener(number: int) -> str:
-    """Return the command of the process that listens on a port; nothing where the system does not tell."""
+    """Return the command of the process that listens on a port; empty if the system does not tell."""
     for entry in psutil.net_connections("tcp"):
         if entry.status == psutil.CONN_LISTEN and entry.laddr.port == number and entry.pid is not None:
             return " ".join(psutil.Process(entry.pid).cmdline())
@@ -146,7 +146,7 @@ def _listener(number: int) -> str:
 
 
 def port(number: int, listener: str | None) -> Finding:
-    """Judge a port by the command of who listens there: None for nobody, empty for somebody unknown."""
+    """Judge a port by the command of the process that listens there: None if none does, empty if it is unknown."""
     purpose, todo = PORTS[number]
     name = f"port {number}"
     if listener is None:

@@ -1,4 +1,4 @@
-"""What is installed against what `pyproject.toml` asks for: the base, and each extra."""
+"""The installed packages compared with the requirements of `pyproject.toml`: the base, and each extra."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FOR: Final[Mapping[str, str]] = {
     "postgresql": "stores of brokers in PostgreSQL",
     "spark": "reports and audits in Spark, through RayDP",
 }
-"""What an extra is for, where its name does not say it."""
+"""The purpose of an extra, if its name does not say it."""
 
 
 def look() -> Iterator[Finding]:
-    """Look at the Python that this is and at what is installed in it."""
+    """Check this Python and its installed packages."""
     about = metadata.metadata(PACKAGE)
     yield python(platform.python_version(), about["Requires-Python"] or "")
     asked = asked_by(PACKAGE)
@@ -36,7 +36,7 @@ def look() -> Iterator[Finding]:
 
 
 def asked_by(name: str) -> list[Requirement]:
-    """Return what a package asks for; nothing when it is not installed."""
+    """Return the requirements of a package; empty if it is not installed."""
     try:
         return [Requirement(line) for line in metadata.requires(name) or ()]
     except metadata.PackageNotFoundError:
@@ -46,9 +46,9 @@ def asked_by(name: str) -> list[Requirement]:
 def their_extras(
     asked: Sequence[Requirement], of: Callable[[str], Sequence[Requirement]]
 ) -> Iterator[Requirement]:
-    """Return, for ``ray[default]``, what Ray asks for in its extra ``default``; it serves the same purpose here.
+    """Yield, for ``ray[default]``, the requirements of Ray's extra ``default``; they serve the same purpose here.
 
-    pip does not look at an extra again when the package itself is there already: so ``ray`` alone passes for it.
+    pip does not check an extra again if the package itself is installed: so ``ray`` alone would satisfy it.
     """
     for each in asked:
         for one in of(each.name) if each.name != PACKAGE else ():
@@ -58,7 +58,7 @@ def their_extras(
 
 
 def installed(name: str) -> str | None:
-    """Return the version of a package that is installed here; None when it is not."""
+    """Return the version of an installed package; None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -75,7 +75,7 @@ def python(version: str, asked: str) -> Finding:
 def base(
     asked: Sequence[Requirement], beside: Sequence[Requirement], version_of: Callable[[str], str | None]
 ) -> Iterator[Finding]:
-    """Judge what every network needs: a line for each package that is not as asked, or one for all."""
+    """Judge the base requirements: a line for each package that does not meet them, or one for all."""
     faults = list(_faults(asked, beside, "", version_of))
     for each, said in faults:
         yield Finding(each.name, "wrong", said, f"pip install '{each.name}{_extras(each)}{each.specifier}'")
@@ -89,7 +89,7 @@ def of_extra(
     beside: Sequence[Requirement],
     version_of: Callable[[str], str | None],
 ) -> Finding:
-    """Judge one extra: whether all that it brings is there, in the versions that are asked for."""
+    """Judge one extra: whether all its packages are installed, in the required versions."""
     title, todo = f"extra {name}", f"pip install '{PACKAGE}[{name}]'"
     said = ", ".join(fault for _, fault in _faults(asked, beside, name, version_of))
     if said:
@@ -111,14 +111,14 @@ def _faults(
     extra: str,
     version_of: Callable[[str], str | None],
 ) -> Iterator[tuple[Requirement, str]]:
-    """Return what is not as asked, and what is wrong with it."""
+    """Yield the packages that do not meet the requirements, and what is wrong with each."""
     for each in (*asked, *beside):
         if _brought(each, extra) and (said := _fault(each, version_of)):
             yield each, said
 
 
 def _brought(asked: Requirement, extra: str) -> bool:
-    """Return whether a package is wanted for an extra, and not by the base anyway; for the base if it is empty."""
+    """Return whether a package is required by an extra and not by the base; for an empty extra, by the base."""
     return _wanted(asked, extra) and (not extra or not _wanted(asked, ""))
 
 
@@ -131,7 +131,7 @@ def _wanted(asked: Requirement, extra: str) -> bool:
 
 
 def _fault(asked: Requirement, version_of: Callable[[str], str | None]) -> str:
-    """Return what is wrong with a package; nothing when it is as asked."""
+    """Return what is wrong with a package; empty if it meets the requirement."""
     version = version_of(asked.name)
     if version is None:
         return f"{asked.name} is not installed"

@@ -1,4 +1,4 @@
-"""Programs that features need: Java for Spark, Ray itself, a compiler, links of one's own, a browser."""
+"""Checks of programs that features need: Java for Spark, Ray itself, a compiler, network namespaces, a browser."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...protocol.errors import MissingExtra, RayvousError
 from .findings import Finding
 
 RAY_SECONDS: Final = 20.0
-"""How long the Ray that is named, or runs here, may take to be joined and asked."""
+"""The time limit for joining and querying the named or local Ray."""
 
 
 def look_at_ray() -> Iterator[Finding]:
-    """Ask the Ray that would be joined from here, in a process of its own, which can be given up."""
+    """Query the Ray that would be joined from here, in a separate process, which can be abandoned."""
     words = [sys.executable, "-m", "rayvous.actors.network.ray_here", str(int(RAY_SECONDS))]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=RAY_SECONDS, check=False)
@@ -37,7 +37,7 @@ def _named() -> str | None:
 
 
 def ray_here(seen: Mapping[str, Any], named: str | None) -> Iterator[Finding]:
-    """Judge what the process has seen: an error, no Ray, or one with nodes."""
+    """Judge the result of that process: an error, no Ray, or a Ray with nodes."""
     if "error" in seen:
         yield Finding("Ray", "wrong", seen["error"], "unset RAY_ADDRESS" if named else "ray stop")
         return
@@ -60,7 +60,7 @@ def ray_here(seen: Mapping[str, Any], named: str | None) -> Iterator[Finding]:
 
 
 def look_at_java() -> Iterator[Finding]:
-    """Look at the Java that Spark would run on."""
+    """Check the Java that Spark would use."""
     from ...actors.network.java import JAVA_HOME_VARIABLE, java_home, java_major
 
     try:
@@ -74,7 +74,7 @@ def look_at_java() -> Iterator[Finding]:
 
 
 def java(major: int, home: str, named: bool) -> Finding:
-    """Judge a version of Java; `named` says whether the user has chosen it."""
+    """Judge a version of Java; `named` says whether the user chose it."""
     from ...actors.network.java import JAVA_HOME_VARIABLE, JAVA_MAJORS
 
     if major in JAVA_MAJORS:
@@ -86,12 +86,12 @@ def java(major: int, home: str, named: bool) -> Finding:
 
 
 def look_at_compiler() -> Iterator[Finding]:
-    """Look for a C compiler."""
+    """Check for a C compiler."""
     yield compiler(next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None))
 
 
 def compiler(path: str | None) -> Finding:
-    """Judge the C compiler by where it is."""
+    """Judge the C compiler by its path."""
     if path is not None:
         return Finding("compiler", "ok", path)
     said = "none; pip wants one where a package has no wheel for this machine"
@@ -99,14 +99,14 @@ def compiler(path: str | None) -> Finding:
 
 
 def look_at_index() -> Iterator[Finding]:
-    """Look at which kernel the match index runs on."""
+    """Check which kernel the match index uses."""
     from ...routing.matching.kernels import KERNEL, instructions
 
     yield index(KERNEL, instructions())
 
 
 def index(kernel: str, instructions: str) -> Finding:
-    """Judge the kernel of the match index by its name and, where the compiled one was built, its instructions."""
+    """Judge the kernel of the match index by its name and, if the compiled one was built, its instruction set."""
     if kernel == "native":
         return Finding("match index", "ok", f"compiled kernel, {instructions}")
     if instructions:
@@ -116,7 +116,7 @@ def index(kernel: str, instructions: str) -> Finding:
 
 
 def look_at_kernel() -> Iterator[Finding]:
-    """Try whether hosts with links of their own can be made here, as --hosts does: namespaces, and tc."""
+    """Check whether hosts with separate links can be created here, as --hosts does: namespaces, and tc."""
     from ...actors.machines.fence import hindrance
 
     why = hindrance()
@@ -127,12 +127,12 @@ def look_at_kernel() -> Iterator[Finding]:
 
 
 def look_at_browser() -> Iterator[Finding]:
-    """Look for the browser that tests open reports in."""
+    """Check for the browser in which tests open reports."""
     yield browser(shutil.which("chromium") or shutil.which("chromium-browser"))
 
 
 def browser(path: str | None) -> Finding:
-    """Judge Chromium by where it is."""
+    """Judge Chromium by its path."""
     if path is not None:
         return Finding("Chromium", "ok", path)
     return Finding("Chromium", "missing", "none; tests of pages are skipped", "sudo apt-get install chromium")

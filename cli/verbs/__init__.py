@@ -1,1 +1,1 @@
-"""One file a verb of the command line."""
+"""The verbs of the command line, one file for each."""

@@ -1,4 +1,4 @@
-"""``rayvous audit``: what the conditions say of a trace in a folder."""
+"""``rayvous audit``: the verdict of the conditions on a trace in a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run_audit(folder: Path, *, spark: bool, as_json: bool) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If the folder is no trace; nothing was started then.
+        If the folder is not a trace; nothing was started then.
     """
     from ...pipelines.audit.trace_files import check_folder
 
@@ -71,7 +71,7 @@ def check_trace_dir(folder: Path | None) -> None:
 
 
 def keep_trace(folder: Path | None, trace: Trace | None) -> dict[str, str]:
-    """Write a trace where `--trace-dir` says; return what the result gains by it."""
+    """Write a trace to `--trace-dir`; return the additions to the result."""
     if folder is None or trace is None:
         return {}
     from ...pipelines.audit.trace_files import save_trace

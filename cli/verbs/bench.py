@@ -1,4 +1,4 @@
-"""``rayvous bench``: our speed beside its limits and peers; JSON, and never a failure for being slow."""
+"""``rayvous bench``: our speed compared with its limits and peers; JSON, and never a failure for being slow."""
 
 from __future__ import annotations
 
@@ -403,7 +403,7 @@ def bench_soak(
 
 
 def _sizes(option: str, text: str) -> list[int]:
-    """Return the whole numbers of a list with commas."""
+    """Return the integers of a comma-separated list."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:

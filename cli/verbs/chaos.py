@@ -31,7 +31,7 @@ FAILURES_SHOWN = 3
 
 @dataclass(frozen=True)
 class _Where:
-    """A host of chaos: the least and the usual number of brokers, how cases are drawn and run there."""
+    """A host of chaos: the least and the default number of brokers, and how cases are drawn and run there."""
 
     least: int
     usual: int
@@ -40,7 +40,7 @@ class _Where:
 
 
 def _where(on: str) -> _Where:
-    """Return what is needed to run there; Ray is not even imported for the simulator.
+    """Return what is needed to run on that host; for the simulator, Ray is not even imported.
 
     Raises
     ------
@@ -78,12 +78,12 @@ def run_chaos_seeds(
     store_dir: str | None = None,
     hosts: int | None = None,
 ) -> dict[str, Any]:
-    """Run seeds ``seed .. seed + seeds - 1``, print what came of them, and return it as a mapping.
+    """Run seeds ``seed .. seed + seeds - 1``, print the results, and return them as a mapping.
 
     Raises
     ------
     InputError
-        If an option or the plan cannot be used.
+        If an option or the plan is invalid.
     """
     where = _where(on)
     most = where.usual if brokers is None else brokers
@@ -114,7 +114,7 @@ def run_chaos_seeds(
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
     given |= _wanted(stable=stable, admission=admission, damage=damage)
     if hosts is not None and hosts_here() is None:
-        for number in numbers:  # what is wrong with a plan is said before hosts are made
+        for number in numbers:  # report errors in a plan before hosts are created
             where.draw(number, **given)
         os.environ.update({name: os.environ.get(name, value) for name, value in HEALTH.items()})
         raise typer.Exit(again_among_hosts(Layout(hosts)))
@@ -144,7 +144,7 @@ def run_chaos_seeds(
 
 
 def _run(where: _Where, numbers: Sequence[int], given: dict[str, Any]) -> list[ChaosReport]:
-    """Run the seeds, and show how far that is."""
+    """Run the seeds, and show the progress."""
     seeds = len(numbers)
     with console.steps() as steps:
         done: list[ChaosReport] = []
@@ -173,7 +173,7 @@ def _wanted(**words: bool) -> dict[str, bool]:
 
 
 def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:
-    """Check that every network that the seeds draw has what the plan breaks."""
+    """Check that every network drawn from the seeds has the targets of the plan."""
     for case in cases:
         try:
             plan.check(topology_of(case.topology).positions())
@@ -205,7 +205,7 @@ def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, 
 
 
 def explained_share(verdict: Verdict) -> float | None:
-    """Return the share of the losses that were told which a limit explains; None where none was told."""
+    """Return the share of the reported losses that a limit explains; None if none was reported."""
     told = verdict.lost + verdict.unexplained
     return verdict.lost / told if told else None
 

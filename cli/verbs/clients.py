@@ -32,7 +32,7 @@ READ_BYTES: Final = 1 << 16
 LINES: Final = (".jsonl", ".ndjson", ".json")
 TABLES: Final = (".csv", ".parquet")
 PACE_SECONDS: Final = 0.05
-"""With a rate, events are published in portions of so much time."""
+"""With a rate, events are published in portions of this duration."""
 
 Durable = Annotated[
     str | None,
@@ -75,7 +75,7 @@ def subscribe(
     if selector is None and durable is None:
         raise InputError("a selector is missing: only a durable subscriber that comes back has one already")
     if selector is not None:
-        to_filter(selector)  # before Ray is asked
+        to_filter(selector)  # validate before connecting to Ray
     interrupts = Interruptible()
     with joined(network, address) as net, interrupts.handled():
         subscriber = _subscriber(net, selector, durable)
@@ -114,7 +114,7 @@ def _print_all(
     limit: int | None,
     timeout: float | None,
 ) -> int:
-    """Print what comes until the limit, the timeout, a signal, or a reader that has gone; return how many."""
+    """Print notifications until the limit, the timeout, a signal, or a closed pipe; return how many."""
     printed = 0
     with suppress(KeyboardInterrupt, BrokenPipeError):
         while limit is None or printed < limit:
@@ -241,7 +241,7 @@ def _checked(path: Path) -> Path:
 
 
 def _read(path: Path | None, interrupts: Interruptible) -> Iterator[bytes]:
-    """Yield what there is, as soon as there is something."""
+    """Yield available bytes as soon as there are any."""
     descriptor = sys.stdin.fileno() if path is None else os.open(path, os.O_RDONLY)
     try:
         while True:
@@ -258,7 +258,7 @@ def _read(path: Path | None, interrupts: Interruptible) -> Iterator[bytes]:
 
 
 class _Feed:
-    """Publishes what it is given, at a rate, up to a limit, and counts."""
+    """Publishes events at a rate, up to a limit, and counts them."""
 
     def __init__(
         self, publisher: Publisher, rate: float | None, limit: int | None, interrupts: Interruptible
@@ -275,19 +275,19 @@ class _Feed:
         return self._limit is not None and self.published >= self._limit
 
     def _portion(self, waiting: int) -> int:
-        """Return how many of those that wait go at once."""
+        """Return how many of the waiting events to publish at once."""
         most = waiting if self._rate is None else max(1, int(self._rate * PACE_SECONDS))
         return min(waiting, most if self._limit is None else min(most, self._limit - self.published))
 
     def _pace(self) -> None:
-        """Wait until what was published is due."""
+        """Wait until the published events are due."""
         if self._rate is not None:
             early = self._begun + self.published / self._rate - time.monotonic()
             with self._interrupts.waiting():
-                time.sleep(max(0.0, early))  # this is what a rate is
+                time.sleep(max(0.0, early))  # enforces the rate
 
     def lines(self, data: Iterable[bytes], reader: JsonLines) -> None:
-        """Publish JSON lines; what stands before a wrong one is published."""
+        """Publish JSON lines; the lines before an invalid one are published."""
         for piece in data:
             self._whole(reader.feed(piece))
             if self._full:
@@ -308,7 +308,7 @@ class _Feed:
             try:
                 self._publisher.publish_batch([line.event for line in now])
                 self.published += len(now)
-            except EventError:  # nothing of it was published: one by one, to say which it is
+            except EventError:  # nothing was published: publish one by one, to find the invalid event
                 for number, event in now:
                     try:
                         self._publisher.publish(event)

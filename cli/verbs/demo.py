@@ -1,7 +1,7 @@
 """``rayvous demo``: the whole system once, on real input, judged.
 
-The order of things: read and check all input, then launch; so bad input starts nothing. Spark starts beside the
-brokers, and what came of the run is printed before it is asked for its figures.
+The order: read and check all input, then launch; so invalid input starts nothing. Spark starts beside the
+brokers, and the results of the run are printed before Spark is asked for its figures.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SUBSCRIBE_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """The options of ``rayvous demo``; `rayvous demo --help` says what each is."""
+    """The options of ``rayvous demo``; `rayvous demo --help` describes each."""
 
     events: Path | None
     subscriptions: Path | None
@@ -63,7 +63,7 @@ class DemoOptions:
     trace_dir: Path | None = None
 
     def validate(self) -> None:
-        """Raise InputError if a number is out of range or a name is none."""
+        """Raise InputError if a number is out of range or a name is invalid."""
         for name in ("subscribers", "publishers", "limit", "brokers_per_actor"):
             if getattr(self, name) < 1:
                 raise InputError(
@@ -79,7 +79,7 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """What the run is fed: events as a batch, and each subscriber's selector."""
+    """The input of the run: events as a batch, and each subscriber's selector."""
 
     batch: EventBatch
     selectors: dict[str, str]
@@ -87,7 +87,7 @@ class _Input:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the clients did and saw."""
+    """The operations and observations of the clients."""
 
     trace: Trace
     latencies: np.ndarray[Any, Any]
@@ -97,12 +97,12 @@ class _Seen:
 
 
 def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
-    """Run the demo, print what came of it, and return the same as a mapping.
+    """Run the demo, print the results, and return them as a mapping.
 
     Raises
     ------
     InputError
-        If an option or a file cannot be used; nothing was started then.
+        If an option or a file is invalid; nothing was started then.
     """
     options.validate()
     topology = ClusterTree(options.clusters, options.brokers_per_cluster, degree=options.degree)
@@ -129,7 +129,7 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
 
 
 def _start_spark(stack: ExitStack) -> SparkStart:
-    """Start Spark in the background, so that it is warm when there is something for it to do."""
+    """Start Spark in the background, so that it is warm when it is needed."""
     from ...pipelines.spark.warming import starting_spark
 
     return stack.enter_context(starting_spark())
@@ -208,9 +208,10 @@ def _publish(
     steps: console.CommandProgress,
     killing: Killing | None,
 ) -> float:
-    """Deal the events out to the publishers and let all publish at once, in batches; kill when half of it is out.
+    """Deal the events out to the publishers, which publish concurrently, in batches; kill when half are published.
 
-    Returns when the last was published, and what was killed is healed: the moment when the last was published.
+    Returns when all are published and the fault is healed; the result is the time when the last event was
+    published.
     """
     shares = [np.arange(first, len(batch), len(publishers)) for first in range(len(publishers))]
     events = batch.events()
@@ -249,7 +250,7 @@ def _drain(subscribers: Sequence[Subscriber], trace: Trace) -> np.ndarray[Any, A
 
 
 def _settings(options: DemoOptions, given: _Input) -> dict[str, Any]:
-    """Return what is run, in the words in which a report says it."""
+    """Return the settings of the run, in the words of a report."""
     return {
         "events from": "the flights of 2013" if options.events is None else str(options.events),
         "subscribers": len(given.selectors),
@@ -312,7 +313,7 @@ def _report(
 
 
 def _carried_out(all_of_them: Mapping[str, int], events: int) -> str:
-    """Return what became of the events that the paper counts as one message each."""
+    """Return how the events were carried out that the paper counts as one message each."""
     return (
         f"{events:,} events, handed over in {all_of_them['calls']:,} calls; {all_of_them['nbytes']:,} bytes "
         f"counted once, {all_of_them['sent_bytes']:,} sent"

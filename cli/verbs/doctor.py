@@ -1,4 +1,4 @@
-"""``rayvous doctor``: what this machine has of what Rayvous needs."""
+"""``rayvous doctor``: which requirements of Rayvous this machine meets."""
 
 from __future__ import annotations
 

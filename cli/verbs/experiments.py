@@ -1,4 +1,4 @@
-"""``rayvous experiment admission-on-ray``: the small experiment on admission control on actors that use real CPU."""
+"""``rayvous experiment admission-on-ray``: the small experiment on admission control, on actors that use real CPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEASURED: Final[dict[str, Callable[[Row], str]]] = {
 
 
 def run_admission_on_ray(out: Path, *, as_json: bool) -> dict[str, Any]:
-    """Run the small experiment on real actors, write ``admission_on_ray.json``, and print how it fares."""
+    """Run the small experiment on real actors, write ``admission_on_ray.json``, and print the results."""
     from ...actors.network.network import ensure_ray
     from ...experiments import admission_on_ray
 

@@ -1,4 +1,4 @@
-"""``rayvous gateway``, ``ui`` and ``token``: clients outside Ray come in, and a network is watched from a browser."""
+"""``rayvous gateway``, ``ui`` and ``token``: access for clients outside Ray, and watching a network in a browser."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def ui(
 
 
 def _found(file: Path | None) -> tuple[GatewayConfig | None, AccessConfig | None]:
-    """Return what a file says, before Ray is asked."""
+    """Return the configuration in a file, before connecting to Ray."""
     from ...actors.network.network_file import read_gateway_file
 
     if file is None:
@@ -172,7 +172,7 @@ def _settled(
 async def _serve(
     net: Network, config: GatewayConfig, access: AccessConfig, tell: Callable[[list[str]], None]
 ) -> bool:
-    """Serve until a signal, or the end of the network; return whether it was that."""
+    """Serve until a signal, or the end of the network; return True in the second case."""
     from ...gateway.serving import serving, settle_memory
 
     stop = asyncio.Event()

@@ -1,4 +1,4 @@
-"""``rayvous init``, ``up``, ``networks``, ``status``, ``top`` and ``down``: networks from a shell, beginning to end."""
+"""``rayvous init``, ``up``, ``networks``, ``status``, ``top`` and ``down``: the life of a network from a shell."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def up(
     if file is not None:
         if named := [option for option, value in given.items() if value is not None]:
             raise InputError(f"{named[0]}: a network that is started from a file has it there, in {file}")
-        read_network_file(file)  # before Ray is started for nothing
+        read_network_file(file)  # validate before starting Ray
         topology = file
     else:
         topology = ClusterTree(
@@ -134,7 +134,7 @@ def up(
 
 
 def _tell_started(result: dict[str, Any]) -> None:
-    """Say what was started, and what to do next."""
+    """Print what was started, and the next commands."""
     heals = "heals" if result["heals"] else "does not heal"
     console.out.print(
         f"network {result['network']}: {result['brokers']} brokers in {result['clusters']} clusters, "
@@ -248,7 +248,7 @@ def _show(
     with joined(network, address) as net, interrupts_set(stop), screen or nullcontext():
         before = net.status()
         unhealthy_since: float | None = None
-        while not stop.wait(every):  # what happens meanwhile is what is measured
+        while not stop.wait(every):  # rates are measured over this interval
             now = net.status()
             unhealthy_since = None if now.healthy else unhealthy_since or now.at_seconds
             _tell(now, before, unhealthy_since, screen, order, as_json=as_json)

@@ -1,6 +1,6 @@
-"""``rayvous add-broker``, ``add-cluster``, ``remove``, ``restart``, ``reoptimise`` and ``kill``: a network is operated.
+"""``rayvous add-broker``, ``add-cluster``, ``remove``, ``restart``, ``reoptimise`` and ``kill``: operate a network.
 
-Each waits until the network is whole again, and says how long that took.
+Each waits until the network is whole again, and prints how long that took.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def kill(
 
 
 def _done(net: Network, said: str, result: dict[str, Any], *, wait: bool, as_json: bool) -> None:
-    """Say what was done, wait until the network is whole again, and say that."""
+    """Print what was done, wait until the network is whole again, and print how long that took."""
     if not as_json:
         console.out.print(said, markup=False)
     healed = net.await_convergence(HEALED_SECONDS) if wait else None

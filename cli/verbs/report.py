@@ -1,4 +1,4 @@
-"""``rayvous report``: the figures of a telemetry folder, at the end of a run or while it goes on."""
+"""``rayvous report``: the figures of a telemetry folder, at the end of a run or while it is in progress."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def report(
 
 
 def rebuild_experiments(folder: Path, address: str | None, *, as_json: bool) -> int:
-    """Make the figures of experiments again of what their runs wrote; return 1 when a statement fails, else 0."""
+    """Recompute the figures of experiments from the results of their runs; return 1 if a statement fails, else 0."""
     require("plots")
     from ...experiments.reproduction import rebuild
     from ...pipelines.spark.local import session_at
@@ -143,7 +143,7 @@ def follow_folder(
     *,
     as_json: bool,
 ) -> dict[str, Any]:
-    """Show the figures of a run as files of it appear, until interrupted."""
+    """Show the figures of a run as its files appear, until interrupted."""
     from ...actors.telemetry.files import check_is_folder, choose_run, runs
 
     check_is_folder(folder)
@@ -159,7 +159,7 @@ def follow_folder(
     from ...pipelines.spark.local import session_at
 
     following = Following(chosen, *times).validate()
-    # Spark's own handler of interrupts is set when it starts, so ours comes after it.
+    # Spark sets its own interrupt handler when it starts, so ours is set after it.
     with session_at(address) as spark, interrupts_set(stop), _shown(as_json) as show:
         figures = follow(spark, folder, out, following, show=show, stop=stop)
     if not as_json:
@@ -169,7 +169,7 @@ def follow_folder(
 
 @contextmanager
 def _shown(as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Show figures as they come: a table that changes on a terminal, JSON lines, or a line for the newest window."""
+    """Show figures as they come: a live table on a terminal, JSON lines, or a line for the newest window."""
     if as_json:
         yield console.print_json
         return
@@ -214,7 +214,7 @@ def _milliseconds(seconds: float | None) -> str:
 
 
 def _rows(figures: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures of a whole run as rows of a table."""
+    """Return the figures of a complete run as rows of a table."""
     throughput, percentiles = figures["throughput"], figures["latency_percentiles"] or {}
     rows = {
         "run": figures["run"],

@@ -1,4 +1,4 @@
-"""``rayvous experiment NAME | all``: figures of the papers made again, and how what the papers say fares."""
+"""``rayvous experiment NAME | all``: reproduce figures of the papers, and check the papers' statements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..inputs import check_out
 
 
 def reproduce(name: str, preset: str, runs: int | None, out: Path, *, resume: bool, as_json: bool) -> int:
-    """Run one experiment, or all; print the statements, and return 1 when one fails that is not known to, else 0."""
+    """Run one experiment, or all; print the statements, and return 1 if one fails unexpectedly, else 0."""
     require("spark")
     require("plots")
     check_out(out)
@@ -23,7 +23,7 @@ def reproduce(name: str, preset: str, runs: int | None, out: Path, *, resume: bo
     from ...pipelines.spark.local import session_at
 
     names = list(EXPERIMENTS) if name == "all" else [name]
-    experiments(names, preset)  # before anything starts
+    experiments(names, preset)  # validate before anything starts
     with console.steps() as steps:
         steps.show("Spark", 0, 1)
         with session_at(None) as spark:
@@ -33,7 +33,7 @@ def reproduce(name: str, preset: str, runs: int | None, out: Path, *, resume: bo
 
 
 def show(result: Mapping[str, Any], *, as_json: bool) -> int:
-    """Print what came of experiments; return the exit status."""
+    """Print the results of experiments; return the exit status."""
     from ...experiments.reproduction import failed
 
     if as_json:

@@ -20,7 +20,7 @@ def run_scenario_file(path: Path, on: str, trace_dir: Path | None = None, *, as_
     Raises
     ------
     InputError
-        If the file or the host is not one.
+        If the file or the host is invalid.
     """
     hosts = {"sim": _on_simulator, "ray": _on_ray}
     if on not in hosts:

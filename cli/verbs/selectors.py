@@ -1,4 +1,4 @@
-"""``rayvous selector``: what a selector means, and how two compare."""
+"""``rayvous selector``: the meaning of a selector, and the comparison of two."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def describe_selector(text: str, other: str | None, dialect: str = "rayvous") ->
     Raises
     ------
     SelectorError
-        If one of them is not a selector, or there is no such dialect.
+        If one of them is not a valid selector, or there is no such dialect.
     """
     language = dialect_of(dialect)
     item = to_filter(text, dialect=language)

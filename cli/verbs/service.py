@@ -1,4 +1,4 @@
-"""Which verbs work on a network that runs, and under which heading the help has them."""
+"""The verbs that work on a running network, and their headings in the help."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Paper 2: what a hypercube of brokers carries, how far events go in it, and what a subscriber that moves saves."""
+"""Paper 2: the load of a hypercube of brokers, the distance of events in it, and what a moving subscriber saves."""

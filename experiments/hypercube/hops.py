@@ -1,10 +1,12 @@
-"""Formula (1) of paper 2: how far a reply goes in a cube; and what a broadcast takes (figure 3).
+"""Formula (1) of paper 2: how far a reply goes in a cube; and the cost of a broadcast (figure 3).
 
-What is done
-------------
-* Complete cubes of one to six dimensions (preset `paper`: to eight). Each broker broadcasts one subscription, and sends
-  one reply to each other: the mean over all pairs is exact. How far a message goes is counted as it is passed on.
-* In the cube of eight also as many replies as in figure 7, to brokers that are drawn: the paper measured 1.709 so.
+Method
+------
+* Complete cubes of one to six dimensions (preset `paper`: to eight). Each broker broadcasts one subscription,
+  and sends one reply to each other broker: the mean over all pairs is exact. Hops are counted as a message is
+  forwarded.
+* In the cube of eight brokers, also as many replies as in figure 7, to randomly drawn brokers: the paper
+  measured 1.709 this way.
 
 Source: paper 2, sections 2.2 and 2.5.
 """
@@ -29,7 +31,7 @@ DRAWN: Final = "drawn"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A cube of so many dimensions, and how many replies each broker sends to drawn ones; 0 for one to each."""
+    """A cube of some dimensions, and the number of replies of each broker to drawn brokers; 0 for one to each."""
 
     dimensions: int
     replies: int
@@ -45,7 +47,7 @@ PRESETS: Final = {"quick": _plan(6, 1_000, 4), "paper": _plan(8, 10_000, 20)}
 
 
 class _Far:
-    """Follows broadcasts, and notes how far each broker is from where one began, and how often it received it."""
+    """Follows broadcasts, and records each broker's distance from the origin, and how often it received each."""
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
@@ -67,9 +69,9 @@ def measure(point: Point) -> Tables:
     Returns
     -------
     dict
-        ``ways``: of each `origin` of a broadcast, its `messages`, the `farthest` hop and the `most` times that a broker
-        received it; and of the replies that are sent there, how many (`replies`) and over how many links all
-        together (`crossed`). `sources` says to whom they went.
+        ``ways``: for each `origin` of a broadcast, its `messages`, the `farthest` hop and the `most` times
+        that a broker received it; and for the replies sent there, their number (`replies`) and the links that
+        they crossed in total (`crossed`). `sources` is the choice of their receivers.
     """
     brokers = 1 << point.dimensions
     traffic = Traffic(brokers)

@@ -1,21 +1,21 @@
-"""Figures 6 and 7 of paper 2: the load of each broker of a cube, by how much brokers start.
+"""Figures 6 and 7 of paper 2: the load of each broker of a cube, by the number of messages that brokers originate.
 
-What is done
-------------
-* Figure 6: each broker starts a number of broadcasts, drawn from 0 to a range of 10^2 to 10^5: subscriptions, each of
-  them withdrawn by the next broadcast, which the paper has travel the same way. Figure 7: each broker sends a drawn
-  number of replies, events for the subscriber of another broker that is drawn for each, along the reverse of the way of
-  the subscription. Every message is really sent.
-* The load of a broker is what it receives, and what it forwards for others.
-* The same on a star and on a hierarchy, for what a sentence is worth that these fulfil as well.
-* *Equal sources*, on 8 to 16 brokers: each starts as much as any other, so that in a complete cube all loads are equal
-  and what vacant positions cost is seen. The paper looks at complete cubes only.
+Method
+------
+* Figure 6: each broker starts a number of broadcasts, drawn from 0 to a range of 10^2 to 10^5: subscriptions,
+  each of them withdrawn by the next broadcast, which takes the same path in the paper. Figure 7: each broker
+  sends a drawn number of replies: events for the subscriber of another broker, drawn for each, along the
+  reverse path of the subscription. Every message is really sent.
+* The load of a broker is the messages that it receives, and those that it forwards for others.
+* The same is run on a star and on a hierarchy, to see which statements hold for them as well.
+* *Equal sources*, on 8 to 16 brokers: each broker starts the same number, so that in a complete cube all
+  loads are equal and the cost of vacant positions is visible. The paper considers complete cubes only.
 
-What the paper leaves open, and what is taken
----------------------------------------------
-* *How numbers are drawn.* Uniformly. In one run the parts of the range are the same at all ranges and on all
-  networks, so that these are what differs.
-* *To whom replies go.* To any other broker alike.
+Open in the paper, and our choice
+---------------------------------
+* *How numbers are drawn.* Uniformly. In one run the shares of the range are the same for all ranges and all
+  networks, so that only ranges and networks differ.
+* *The receivers of replies.* Uniformly any other broker.
 
 Source: paper 2, section 2.5.
 """
@@ -36,25 +36,25 @@ from .traffic import CUBE, Traffic, await_replies, reply, simulated
 BROADCASTS: Final = "broadcasts"
 REPLIES: Final = "replies"
 EQUAL: Final = 7 * 8
-"""What each broker starts where all start equally much."""
+"""The number of messages that each broker starts with equal sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A network and how much its brokers start.
+    """A network and the number of messages that its brokers start.
 
     Attributes
     ----------
     what
         `BROADCASTS` or `REPLIES`.
     curve
-        Which network (`traffic.NETS`).
+        The network (`traffic.NETS`).
     size
-        How many brokers.
+        The number of brokers.
     most
         The range; 0 for equal sources.
     run
-        The seed of what brokers start.
+        The seed of the numbers.
     """
 
     what: str
@@ -89,13 +89,13 @@ PRESETS: Final = {
 
 
 def measure(point: Point) -> Tables:
-    """Send what brokers start and return what each of them carried.
+    """Send the messages that brokers start and return the load of each broker.
 
     Returns
     -------
     dict
-        ``brokers``: of each `broker`, what it `started`, and the messages that it `received`, that it
-        `forwarded`, and that were its `own`.
+        ``brokers``: for each `broker`, the number that it `started`, and the messages that it `received`,
+        that it `forwarded`, and that were its `own`.
     """
     traffic = Traffic(point.size)
     net = simulated(point.curve, point.size, traffic)
@@ -122,7 +122,7 @@ def measure(point: Point) -> Tables:
 
 
 def _broadcast(net: Simulation, starts: Sequence[int]) -> None:
-    """Let each broker's subscriber subscribe and cancel in turn, until it has done so many of both."""
+    """Let each broker's subscriber subscribe and cancel in turn, until it has reached its number."""
     for turn in range(max(starts)):
         for broker, many in enumerate(starts):
             if turn < many and turn % 2 == 0:
@@ -133,7 +133,7 @@ def _broadcast(net: Simulation, starts: Sequence[int]) -> None:
 
 
 def _reply(net: Simulation, starts: Sequence[int], dice: random.Random | None) -> None:
-    """Let each broker's publisher send replies to others: drawn, or to one after the other."""
+    """Let each broker's publisher send replies to other brokers: to drawn ones, or to one after the other."""
     await_replies(net, len(starts))
     for broker, many in enumerate(starts):
         others = [other for other in range(len(starts)) if other != broker]

@@ -1,17 +1,18 @@
-"""What paper 2, section 2.4, says of a subscriber that moves to the broker of its publishers, measured.
+"""Paper 2, section 2.4, measured: a subscriber that moves to the broker of its publishers.
 
-What the paper says: after the move its subscription is answered locally and takes neither resources of the network
-outside nor space in the subscription tables of other brokers (2.4, figure 5).
+The paper's statement: after the move its subscription is answered locally and takes neither resources of the
+network outside nor space in the subscription tables of other brokers (2.4, figure 5).
 
-What is done
-------------
-* A cube whose brokers heal, in virtual time. A publisher advertises at one broker and publishes steadily; a subscriber
-  subscribes at another one to all of it. Its broker sees whom it hears, and proposes that it moves. Of all events that
-  it asks for, one in :data:`BESIDE_EVERY` comes from a publisher at a third broker, which advertises nothing.
-* Counted are, in the whole cube and for each event that is published: how many brokers have an entry for the
-  subscription, and what crosses links, *before* the proposal, *during* the move and the round that follows it, and
-  *after* that.
-* Each is the mean over all brokers at which the subscriber may stand at first; with `local_first` and without.
+Method
+------
+* A cube whose brokers heal, in virtual time. A publisher advertises at one broker and publishes steadily; a
+  subscriber at another broker subscribes to all its events. The subscriber's broker sees which publishers it
+  hears, and proposes that it moves. One in :data:`BESIDE_EVERY` of the events that match comes from a
+  publisher at a third broker, which advertises nothing.
+* Counted are, in the whole cube and per published event: how many brokers have an entry for the subscription,
+  and the messages over links, *before* the proposal, *during* the move and the following round, and *after*
+  that.
+* Each figure is the mean over all possible first brokers of the subscriber; with `local_first` and without.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from ..experiment import Repeated, Tables
 PHASES: Final = ("before", "during", "after")
 EVENTS_A_HEARTBEAT: Final = 10
 BEFORE_HEARTBEATS: Final = 4
-"""Shorter than the time after which a broker first looks who had better move."""
+"""Shorter than the time after which a broker first reviews which clients should move."""
 DURING_HEARTBEATS: Final = 3 * REVIEW_HEARTBEATS
 BESIDE_EVERY: Final = 10
 COUNTED: Final = {Spread: "broadcasts", Echo: "echoes", Events: "events", CubeView: "views"}
@@ -43,18 +44,18 @@ COUNTED: Final = {Spread: "broadcasts", Echo: "echoes", Events: "events", CubeVi
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One place where the subscriber stands at first.
+    """One first broker of the subscriber.
 
     Attributes
     ----------
     local_first
-        Whether it is satisfied with publishers at its own broker.
+        Whether publishers at its own broker satisfy it.
     home
         Its first broker; the publisher is at the last one, the other publisher at the last but one.
     run
-        The seed of what is left to chance.
+        The random seed.
     size
-        How many brokers there are.
+        The number of brokers.
     """
 
     local_first: bool
@@ -68,14 +69,14 @@ PRESETS: Final = {"quick": Repeated(POINTS, 1), "paper": Repeated(POINTS, 4)}
 
 
 def measure(point: Point) -> Tables:
-    """Let one subscriber stand at a broker, and move; return what was counted in each phase.
+    """Place one subscriber at a broker, let it move, and return the counts of each phase.
 
     Returns
     -------
     dict
-        ``phases``: of each `phase` the `entries` of other brokers at its end; the `broadcasts`, `echoes` and `views`
-        in it; the messages with `events` over links for each event that is published; and how often the subscriber has
-        moved so far (`moves`).
+        ``phases``: for each `phase` the `entries` of other brokers at its end; the `broadcasts`, `echoes` and
+        `views` in it; the messages with `events` over links per published event; and how often the subscriber
+        has moved so far (`moves`).
     """
     found = _follow(point.size, point.home, point.run, local_first=point.local_first)
     names = (*COUNTED.values(), "entries", "moves")
@@ -84,7 +85,7 @@ def measure(point: Point) -> Tables:
 
 
 def _follow(brokers: int, home: int, seed: int, *, local_first: bool) -> dict[str, Counter[Any]]:
-    """Let one subscriber stand at a broker, and move; return what was counted in each phase."""
+    """Place one subscriber at a broker, let it move, and return the counts of each phase."""
     sent: Counter[str] = Counter()
 
     def watch(step: Step) -> None:

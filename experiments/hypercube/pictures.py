@@ -1,4 +1,4 @@
-"""The pictures of paper 2: loads by what brokers start, hops by dimensions, savings, and what a move changes."""
+"""The pictures of paper 2: loads by originated messages, hops by dimensions, savings, and the effect of a move."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E
 
 
 def draw_loads(rows: Rows) -> Figure:
-    """Draw mean and largest load, and how even loads are, by the range of what brokers start (figures 6 and 7)."""
+    """Draw mean and largest load, and the balance of loads, by the range of originated messages (figures 6 and 7)."""
     figure = chart(10.2, 3.9)
     left, right = figure.subplots(1, 2)
     mine = [row for row in rows if row["most"]]
@@ -30,7 +30,7 @@ def draw_loads(rows: Rows) -> Figure:
         wide = {
             "linewidth": max(1.0, 4.5 - 1.5 * number),
             "markersize": max(4.0, 10 - 3 * number),
-        }  # one under another
+        }  # curves under each other stay visible
         left.plot(
             axis, [row["load"] for row in line], color=colour, marker="o", label=f"{curve}, mean", **wide
         )
@@ -65,7 +65,7 @@ def draw_hops(rows: Rows) -> Figure:
 
 
 def draw_saving(rows: Rows) -> Figure:
-    """Draw the messages for an event and for a subscription by who wants it, on the largest networks."""
+    """Draw the messages for an event and for a subscription by the share of interested brokers, on the largest size."""
     figure = chart(10.2, 3.9)
     panels = figure.subplots(1, 2)
     size = max(row["size"] for row in rows)
@@ -86,7 +86,7 @@ def draw_saving(rows: Rows) -> Figure:
 
 
 def draw_migration(rows: Rows) -> Figure:
-    """Draw entries elsewhere and messages with events before, while and after a subscriber moves (figure 5)."""
+    """Draw entries elsewhere and messages with events before, during and after the move of a subscriber (figure 5)."""
     figure = chart(10.2, 3.9)
     for axes, (value, label) in zip(
         figure.subplots(1, 2),

@@ -1,17 +1,17 @@
-"""What the abstract of paper 2 claims: that a hypercube lowers the load and saves bandwidth against hierarchies.
+"""The claim in the abstract of paper 2: that a hypercube lowers the load and saves bandwidth against hierarchies.
 
-What is done
-------------
-* On a hypercube and on hierarchies of as many brokers: some brokers subscribe to the same events, each broker
-  publishes one, and all cancel. Counted are the messages for an event, those that tell of subscriptions, and how the
-  events lie on brokers (received and forwarded).
-* Each answer that a subscription is installed is counted apart: it is ours.
+Method
+------
+* On a hypercube and on hierarchies of the same size: some brokers subscribe to the same events, each broker
+  publishes one event, and all cancel. Counted are the messages for an event, those that announce
+  subscriptions, and the distribution of the events over brokers (received and forwarded).
+* The answers that a subscription is installed are counted separately: they are ours.
 
-What the paper leaves open, and what is taken
----------------------------------------------
-It does not measure this, and does not say against what it compares. It names Siena, Gryphon and JEDI: so hierarchies
-in which events climb to the root, and hierarchies in which all brokers know all subscriptions; with two children and
-with eight. How many brokers want an event: one, an eighth, half, all.
+Open in the paper, and our choice
+---------------------------------
+The paper does not measure this, and does not say what it compares with. It names Siena, Gryphon and JEDI: so
+hierarchies in which events climb to the root, and hierarchies in which all brokers know all subscriptions;
+with two children and with eight. The number of brokers that want an event: one, an eighth, half, all.
 
 Source: paper 2, abstract and section 1.
 """
@@ -28,12 +28,12 @@ from ..experiment import Repeated, Tables
 from .traffic import NETS, Traffic, simulated
 
 WANTING: Final = (0.0, 0.125, 0.5, 1.0)
-"""Which part of the brokers wants an event; of 0 it is one."""
+"""The share of the brokers that want an event; 0 means one broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A network of so many brokers, of which so many want what is published."""
+    """A network with a number of brokers, and the share of them that want the events."""
 
     curve: str
     size: int
@@ -55,14 +55,14 @@ PRESETS: Final = {"quick": Repeated(_points((8, 64)), 2), "paper": Repeated(_poi
 
 
 def measure(point: Point) -> Tables:
-    """Subscribe, publish, cancel, and return what each broker carried.
+    """Subscribe, publish, cancel, and return the load of each broker.
 
     Returns
     -------
     dict
-        ``brokers``: of each `broker` the `events` that it received, those that it received or forwarded for others
-        (`load`), and the messages that it sent that `told` of a subscription, and those that are `answers`;
-        `subscribers` is how many there were.
+        ``brokers``: for each `broker` the `events` that it received, those that it received or forwarded for
+        others (`load`), and the messages that it sent to announce a subscription (`told`) or as `answers`;
+        `subscribers` is the number of subscribers.
     """
     traffic = Traffic(point.size)
     net = simulated(point.curve, point.size, traffic)

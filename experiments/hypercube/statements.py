@@ -2,10 +2,12 @@
 
 Rules
 -----
-* "Very even, although what brokers start differs greatly": the Gini coefficient of the loads is less than half that of
-  what brokers start. "Linear": all brokers of all runs lie nearly on one line of load over what a mean broker starts
-  (`statements.LINEAR`), and the slope of the logarithms is 1 (`statements.SAME`).
-* A sentence that any network fulfils says nothing of a cube; so whether a star and a hierarchy do is judged, too.
+* "Very even, although what brokers start differs greatly": the Gini coefficient of the loads is less than
+  half that of the originated messages. "Linear": all brokers of all runs lie nearly on one line of load over
+  the mean number of originated messages (`statements.LINEAR`), and the slope of the logarithms is 1
+  (`statements.SAME`).
+* A sentence that every network fulfils says nothing about a cube; so it is also judged for a star and a
+  hierarchy.
 
 Source: paper 2, abstract, 2.2, 2.4 and 2.5.
 """
@@ -61,16 +63,16 @@ KNOWN: Final = {
         "brokers on the cube is the more even one"
     ),
 }
-"""Why a sentence does not come out, by words of it, and of its source or reading."""
+"""Why a sentence does not hold, by words of it, and of its source or reading."""
 
 
 def judge_load(rows: Rows) -> list[Statement]:
-    """Return what is said of broadcasts; `rows` as `pipelines.figures.cubes.loads_by_point` gives them."""
+    """Return the statements about broadcasts; `rows` from `pipelines.figures.cubes.loads_by_point`."""
     return _loads(rows, Sentences("paper 2, 2.5, figure 6", KNOWN), "broadcasts")
 
 
 def judge_replies(rows: Rows) -> list[Statement]:
-    """Return what is said of replies, on such rows."""
+    """Return the statements about replies, on such rows."""
     said = Sentences("paper 2, 2.5, figure 7", KNOWN)
     mine = _uneven(rows, CUBE)
     gini = {row["most"]: round(row["load_gini"], 4) for row in mine}
@@ -144,7 +146,7 @@ def _loads(rows: Rows, said: Sentences, what: str) -> list[Statement]:
 
 
 def judge_hops(rows: Rows) -> list[Statement]:
-    """Return what is said of hops; `rows` as `pipelines.figures.cubes.hops_by_cube` gives them."""
+    """Return the statements about hops; `rows` from `pipelines.figures.cubes.hops_by_cube`."""
     cubes = {row["dimensions"]: row for row in rows if row["sources"] == PAIRS}
     drawn = next(row for row in rows if row["sources"] == DRAWN)
     said = Sentences("paper 2, 2.2, figure 3", KNOWN)
@@ -181,7 +183,7 @@ def judge_hops(rows: Rows) -> list[Statement]:
 
 
 def judge_saving(rows: Rows) -> list[Statement]:
-    """Return what is claimed against hierarchies; `rows` as `pipelines.figures.cubes.savings_by_network` gives them."""
+    """Return the claims against hierarchies; `rows` from `pipelines.figures.cubes.savings_by_network`."""
     by_point = {(row["curve"], row["size"], row["wanting"]): row for row in rows}
     sizes, parts = (sorted({row[name] for row in rows}) for name in ("size", "wanting"))
 
@@ -220,7 +222,7 @@ def judge_saving(rows: Rows) -> list[Statement]:
 
 
 def judge_migration(rows: Rows) -> list[Statement]:
-    """Return what is said of a move; `rows` as `pipelines.figures.cubes.migrations_by_phase` gives them."""
+    """Return the statements about a move; `rows` from `pipelines.figures.cubes.migrations_by_phase`."""
     by_phase = {(row["local_first"], row["phase"]): row for row in rows}
     found = []
     for local_first, reading in ((True, "local publishers first"), (False, "every publisher")):

@@ -1,14 +1,15 @@
-"""Networks whose messages are counted as they are sent, broker by broker: a hypercube, and what it is compared with.
+"""Networks whose messages are counted per broker as they are sent: a hypercube, and the networks compared with it.
 
 Rules
 -----
-* A message counts where it is sent and where it is received; of what a broker sends, its *own* is what its clients
-  caused, all else it *forwards* for others. An event counts one, however many of them travel together.
-* What tells a change of subscriptions (`told`) is what the paper calls a broadcast; the answers that a subscription is
-  installed (`answers`) are ours, and are counted apart.
-* The networks: the cube of paper 2; a *star* and a *hierarchy* on which every broker is told of every subscription, so
-  that the same messages are to be carried as in a cube (match-first, as in Gryphon); and hierarchies that tell their
-  root alone, to which every event climbs (JEDI, Siena).
+* A message counts where it is sent and where it is received. Of the messages that a broker sends, its *own*
+  are those that its clients caused; all others it *forwards*. An event counts one, whatever the size of its
+  batch.
+* Messages that announce a change of subscriptions (`told`) are the paper's broadcasts; the answers that a
+  subscription is installed (`answers`) are ours, and are counted separately.
+* The networks: the cube of paper 2; a *star* and a *hierarchy* on which every broker is told of every
+  subscription, so that the same messages have to be carried as in a cube (match-first, as in Gryphon); and
+  hierarchies that tell only their root, to which every event climbs (JEDI, Siena).
 
 Source: paper 2, sections 1 and 2.
 """
@@ -36,13 +37,13 @@ KINDS: Final[Mapping[type, str]] = {
     Events: "events",
 }
 BATCH: Final = 50
-"""Replies that a publisher hands over at a time."""
+"""Replies that a publisher publishes at a time."""
 
 Counts = npt.NDArray[np.int64]
 
 
 class Net(NamedTuple):
-    """A scheme, and the greatest number of children in its tree; 0 for as many as there are."""
+    """A scheme, and the maximum number of children in its tree; 0 for no limit."""
 
     scheme: str
     degree: int
@@ -57,11 +58,11 @@ NETS: Final = {
     "hierarchy to the root": Net("hierarchical", 2),
     "hierarchy to the root, 8 children": Net("hierarchical", 8),
 }
-"""By the names of their curves."""
+"""The networks by the names of their curves."""
 
 
 class Traffic:
-    """Counts what brokers send each other.
+    """Counts the messages between brokers.
 
     Attributes
     ----------
@@ -88,26 +89,26 @@ class Traffic:
                 self.received[kind][effect.to] += many  # type: ignore[union-attr]
 
     def messages(self, kind: str) -> int:
-        """Return how many messages of a kind there were."""
+        """Return the number of messages of a kind."""
         return int(self.received[kind].sum())
 
 
 def simulated(curve: str, brokers: int, record: Callable[[Step], None]) -> Simulation:
-    """Return the network of a curve; every step of its brokers is shown to `record`."""
+    """Return the network of a curve; `record` is called with every step of its brokers."""
     net = NETS[curve]
     tree = ClusterTree(brokers, 1, degree=net.degree or max(1, brokers - 1))
     return Simulation(tree.positions(), net.scheme, record=record, keep_notifications=False)
 
 
 def await_replies(net: Simulation, brokers: int) -> None:
-    """Let a subscriber at each broker subscribe to what is sent `to` that broker."""
+    """Let a subscriber at each broker subscribe to the events addressed `to` that broker."""
     for broker in range(brokers):
         net.subscribe(f"s{broker}", broker, f"to = {broker}")
     net.run()
 
 
 def reply(net: Simulation, broker: int, others: Sequence[int]) -> None:
-    """Let a publisher at a broker send an event to each of these brokers, some at a time."""
+    """Let a publisher at a broker send an event to each of these brokers, in batches."""
     for first in range(0, len(others), BATCH):
         net.publish(f"p{broker}", broker, [{"to": to} for to in others[first : first + BATCH]])
         net.run()

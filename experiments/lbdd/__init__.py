@@ -1,1 +1,1 @@
-"""Paper 5: a payload that subscribers help to distribute, beside a publisher that sends every copy itself."""
+"""Paper 5: a payload that subscribers help to distribute, compared with a publisher that sends every copy itself."""

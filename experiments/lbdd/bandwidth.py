@@ -1,17 +1,19 @@
-"""What a payload takes along a plan when links have a bandwidth (paper 5, section 4.2): a value machine, no clock.
+"""The time of a payload along a plan when links have a bandwidth (paper 5, section 4.2): a pure computation, no clock.
 
 Rules
 -----
-* A node has one link, which sends and receives at once, each at its own bandwidth; the switch between has no limit.
-* A node sends one slice at a time: the first slice to each child in the plan's order, then the second to each, and so
-  on. So first slices go on while the last are still to come, and children end nearly together.
-* It can send a slice on when it has the whole of it; the source has all from the start.
-* Passing through a receiver's link takes the slice's time there, after whatever came before it. Nothing is lost, and
-  headers cost nothing.
+* A node has one link, which sends and receives at the same time, each at its own bandwidth; the switch
+  between has no limit.
+* A node sends one slice at a time: the first slice to each child in the plan's order, then the second to
+  each, and so on. So first slices are forwarded while the last are still to come, and children finish nearly
+  together.
+* A node can forward a slice once it has the whole slice; the source has all slices from the start.
+* A slice occupies the receiver's link for the slice's time there, after all earlier slices. Nothing is lost,
+  and headers cost nothing.
 
-Slices that leave one after the other, slice k not before it is ready, end at ``e[k] = max(e[k - 1], ready[k]) + s``,
-which is ``s * (k + 1) + max(ready[j] - s * j for j <= k)``: a running maximum, so that 8 GB in slices of 64 KB are a
-matter of milliseconds and no number is an estimate.
+Slices that leave one after the other, slice k not before it is ready, end at ``e[k] = max(e[k - 1], ready[k])
++ s``, which is ``s * (k + 1) + max(ready[j] - s * j for j <= k)``: a running maximum. So 8 GB in slices of 64
+KB are computed in milliseconds, and no number is an estimate.
 """
 
 from __future__ import annotations
@@ -30,18 +32,18 @@ Times = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Transfer(Generic[T]):
-    """What became of a payload.
+    """The result of a transfer.
 
     Attributes
     ----------
     finished
-        When each node had the whole of it, in seconds; the source has it from the start.
+        When each node had the whole payload, in seconds; the source has it from the start.
     sent
         Bytes that each node has sent.
     seconds
-        The delay: when the last one had it.
+        The delay: when the last node had the payload.
     bits_per_second
-        Of one node's link, one way.
+        The sending bandwidth of each node's link.
     """
 
     finished: Mapping[T, float]
@@ -68,13 +70,13 @@ def transfer(
     Parameters
     ----------
     source
-        Who has it.
+        The node that has it at first.
     children
-        To whom each node sends; every node is in it.
+        The receivers of each node; every node is in it.
     nbytes, slice_bytes
-        How much it is, in what parts; the last slice counts as a whole one.
+        The sizes of the payload and of a slice; the last slice counts as a whole one.
     send_bits_per_second, receive_bits_per_second
-        Of every node's link; None receives as fast as it sends.
+        The bandwidths of every node's link; None receives as fast as it sends.
     """
     slices = -(-nbytes // slice_bytes)
     sending = slice_bytes * 8 / send_bits_per_second
@@ -89,7 +91,7 @@ def transfer(
         if below:
             left = one_after_the_other(np.repeat(ready, len(below)), sending)
             for place, child in enumerate(below):
-                # Its first bit is there a slice's sending time before the last.
+                # Its first bit arrives a slice's sending time before its last.
                 came = left[place :: len(below)]
                 has[child] = np.maximum(came, one_after_the_other(came - sending, receiving))
         waiting.extend(below)
@@ -98,6 +100,6 @@ def transfer(
 
 
 def one_after_the_other(ready: Times, seconds: float) -> Times:
-    """Return when each of the slices has passed a link that takes so long for one, none before it is ready."""
+    """Return when each slice has passed a link that takes `seconds` per slice, none before it is ready."""
     turns = np.arange(len(ready)) * seconds
     return np.asarray(np.maximum.accumulate(ready - turns) + turns + seconds, np.float64)

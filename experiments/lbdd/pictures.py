@@ -18,7 +18,7 @@ PREFIX_LINES: Final = ("-", "--")
 
 
 def draw_delay(rows: Rows) -> Figure:
-    """Draw the delay by subscribers; the paper's two numbers as crosses (figure 1)."""
+    """Draw the delay by subscribers, with the paper's two numbers as crosses (figure 1)."""
     figure = _twelve(rows, "seconds", "delay, s")
     for axes in figure.axes:
         axes.plot(
@@ -43,7 +43,7 @@ def draw_load(rows: Rows) -> Figure:
 
 
 def _finished(figure: Figure) -> Figure:
-    """Give every panel room for all that is in it, from 0 on, and the figure a legend that covers nothing."""
+    """Scale every panel to its content, from 0 on, and add a legend that covers nothing."""
     for axes in figure.axes:
         axes.autoscale()
         axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
@@ -66,7 +66,7 @@ def _twelve(rows: Rows, value: str, label: str, paper: float | None = None) -> F
 
 
 def draw_depth(rows: Rows) -> Figure:
-    """Draw the mean depth and all that there were, and the mean out-degree (table 1, theorem 2)."""
+    """Draw the mean depth with its range, and the mean out-degree (table 1, theorem 2)."""
     figure, axes = _plans(rows, {"depth": "depth, mean", "out_degree": "out-degree, mean"})
     for number, row in enumerate(rows):
         ends = [row["depth_min"], row["depth_max"]]

@@ -1,16 +1,17 @@
-"""Table 1 and figure 4 of paper 5: how deep the trees of 100 to 500 subscribers are, and who sends how many copies.
+"""Table 1 and figure 4 of paper 5: the depth of the trees of 100 to 500 subscribers, and the copies of each node.
 
-What is done
-------------
-* Addresses are drawn at random, and the tree of one publisher and its subscribers is planned, as brokers plan it.
-* The depth is the hops of the longest way; a contribution is what part of all copies a node sends.
+Method
+------
+* Addresses are drawn at random, and the tree of one publisher and its subscribers is planned, as brokers plan
+  it.
+* The depth is the number of hops of the longest path; a contribution is a node's share of all copies.
 
-What the paper leaves open, and what is taken
----------------------------------------------
-* *Which addresses.* Any at all; beside them those of one network, which begin like the paper's (10.3). By MD5 it
-  should not matter.
-* *How many trees.* It does not say that it drew more than one. Here a figure is the mean of many, and the depths of all
-  stand beside.
+Open in the paper, and our choice
+---------------------------------
+* *Which addresses.* Any addresses; and in separate runs those of one network, which begin like the paper's
+  (10.3). By MD5 it should not matter.
+* *How many trees.* The paper does not say that it drew more than one. Here a figure is the mean of many, and
+  the range of depths is reported, too.
 
 Source: paper 5, sections 3.5 and 4.3. The numbers of its table are lost in our copy.
 """
@@ -29,7 +30,7 @@ SIZES: Final = (100, 200, 300, 400, 500)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Trees of all sizes, with addresses that begin alike; their run is their seed."""
+    """Trees of all sizes, with a common prefix of addresses; the run is the seed."""
 
     prefix: str
     run: int = 0
@@ -40,13 +41,14 @@ PRESETS: Final = {"quick": Repeated(POINTS, 20), "paper": Repeated(POINTS, 200)}
 
 
 def measure(point: Point) -> Tables:
-    """Plan a tree of each size and return what each node has to do.
+    """Plan a tree of each size and return the task of each node.
 
     Returns
     -------
     dict
-        ``nodes``: of each number of `subscribers`, for each node its `depth` and `bucket` (0 is the publisher), how
-        many `copies` it sends, and whether it is `inner`: not in the last bucket, so that it has somebody to send to.
+        ``nodes``: for each number of `subscribers`, for each node its `depth` and `bucket` (0 is the
+        publisher), how many `copies` it sends, and whether it is `inner`: not in the last bucket, so that it
+        has nodes to send to.
     """
     rows = []
     for size in SIZES:
@@ -61,7 +63,7 @@ def measure(point: Point) -> Tables:
 
 
 def draw_plan(size: int, dice: random.Random, prefix: str = "") -> Plan[str]:
-    """Return the plan for a publisher and that many subscribers with drawn addresses."""
+    """Return the plan for a publisher and that many subscribers with random addresses."""
     given = prefix.count(".")
     addresses: dict[str, None] = {}
     while len(addresses) <= size:

@@ -2,10 +2,11 @@
 
 Rules
 -----
-* Sentences about the twelve computers are judged at 100 Mbit/s and 8 GiB, under both readings of what a computer takes
-  in, with the subscribers in the paper's order; what other assumptions give stands beside as what was measured.
-* "Significantly reduced" is at most half; "almost the same" and "around" are `statements.SAME`; "reasonably good
-  efficiency" is that of LBDD, with which the sentence compares.
+* Sentences about the twelve computers are judged at 100 Mbit/s and 8 GiB, under both readings of what a
+  computer takes in, with the subscribers in the paper's order; the results of other assumptions are reported
+  as measurements.
+* "Significantly reduced" is at most half; "almost the same" and "around" are `statements.SAME`; "reasonably
+  good efficiency" is that of LBDD, with which the sentence compares.
 
 Source: paper 5, sections 3.5, 4.2 and 4.3.
 """
@@ -81,11 +82,11 @@ KNOWN: Final = {
         "it is one to three copies by chance, and shows no trend; means of so few trees differ by more than 5 %"
     ),
 }
-"""Why a sentence does not come out, by words of it, and of the reading."""
+"""Why a sentence does not hold, by words of it, and of the reading."""
 
 
 def judge_delay(rows: Rows) -> list[Statement]:
-    """Return what is said of the delay; `rows` as `pipelines.figures.experiments.distribution_by_point` gives them."""
+    """Return the statements about the delay; `rows` from `pipelines.figures.experiments.distribution_by_point`."""
     found = []
     for said, taken in _readings("paper 5, 4.2 (1), figure 1"):
         ours = {way: by_subscribers(rows, way, "seconds", taken)[11] for way in ("point-to-point", "LBDD")}
@@ -111,7 +112,7 @@ def judge_delay(rows: Rows) -> list[Statement]:
 
 
 def _part(rows: Rows, taken: float, link: float, payload: int = 8 * GIB) -> float:
-    """Return what part of point-to-point's delay LBDD takes, with all eleven subscribers."""
+    """Return LBDD's delay as a share of point-to-point's, with all eleven subscribers."""
     ours, direct = (
         by_subscribers(rows, way, "seconds", taken, link, payload)[11] for way in ("LBDD", "point-to-point")
     )
@@ -119,7 +120,7 @@ def _part(rows: Rows, taken: float, link: float, payload: int = 8 * GIB) -> floa
 
 
 def judge_rate(rows: Rows) -> list[Statement]:
-    """Return what is said of the rate, on the same rows."""
+    """Return the statements about the rate, on the same rows."""
     found = []
     for said, taken in _readings("paper 5, 4.2 (2), figure 2"):
         direct, ours = (by_subscribers(rows, way, "rate_mbit", taken) for way in ("point-to-point", "LBDD"))
@@ -156,7 +157,7 @@ def judge_rate(rows: Rows) -> list[Statement]:
 
 
 def judge_load(rows: Rows) -> list[Statement]:
-    """Return what is said of the publisher's load, on the same rows."""
+    """Return the statements about the publisher's load, on the same rows."""
     found = []
     for said, taken in _readings("paper 5, 4.2 (3), figure 3"):
         direct, ours = (
@@ -190,7 +191,7 @@ def judge_load(rows: Rows) -> list[Statement]:
 
 
 def judge_depth(rows: Rows) -> list[Statement]:
-    """Return what is said of depths; `rows` as `pipelines.figures.experiments.trees_by_point` gives them."""
+    """Return the statements about depths; `rows` from `pipelines.figures.experiments.trees_by_point`."""
     found = []
     for said, mine in _prefixes(rows, "paper 5, 4.3, table 1"):
         means = {row["subscribers"]: round(row["depth"], 2) for row in mine}
@@ -227,7 +228,7 @@ def judge_depth(rows: Rows) -> list[Statement]:
 
 
 def judge_contribution(rows: Rows) -> list[Statement]:
-    """Return what is said of contributions, on the rows of `judge_depth`."""
+    """Return the statements about contributions, on the rows of `judge_depth`."""
     found = []
     for said, mine in _prefixes(rows, "paper 5, 4.3, figure 4"):
         copies = {row["subscribers"]: row["copies"] for row in mine}

@@ -1,21 +1,21 @@
 """Figures 1 to 3 of paper 5: 8 GB in slices of 64 KB from one computer to eleven, by LBDD and point-to-point.
 
-What is done
-------------
-* The paper's twelve addresses, so that its tree is known; a subscriber more in each step, up to eleven. Every slice
-  takes its time on every link that it crosses (`bandwidth`).
-* The delay is until the last subscriber has all; the rate is the payload over the delay; the load of the publisher is
-  the part of the delay for which its link is sending.
+Method
+------
+* The paper's twelve addresses are used, so that its tree is known; each step adds a subscriber, up to eleven.
+  Every slice takes its time on every link that it crosses (`bandwidth`).
+* The delay ends when the last subscriber has everything; the rate is the payload over the delay; the load of
+  the publisher is the share of the delay for which its link is sending.
 
-What the paper leaves open, and what is taken
----------------------------------------------
-* *The links.* It names hardware of 1 Gbit/s, on which eleven copies of 8 GB take 756 s; it measured 7,810 s, for which
-  links of 100 Mbit/s are needed. So 100 Mbit/s are taken; 1 Gbit/s stand beside.
-* *What one computer takes in.* Nothing but its link limits it; that is the plain reading. But then a publisher's
-  link is full with one subscriber, and the paper says with six. So a second reading stands beside, in which a computer
-  takes in at most the 24 Mbit/s that the paper measured, whoever sends.
-* *What a GB is.* 2^30 bytes; 10^9 stand beside.
-* *Who the first subscribers are.* In run 0 as the paper names them, in others drawn at random.
+Open in the paper, and our choice
+---------------------------------
+* *The links.* The paper names hardware of 1 Gbit/s, on which eleven copies of 8 GB take 756 s; it measured
+  7,810 s, which requires links of 100 Mbit/s. So 100 Mbit/s are used; 1 Gbit/s is reported, too.
+* *What one computer takes in.* Only its link limits it; that is the plain reading. But then a publisher's
+  link is full with one subscriber, and the paper says with six. So there is a second reading, in which a
+  computer takes in at most the 24 Mbit/s that the paper measured, whatever the sender.
+* *What a GB is.* 2^30 bytes; 10^9 is reported, too.
+* *The first subscribers.* In run 0 those that the paper names first, in other runs drawn at random.
 
 Source: paper 5, sections 4.1 and 4.2.
 """
@@ -40,7 +40,7 @@ GB: Final = 10**9
 LINK_MBIT: Final = 100.0
 FAST_MBIT: Final = 1_000.0
 TAKEN_MBIT: Final = 24.0
-"""What the paper measured that a subscriber gets in a second."""
+"""The rate that the paper measured at a subscriber."""
 
 WAYS: Final = ("point-to-point", "LBDD")
 
@@ -52,13 +52,13 @@ class Point:
     Attributes
     ----------
     link_mbit
-        What every computer's link carries in a second, either way.
+        The bandwidth of every computer's link, in either direction.
     taken_mbit
-        What a computer takes in, at most.
+        The maximum rate at which a computer receives.
     payload_bytes
-        How much is distributed.
+        The size of the payload.
     run
-        In run 0 subscribers come in the paper's order, in others in one drawn from it.
+        In run 0 subscribers come in the paper's order, in other runs in a random order.
     """
 
     link_mbit: float
@@ -78,14 +78,14 @@ PRESETS: Final = {"quick": Repeated(POINTS, 4), "paper": Repeated(POINTS, 20)}
 
 
 def measure(point: Point) -> Tables:
-    """Distribute the payload to one subscriber, then to two, and so on; return what each computer did.
+    """Distribute the payload to one subscriber, then to two, and so on; return the work of each computer.
 
     Returns
     -------
     dict
-        ``nodes``: of each `way` and number of `subscribers`, for each `node` when it had all (`finished`, in seconds),
-        how many `copies` it sent, and whether it is the `publisher`. `order` is whether the subscribers came as
-        ``"named"`` or as ``"drawn"``.
+        ``nodes``: for each `way` and number of `subscribers`, for each `node` when it had everything
+        (`finished`, in seconds), how many `copies` it sent, and whether it is the `publisher`. `order` says
+        whether the subscribers came as ``"named"`` or as ``"drawn"``.
     """
     targets = list(TARGETS)
     if point.run:
@@ -115,7 +115,7 @@ def measure(point: Point) -> Tables:
 
 
 def children_of(way: str, targets: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return to whom each computer sends, the publisher and all targets (figure 1)."""
+    """Return the receivers of each computer, the publisher and all targets (figure 1)."""
     if way == "LBDD":
         return plan(SOURCE, targets).children
     return {SOURCE: targets} | dict.fromkeys(targets, ())

@@ -1,1 +1,1 @@
-"""Paper 4: what the crash/recover protocol costs by how often brokers crash, and how long damaged state is felt."""
+"""Paper 4: the cost of the crash/recover protocol by the rate of crashes, and how long damaged state is felt."""

@@ -1,19 +1,22 @@
-"""What reliability costs: crashes of brokers that come back from their stores, and tables that are damaged (paper 4).
+"""The cost of reliability: crashes of brokers that recover from their stores, and damaged tables (paper 4).
 
-What is done
-------------
-* *Crashes*: a tree of brokers that do not heal, each with a store (algorithms 1 to 4). `PUBLISHERS` publish an event
-  every half second for `SECONDS`; every third broker has a subscriber of one of `KINDS` kinds. Brokers without
-  publishers crash at random moments, so many times each in `SECONDS`, and come back a second later. Then all has time.
+Method
+------
+* *Crashes*: a tree of brokers that do not heal, each with a store (algorithms 1 to 4). `PUBLISHERS`
+  publishers publish an event every half second for `SECONDS`; every third broker has a subscriber of one of
+  `KINDS` kinds. Brokers without publishers crash at random times, a given number of times each in `SECONDS`,
+  and restart a second later. Then the network has time to become quiescent.
 * Counted are the messages between brokers and the commits of stores. *Consistent* is the longest time from a
-  publication to a notification of it: so long it took until all who were to be notified of an event were.
-* *Damage*: the same clients on brokers that heal and compare tables. Tables of so many brokers with children are
-  damaged at once; consistent is when the structure and all routes are sound again, looked at every half heartbeat.
+  publication to a notification of it: the time until all subscribers of an event were notified.
+* *Damage*: the same clients on brokers that heal and compare tables. Tables of a given number of brokers with
+  children are damaged at once; consistent is when the structure and all routes are sound again, checked every
+  half heartbeat.
 
-What the paper leaves open, and what is taken
----------------------------------------------
-It has no experiment. So rates, sizes and times are ours: a broker crashes up to four times in a hundred seconds, 15 and
-31 brokers in a tree of degree 2, a tenth of a second until a message is sent again.
+Open in the paper, and our choice
+---------------------------------
+The paper has no experiment. So rates, sizes and times are ours: a broker crashes up to four times in a
+hundred seconds, 15 and 31 brokers in a tree of degree 2, a tenth of a second until a message is
+retransmitted.
 
 Source: paper 4, section 3, algorithms 1 to 4, and its condition "from any state" (section 2); decision 0028.
 """
@@ -51,18 +54,18 @@ RETRANSMIT_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A tree of so many brokers, and what happens to it.
+    """A tree with a number of brokers, and its faults.
 
     Attributes
     ----------
     mode
         `CRASHES` or `DAMAGE`.
     size
-        How many brokers.
+        The number of brokers.
     rate
         How often each broker crashes in `SECONDS`, or how many brokers are damaged at once.
     run
-        Of the clients, and of what happens.
+        The seed of clients and faults.
     """
 
     mode: str
@@ -85,17 +88,21 @@ PRESETS: Final = {
     "quick": Repeated(_points((15, 31)), 2),
     "paper": Repeated(_points((15, 31, 63, 127)), 20),
 }
-"""``small`` is for a glance; nine brokers are the fewest of which four are inner ones, to be damaged."""
+"""The plans by preset.
+
+``small`` is a preview; nine brokers are the fewest with four inner brokers, which can be damaged.
+"""
 
 
 def measure(point: Point) -> Tables:
-    """Run one tree and return what it took.
+    """Run one tree and return its totals.
 
     Returns
     -------
     dict
-        ``totals``: one row with the `events` published, the `messages` between brokers, the `commits` of stores, how
-        many `faults` there were, after how many seconds all was `consistent`, and whether it `holds` what it promises.
+        ``totals``: one row with the `events` published, the `messages` between brokers, the `commits` of
+        stores, the number of `faults`, after how many seconds all was `consistent`, and whether it `holds`
+        its promises.
     """
     found = _crashes(point) if point.mode == CRASHES else _damage(point)
     return {"totals": {name: [value] for name, value in found.items()}}
@@ -114,7 +121,7 @@ class _CountingStore(MemoryStore):
 
 
 def _clients(net: Simulation, point: Point) -> list[BrokerId]:
-    """Let subscribers subscribe and publishers publish; return the brokers of publishers."""
+    """Subscribe all subscribers and schedule the publications; return the brokers of the publishers."""
     dice = random.Random(f"reliability/clients/{point.size}/{point.run}")
     for broker in range(0, point.size, 3):
         net.subscribe(f"s{broker}", broker, f"kind = {dice.randrange(KINDS)}")

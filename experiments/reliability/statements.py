@@ -1,12 +1,13 @@
-"""What paper 4 says of its crash/recover protocol, on what crashes and damaged state cost; it measures nothing.
+"""What paper 4 says of the cost of crashes and damaged state under its crash/recover protocol; it measures nothing.
 
 Rules
 -----
 * Theorem 1 is judged by the condition itself, in every run.
-* "Efficiently and locally" (abstract) has no number. Efficiently: messages for an event at the highest rate of crashes
-  are at most half more than without any. Locally: the messages that a crash causes hardly grow with the network.
-* "From any state" (section 2) has no time; it is that of decisions 0028 and 0043: found after four comparisons, healed
-  as a crash is.
+* "Efficiently and locally" (abstract) has no number. Efficiently: messages for an event at the highest rate
+  of crashes are at most half more than without crashes. Locally: the messages that a crash causes hardly grow
+  with the network.
+* "From any state" (section 2) has no time; the time of decisions 0028 and 0043 is used: the damage is found
+  after four comparisons, and healed like a crash.
 
 Source: paper 4, abstract, section 2, and theorem 1; decision 0028.
 """
@@ -23,14 +24,14 @@ from .runs import COMPARE_HEARTBEATS, CRASHES, DAMAGE
 
 MORE: Final = 1.5
 MENDED_SECONDS: Final = (STRIKES + 1) * COMPARE_HEARTBEATS + 1 + CONVERGE_HEARTBEATS
-"""With a heartbeat a second."""
+"""For one heartbeat per second."""
 
 KNOWN: Final[dict[tuple[str, str], str]] = {}
-"""Why a sentence does not come out, by words of it."""
+"""Why a sentence does not hold, by words of it."""
 
 
 def judge_reliability(rows: Rows) -> list[Statement]:
-    """Return what is said; `rows` as `pipelines.figures.experiments.reliability_by_point` gives them."""
+    """Return the statements; `rows` from `pipelines.figures.experiments.reliability_by_point`."""
     crashes = [row for row in rows if row["mode"] == CRASHES]
     damage = [row for row in rows if row["mode"] == DAMAGE]
     most = max(row["rate"] for row in crashes)

@@ -1,1 +1,1 @@
-"""Routing schemes beside each other, on one load, and as networks grow."""
+"""Routing schemes side by side, on one load, and as networks grow."""

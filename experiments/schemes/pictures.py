@@ -31,14 +31,14 @@ def draw_compare(rows: Rows) -> Figure:
 
 
 def draw_scale(rows: Rows) -> Figure:
-    """Draw what an event and a broker's table take, how long a death is felt, and the simulator's speed."""
+    """Draw messages per event, table entries, how long a death is felt, and the simulator's speed, by brokers."""
     picture = chart(15.0, 3.9)
     for axes, (value, label) in zip(picture.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         for number, scheme in enumerate(SCHEMES):
             line = curve(rows, "brokers", value, scheme=scheme)
             axes.plot(list(line), list(line.values()), marker="os^vDxP*"[number], label=scheme)
         axes.set(xscale="log", yscale="log", xlabel="brokers", ylabel=label)
-        if value == FELT:  # it hardly differs: from 0 on that is to be seen
+        if value == FELT:  # hardly differs: visible on an axis from 0
             axes.set(yscale="linear", ylim=(0, 1.1 * axes.get_ylim()[1]))
         axes.grid(alpha=0.25)
     handles, names = picture.axes[0].get_legend_handles_labels()

@@ -1,14 +1,14 @@
-"""What each routing scheme costs on one load, and how that grows with the network (`compare`, with runs and judged).
+"""The cost of each routing scheme on one load, and its growth with the network (`compare`, with several runs, judged).
 
-What is done
-------------
-* `compare`: the network, load and figures of `rayvous compare`, several networks and loads.
-* `scale`: trees of clusters of three, a subscriber for each broker, ten publishers, a hundred events; a subscription
-  matches one event in twenty, so that the brokers that want an event grow with the network. Schemes that heal are given
-  deaths as well, on networks that are not too large for that.
-* Events a second are those that are published, over the CPU seconds that it took to simulate the whole run, with its
-  subscriptions, telemetry and judge, after a small run to warm up; messages a second are all of it. Both depend on the
-  machine.
+Method
+------
+* `compare`: the network, load and figures of `rayvous compare`, with several networks and loads.
+* `scale`: trees of clusters of three, a subscriber for each broker, ten publishers, a hundred events. A
+  subscription matches one event in twenty, so that the number of interested brokers grows with the network.
+  Schemes that heal are also subjected to deaths, on networks that are small enough.
+* Events per second are the published events, over the CPU seconds to simulate the whole run, with its
+  subscriptions, telemetry and judgement, after a small warm-up run; messages per second are all messages of
+  the run. Both depend on the machine.
 
 Source: none; the schemes are those of papers 1, 2 and 5, and those that they name.
 """
@@ -50,7 +50,7 @@ FIGURES: Final = (
     "load_max_over_mean",
     "recovery_seconds",
 )
-"""Of a scheme, as `compare.run` gives them."""
+"""The figures of a scheme, as in `compare.run`."""
 
 BOUNDS: Final = ("bound_links", "bound_multicast", "brokers_wanting")
 
@@ -106,8 +106,8 @@ def measure(point: Point) -> Tables:
     Returns
     -------
     dict
-        ``figures``: one row with `FIGURES`, `BOUNDS`, the `brokers`, the `events_per_second` and
-        `messages_per_second` that were simulated, and whether it `holds` what it promises. NaN is what there is not.
+        ``figures``: one row with `FIGURES`, `BOUNDS`, the `brokers`, the simulated `events_per_second` and
+        `messages_per_second`, and whether it `holds` its promises. Missing values are NaN.
     """
     topology: dict[str, Any] = {
         **TOPOLOGY,

@@ -1,11 +1,11 @@
-"""What is said of routing schemes beside each other, and of how they grow: sentences of papers, and of our own docs.
+"""Statements about routing schemes side by side, and about their growth: sentences of papers, and of our own docs.
 
 Rules
 -----
 * Messages for an event count one for each link of the scheme's own network; a multicast is one.
 * "Linear" is an exponent of at most 1 + `statements.SAME`.
 
-Source: papers 1, 2 and 5, where the sentences say; docs/schemes.md for the others.
+Source: papers 1, 2 and 5, where the sentences say so; docs/schemes.md for the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..statements import HARDLY, SAME, Curve, Sentences, Statement, curve, expon
 from .runs import SCHEMES
 
 GLOBAL: Final = ("match-first", "hypercube", "lbdd", "point-to-point")
-"""Schemes under which every broker knows what all others want."""
+"""Schemes under which every broker knows the subscriptions of all others."""
 
 KNOWN: Final = {
     ("messages for an event grow no faster", ""): (
@@ -26,11 +26,11 @@ KNOWN: Final = {
     ),
     ("simulating a message hardly costs more", ""): "it depends on what else the machine does meanwhile",
 }
-"""Why a sentence does not come out, by words of it."""
+"""Why a sentence does not hold, by words of it."""
 
 
 def judge_compare(rows: Rows) -> list[Statement]:
-    """Return what is said of schemes on one load; `rows` as `pipelines.figures.schemes.schemes_by_size` gives them."""
+    """Return the statements about schemes on one load; `rows` from `pipelines.figures.schemes.schemes_by_size`."""
     by_scheme = {row["scheme"]: row for row in rows}
 
     def of(value: str, *schemes: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def judge_compare(rows: Rows) -> list[Statement]:
 
 
 def judge_scale(rows: Rows) -> list[Statement]:
-    """Return what is said of growth; rows as those of `judge_compare`, for several sizes."""
+    """Return the statements about growth; rows as those of `judge_compare`, for several sizes."""
     found = []
     wanting = exponent(curve(rows, "brokers", "brokers_wanting", scheme=SCHEMES[0]))
     for scheme in SCHEMES:

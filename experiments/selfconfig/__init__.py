@@ -1,1 +1,1 @@
-"""Paper 1, section 4: what the death of a broker, a cluster, the root or the rendezvous point costs, and a cut link."""
+"""Paper 1, section 4: the cost of a dead broker, cluster, root or rendezvous point, and of a cut link."""

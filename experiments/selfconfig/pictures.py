@@ -1,4 +1,4 @@
-"""The picture of self-configuration: how long a fault is felt, and what it costs, by the size of the tree."""
+"""The picture of self-configuration: how long a fault is felt, and its cost, by the size of the tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VALUES: Final = {
 
 
 def draw_healing(rows: Rows) -> Figure:
-    """Draw times and events sent again by the number of clusters, a curve for each victim."""
+    """Draw times and retransmitted events by the number of clusters, a curve for each victim."""
     figure = chart(13.5, 3.9)
     least = min(row["members"] for row in rows)
     for axes, (value, label) in zip(figure.subplots(1, len(VALUES)), VALUES.items(), strict=True):

@@ -1,21 +1,24 @@
-"""How a tree of clusters heals: one thing goes wrong while events flow (paper 1, section 4, which plots nothing).
+"""How a tree of clusters heals: one fault happens while events flow (paper 1, section 4, which plots nothing).
 
-What is done
-------------
-* A tree of clusters of equal size, in virtual time, whose brokers heal. Every cluster has a subscriber, at any of its
-  brokers; `PUBLISHERS` publishers are at brokers drawn from all, and publish an event every half heartbeat. There are
-  `KINDS` kinds of events; a subscriber wants one of them.
-* When all is installed and has run for a while, one thing goes wrong, and stays so but for the rendezvous point, which
-  comes back after `AWAY_HEARTBEATS`. It is watched for `WATCHED_HEARTBEATS`.
-* *One tree* is when the structure is sound, and stays so; looked at every half heartbeat. *Heard again*: until the last
-  subscriber has had an event that was published after it. *Late* is a notification that comes more than half a
-  heartbeat after its publication. *Again* counts the events on links that were sent before.
-* Messages are those of healing: all between brokers, and with the rendezvous point, but events and heartbeats.
+Method
+------
+* A tree of clusters of equal size, in virtual time, whose brokers heal. Every cluster has a subscriber, at
+  any of its brokers; `PUBLISHERS` publishers are at brokers drawn from all, and publish an event every half
+  heartbeat. There are `KINDS` kinds of events; a subscriber wants one of them.
+* When all is installed and has run for a while, one fault happens, and stays, except for the rendezvous
+  point, which restarts after `AWAY_HEARTBEATS`. The network is observed for `WATCHED_HEARTBEATS`.
+* *One tree* is when the structure is sound, and stays so; checked every half heartbeat. *Heard again*: until
+  the last subscriber has received an event that was published after the fault. *Late* is a notification that
+  comes more than half a heartbeat after its publication. *Again* counts the retransmitted events on links.
+* Messages are those of healing: all between brokers, and with the rendezvous point, except events and
+  heartbeats.
 
-What the paper leaves open, and what is taken
----------------------------------------------
-* *Times.* A heartbeat a second, and the detector's time of `Recovery`; so times are multiples of a heartbeat.
-* *Sizes.* Four brokers a cluster; the preset `paper` has its eleven, too, on 100 clusters. Degree 8. Transit-stub.
+Open in the paper, and our choice
+---------------------------------
+* *Times.* A heartbeat per second, and the failure detector's timeout of `Recovery`; so times are multiples of
+  a heartbeat.
+* *Sizes.* Four brokers per cluster; the preset `paper` has the paper's eleven, too, on 100 clusters. Degree
+  8. Transit-stub.
 
 Source: paper 1, sections 4.1, 4.2 and 6.
 """
@@ -51,7 +54,7 @@ from ..experiment import Repeated, Tables
 
 NOBODY: Final = "nobody"
 VICTIMS: Final = (NOBODY, "NEB", "DEB", "cluster", "root", "root's cluster", "RP", "link")
-"""Who dies; the link is all between the brokers of two clusters."""
+"""The victims of a fault; the link is all connections between the brokers of two clusters."""
 
 DEGREE: Final = 8
 PUBLISHERS: Final = 10
@@ -62,12 +65,12 @@ WATCHED_HEARTBEATS: Final = 40
 AWAY_HEARTBEATS: Final = 10
 LATE_HEARTBEATS: Final = 0.5
 BACKGROUND: Final = (Events, ClusterBeat, MemberBeat, RootBeat, TreeBeat)
-"""Messages that there are when nobody dies."""
+"""Messages that are sent without a fault, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A tree of so many clusters of so many members, and who dies in it; `run` draws who that is."""
+    """A tree with numbers of clusters and of members in each, and the kind of victim; `run` draws the victim."""
 
     victim: str
     clusters: int
@@ -86,15 +89,15 @@ PRESETS: Final = {
 
 
 def measure(point: Point) -> Tables:
-    """Let one thing go wrong and return what was felt of it.
+    """Run one fault and return its effects.
 
     Returns
     -------
     dict
-        ``subscribers``: of each `subscriber`, after how many seconds it has `heard` an event that was published after
-        the fault, and how many notifications came `late`. Of the whole run, the same in all rows: `structure`, the
-        seconds until there is one tree, `again`, the events on links that were sent before, `messages` of
-        healing, and whether it `holds` what it promises.
+        ``subscribers``: for each `subscriber`, after how many seconds it has `heard` an event that was
+        published after the fault, and how many notifications came `late`. For the whole run, the same in all
+        rows: `structure`, the seconds until there is one tree, `again`, the retransmitted events on links,
+        `messages` of healing, and whether it `holds` its promises.
     """
     run = _Run(point)
     run.build()
@@ -103,7 +106,7 @@ def measure(point: Point) -> Tables:
 
 
 class _Run:
-    """One tree, its clients, and what is seen of it."""
+    """One tree, its clients, and the observations."""
 
     def __init__(self, point: Point) -> None:
         self.point = point
@@ -130,7 +133,7 @@ class _Run:
                 self.again += len(effect.message.batch) if effect.message.again else 0
 
     def build(self) -> None:
-        """Let clients subscribe, until all is installed; then let events flow."""
+        """Subscribe all clients, wait until everything is installed, and schedule the events."""
         clients = random.Random(f"selfconfig/clients/{self.point.clusters}/{self.point.run}")
         homes: dict[ClusterId, list[BrokerId]] = {}
         for place in self.positions:
@@ -151,7 +154,7 @@ class _Run:
         self.net.advance(WARM_HEARTBEATS * self.heartbeat)
 
     def break_and_watch(self) -> None:
-        """Let it go wrong, and look every half heartbeat whether there is one tree."""
+        """Cause the fault, and check every half heartbeat whether there is one tree."""
         net = self.net
         self.struck, self.again, before = net.now, 0, self._sent()
         strike(net, self.positions, self.point.victim, self.dice, AWAY_HEARTBEATS * self.heartbeat)
@@ -165,7 +168,7 @@ class _Run:
         return sum(count for kind, count in self.net.sent.items() if kind not in BACKGROUND)
 
     def table(self) -> dict[str, Any]:
-        """Return what was felt, a row for each subscriber."""
+        """Return the effects, a row for each subscriber."""
         published = self.net.account.publications()
         heard: dict[str, float] = {}
         late: dict[str, int] = {}
@@ -188,7 +191,7 @@ class _Run:
         }
 
     def _structure(self) -> float:
-        """Return when the first look of those saw a tree that all did from then on; 0 when all looks did."""
+        """Return the time of the first check from which on all checks found one tree; 0 if all checks did."""
         bad = [place for place, (_, sound) in enumerate(self.looks) if not sound]
         if not bad:
             return 0.0
@@ -198,18 +201,18 @@ class _Run:
 def strike(
     net: Simulation, positions: Sequence[Position], victim: str, dice: random.Random, away_seconds: float
 ) -> None:
-    """Let one thing go wrong; who it is is drawn from those that others hang below, where there are such.
+    """Cause one fault; the victim is drawn from the brokers with children, if there are any.
 
     Parameters
     ----------
     net, positions
-        The network, and where its brokers stand.
+        The network, and the positions of its brokers.
     victim
         One of `VICTIMS`.
     dice
-        Of whom it hits.
+        Draws the victim.
     away_seconds
-        How long the rendezvous point is away.
+        How long the rendezvous point is down.
     """
     speakers = [place for place in positions if place.broker == place.designated and place.parent is not None]
     inner = [place for place in speakers if place.children] or speakers

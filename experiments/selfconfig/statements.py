@@ -1,11 +1,12 @@
-"""What paper 1 says of self-configuration, and how what it costs grows; the paper measures nothing of it.
+"""What paper 1 says of self-configuration, and how its cost grows; the paper measures nothing of it.
 
 Rules
 -----
-* Its claims are that a tree heals by itself after any node or link has failed, and by simple and efficient algorithms.
-* "Efficient" has no number in the paper. It is taken to mean that a tree of more clusters takes hardly longer (the
-  exponent of the time is at most `statements.HARDLY`), and that healing takes no more than messages in proportion to
-  the tree.
+* Its claims are that a tree heals by itself after any node or link has failed, and by simple and efficient
+  algorithms.
+* "Efficient" has no number in the paper. It is taken to mean that a tree of more clusters takes hardly longer
+  (the exponent of the time is at most `statements.HARDLY`), and that the messages of healing grow at most in
+  proportion to the tree.
 
 Source: paper 1, sections 4.1, 4.2 and 6.
 """
@@ -27,11 +28,11 @@ KNOWN: Final = {
     ("nor more messages than in proportion", "dies: NEB"): _SMALL,
     ("nor more messages than in proportion", "dies: DEB"): _SMALL,
 }
-"""Why a sentence does not come out, by words of it, and of who died."""
+"""Why a sentence does not hold, by words of it, and of the victim."""
 
 
 def judge_healing(rows: Rows) -> list[Statement]:
-    """Return what is said; `rows` as `pipelines.figures.experiments.healing_by_victim` gives them."""
+    """Return the statements; `rows` from `pipelines.figures.experiments.healing_by_victim`."""
     found = []
     for victim in VICTIMS:
         mine = sorted(

@@ -1,4 +1,4 @@
-"""What is answered and sent: errors as problems (RFC 9457), deliveries as JSON and as server-sent events. Pure."""
+"""Responses: errors as problems (RFC 9457), deliveries as JSON and as server-sent events. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _STATUS: Final[tuple[tuple[type[RayvousError], HTTPStatus], ...]] = (
 
 
 def status_of(error: RayvousError) -> HTTPStatus:
-    """Return the status that tells an error."""
+    """Return the HTTP status of an error."""
     if isinstance(error, AccessDenied):
         return HTTPStatus.UNAUTHORIZED if error.right == "token" else HTTPStatus.FORBIDDEN
     if isinstance(error, LimitReached):
@@ -59,18 +59,18 @@ def status_of(error: RayvousError) -> HTTPStatus:
 
 
 def accepted_members(accepted: Accepted) -> dict[str, Any]:
-    """Return what is told of events that were accepted, now or before."""
+    """Return the members of the response to accepted events, newly accepted or repeated."""
     told = {"publisher": accepted.publisher, "first": accepted.first, "last": accepted.last}
     return told | ({"repeated": True} if accepted.repeated else {})
 
 
 def closing_reason(text: str) -> str:
-    """Return as much of a text as a WebSocket's closing can tell."""
+    """Return a text truncated to what a WebSocket close frame can hold."""
     return text.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
 
 
 def problem(error: RayvousError) -> dict[str, Any]:
-    """Return an error as a problem: what it is, and what is wrong."""
+    """Return an error as a problem: its kind, and what is wrong."""
     status = status_of(error)
     told: dict[str, Any] = {
         "type": "about:blank",
@@ -104,7 +104,7 @@ def delivery_text(item: Delivery, form: Form, network: str) -> str:
 
 
 def delivery_members(item: Delivery) -> str:
-    """Return what is told of a delivery, as members of a JSON object."""
+    """Return a delivery as members of a JSON object, without the braces."""
     return (
         f'"id":{json.dumps(item.id)},"publisher":{json.dumps(item.publisher)},"sequence":{item.sequence},'
         f'"published_at":"{iso(item.published_at)}","event":{item.text}'
@@ -117,12 +117,12 @@ HEARTBEAT: Final = b":\n\n"
 
 
 def told(kind: str, data: Mapping[str, Any]) -> bytes:
-    """Return a message of the stream about itself."""
+    """Return a control message of the stream."""
     return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 def opening(data: Mapping[str, Any]) -> bytes:
-    """Return what a stream begins with: how soon to come back when it is cut, and what it brings."""
+    """Return the start of a stream: the reconnection delay, and what the stream delivers."""
     return f"retry: {RETRY_MILLISECONDS}\n".encode() + told("subscribed", data)
 
 

@@ -1,14 +1,14 @@
-"""The HTTP application: paths, who asks, how much it may send, and what is answered. An ASGI application.
+"""The HTTP application: routes, authentication, body limits and responses. An ASGI application.
 
 Rules
 -----
-* Every request is a session of its own, and is closed with it. The token is in ``Authorization: Bearer``, or in the
-  query as ``access_token`` for what cannot set headers (RFC 6750, 2.1 and 2.3).
-* A body is read only as far as its limit, and within `request_seconds`; all bodies together have a limit, too.
-* A refusal is a problem (RFC 9457) with the name of the right, or the limit, that was in the way.
-* A request that says in two ways how long its body is, is refused, and its connection ends: what stands before a
-  gateway may have taken the other one (RFC 9112, 6.3 and 11.2).
-* Pages for people are routes that the caller gives: they come behind the paths of the interface.
+* Every request is its own session, closed at the end of the request. The token is in ``Authorization:
+  Bearer``, or in the query as ``access_token`` for clients that cannot set headers (RFC 6750, 2.1 and 2.3).
+* A body is read only up to its limit, and within `request_seconds`. All bodies together have a limit, too.
+* A refusal is a problem (RFC 9457) that names the missing right or the limit that was reached.
+* A request that states its body length in two ways is rejected, and its connection is closed: a proxy before
+  the gateway may have used the other one (RFC 9112, 6.3 and 11.2).
+* Pages for people are routes that the caller supplies. They come after the paths of the interface.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ YES: Final = ("", "1", "true", "yes")
 NO: Final = ("0", "false", "no")
 PROBLEM: Final = "application/problem+json"
 NOT_KEPT: Final = {"Cache-Control": "no-store"}
-"""A token may stand in the address of what is answered (RFC 6750, 2.3)."""
+"""The URL of a response may contain a token (RFC 6750, 2.3), so responses are not cached."""
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -61,9 +61,9 @@ def app_of(gateway: Gateway, *, origins: Sequence[str] = (), pages: Sequence[Bas
     Parameters
     ----------
     gateway
-        What it serves.
+        The gateway to serve.
     origins
-        Web pages of other hosts that may come; ``"*"`` lets all.
+        Origins of other hosts whose web pages are allowed; ``"*"`` allows all.
     pages
         Further routes, for example of pages for people.
     """
@@ -93,7 +93,7 @@ def app_of(gateway: Gateway, *, origins: Sequence[str] = (), pages: Sequence[Bas
 
 
 class _Framed:
-    """Lets requests in whose frame is in order."""
+    """Rejects requests with ambiguous framing or too large a header."""
 
     def __init__(self, app: ASGIApp, header_bytes_max: int) -> None:
         self._app, self._header_bytes_max = app, header_bytes_max
@@ -127,7 +127,7 @@ def _no_such_path(request: Request, error: Exception) -> Response:
 
 
 def _told(path: Answer) -> Answer:
-    """Return a path whose refusals are problems."""
+    """Return a handler that turns the refusals of `path` into problems."""
 
     async def answered(request: Request) -> Response:
         try:
@@ -135,7 +135,7 @@ def _told(path: Answer) -> Answer:
         except RayvousError as error:
             return _problem(error)
         except ClientDisconnect:
-            return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
+            return Response(status_code=HTTPStatus.BAD_REQUEST)  # the client is gone
         except TimeoutError:
             return _problem(
                 LimitReached("the request did not come in in time (request_seconds)", "request_seconds")
@@ -157,7 +157,7 @@ def _problem(error: RayvousError) -> Response:
 
 
 class Paths:
-    """What each path does."""
+    """The handlers of the paths."""
 
     def __init__(self, gateway: Gateway, origins: Sequence[str] = ()) -> None:
         self._gateway, self._origins = gateway, frozenset(origins)
@@ -170,7 +170,7 @@ class Paths:
         return await self._gateway.open(token.strip() or connection.query_params.get("access_token"))
 
     async def _body(self, request: Request, kept: ExitStack) -> bytes:
-        """Return the body of a request, as long as `kept` is open."""
+        """Return the body of a request, which counts as in memory until `kept` is closed."""
         limits = self._gateway.limits
         parts: list[bytes] = []
         size = 0
@@ -187,7 +187,7 @@ class Paths:
         return b"".join(parts)
 
     async def publish(self, request: Request) -> Response:
-        """Take events in."""
+        """Publish the events of a request."""
         query = request.query_params
         flush = _flag(query, "flush")
         async with await self._session(request) as session:
@@ -202,7 +202,7 @@ class Paths:
         return JSONResponse(accepted_members(accepted), HTTPStatus.OK if flush else HTTPStatus.ACCEPTED)
 
     async def subscribe(self, request: Request) -> Response:
-        """Begin a stream of server-sent events."""
+        """Open a stream of server-sent events."""
         query = request.query_params
         form = checks.one_of("format", query.get("format", FORMS[0]), FORMS)
         session = await self._session(request)
@@ -222,7 +222,7 @@ class Paths:
         return EventStream(self._gateway, session, stream, form)  # type: ignore[arg-type]
 
     async def acknowledge(self, request: Request) -> Response:
-        """Acknowledge what a durable name has had."""
+        """Acknowledge deliveries of a durable name."""
         async with await self._session(request) as session:
             with ExitStack() as kept:
                 given = parse(await self._body(request, kept), "the body")
@@ -234,7 +234,7 @@ class Paths:
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def unsubscribe(self, request: Request) -> Response:
-        """End a durable name for good."""
+        """End a durable name permanently."""
         async with await self._session(request) as session:
             await session.unsubscribe(request.path_params["name"])
         return Response(status_code=HTTPStatus.NO_CONTENT)
@@ -250,10 +250,10 @@ class Paths:
         await socket.accept()
         await Socket(self._gateway, session, socket).serve()
 
-    # What the gateway says of itself.
+    # Health, metrics and description of the gateway.
 
     async def health(self, request: Request) -> Response:
-        """Say whether the gateway and its network answer."""
+        """Report whether the gateway and its network respond."""
         alive = await self._gateway.upstream.alive()
         told = {
             "network": self._gateway.upstream.name,
@@ -262,7 +262,7 @@ class Paths:
         return JSONResponse(told, HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE, NOT_KEPT)
 
     async def metrics(self, request: Request) -> Response:
-        """Return the metrics, as Prometheus reads them."""
+        """Return the metrics in the Prometheus format."""
         return Response(metrics_of(self._gateway), media_type=CONTENT_TYPE)
 
     async def openapi(self, request: Request) -> Response:

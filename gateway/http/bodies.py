@@ -1,16 +1,19 @@
-"""What a request brings: JSON, JSON lines and CloudEvents, as events. Pure.
+"""Request bodies: JSON, JSON lines and CloudEvents, parsed into events. Pure.
 
 Rules
 -----
-* An event is a JSON object; what is nested in it is taken as `protocol.documents` says. ``null`` is null, said.
-* JSON is taken as RFC 8259 has it: UTF-8, no NaN, no Infinity, no half surrogate pairs. Numbers are those of 64 bits.
-* JSON has no moments: attributes that are named as timestamps are read as ISO 8601.
-* A CloudEvent becomes an event with its data's attributes, and with its own under ``ce_``: ``ce_type``,
-  ``ce_source``, ``ce_time`` (a timestamp). Data that is no JSON object is one attribute, ``data``, or ``data_base64``
-  if it is no text. Data has no attributes under ``ce_``. Out of it comes the same CloudEvent again.
+* An event is a JSON object; `protocol.documents` defines how nested values are read. ``null`` is an explicit
+  null.
+* JSON is parsed as RFC 8259 defines it: UTF-8, no NaN, no Infinity, no unpaired surrogates. Numbers have 64
+  bits.
+* JSON has no timestamps: attributes that the client names as timestamps are parsed as ISO 8601.
+* A CloudEvent becomes an event with the attributes of its data, and with its own attributes under ``ce_``:
+  ``ce_type``, ``ce_source``, ``ce_time`` (a timestamp). Data that is not a JSON object is one attribute,
+  ``data``, or ``data_base64`` if it is not text. Data may have no attributes under ``ce_``. The conversion is
+  reversible: the same CloudEvent is delivered.
 
-Source: CloudEvents 1.0.2, HTTP protocol binding, sections 3.1 to 3.3; JSON event format, sections 2 to 4. Which
-attribute becomes which is ours (decision 0059).
+Source: CloudEvents 1.0.2, HTTP protocol binding, sections 3.1 to 3.3; JSON event format, sections 2 to 4. The
+mapping of attributes is ours (decision 0059).
 """
 
 from __future__ import annotations
@@ -53,29 +56,29 @@ _INTEGER_END: Final = 2**31
 
 
 class UnknownType(InputError):
-    """A body is of a type that is not known here."""
+    """The content type of a body is not supported."""
 
 
 def events_of(
     body: bytes, headers: Mapping[str, str], timestamps: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return the events of a request's body.
+    """Return the events of a request body.
 
     Parameters
     ----------
     body
-        The bytes.
+        The body.
     headers
-        Its headers, by names in lower case.
+        The headers of the request, with names in lower case.
     timestamps
-        Attributes that are moments in ISO 8601.
+        Names of attributes that are ISO 8601 timestamps.
 
     Raises
     ------
     UnknownType
-        If the content type is none of those above, and there are no headers of a CloudEvent.
+        If the content type is none of `TYPES`, and there are no CloudEvent headers.
     EventError
-        If it is not what its type says; the message says which event or line, and what is wrong.
+        If the body does not match its type; the message names the event or line, and the error.
     """
     kind, parameters = _kind_of(headers)
     moments = tuple(dict.fromkeys(timestamps))
@@ -100,7 +103,7 @@ def events_of(
 
 
 def may_be_empty(headers: Mapping[str, str]) -> bool:
-    """Return whether a body of its type may bring no event: a batch of CloudEvents (JSON event format, 4.2)."""
+    """Return whether a body of this type may hold no event: a batch of CloudEvents (JSON event format, 4.2)."""
     return _kind_of(headers)[0] == CLOUDEVENTS
 
 
@@ -111,21 +114,21 @@ def _kind_of(headers: Mapping[str, str]) -> tuple[str, str]:
 
 
 def key_of(header: str | None, events: Sequence[Mapping[str, Any]], *, once: bool) -> str | None:
-    """Return what a request names its events by, so that they are published once; None where it does not.
+    """Return the idempotency key of a request, under which its events are published once; None if it has none.
 
     Parameters
     ----------
     header
-        ``Idempotency-Key``: a string in quotes, as the draft has it, or without, as most clients send it.
+        ``Idempotency-Key``: a quoted string, as in the draft, or unquoted, as most clients send it.
     events
         The events.
     once
-        Whether a CloudEvent's own name counts: `source` and `id`, which together are unique to it.
+        Whether to derive the key from the CloudEvent: `source` and `id`, which together are unique.
 
     Raises
     ------
     InputError
-        If both name them, or there is no one CloudEvent.
+        If both are given, or `once` is set and the request is not exactly one CloudEvent.
 
     Reference: draft-ietf-httpapi-idempotency-key-header, 2.1; CloudEvents 1.0, "id".
     """
@@ -142,18 +145,20 @@ def key_of(header: str | None, events: Sequence[Mapping[str, Any]], *, once: boo
 
 
 def parse(text: bytes | str, where: str) -> Any:
-    """Return what JSON says, strictly.
+    """Parse JSON strictly.
 
     Raises
     ------
     EventError
-        If it is no JSON; `where` stands before the message.
+        If it is not valid JSON; the message starts with `where`.
     """
     try:
         whole = text if isinstance(text, str) else text.decode("utf-8")
         value = json.loads(whole, parse_constant=_constant)
         if "\\ud" in whole or "\\uD" in whole:
-            json.dumps(value, ensure_ascii=False).encode()  # finds half a pair, which cannot be sent on
+            json.dumps(
+                value, ensure_ascii=False
+            ).encode()  # rejects an unpaired surrogate, which cannot be forwarded
     except RecursionError:
         raise EventError(f"{where}: is nested too deeply") from None
     except UnicodeDecodeError as error:
@@ -177,7 +182,7 @@ def _objects(values: Sequence[Any]) -> Sequence[dict[str, Any]]:
 
 
 def _plain(events: Sequence[dict[str, Any]], moments: Sequence[str]) -> list[dict[str, Any]]:
-    """Return events with their moments and nulls."""
+    """Return events with their timestamps and nulls converted."""
     for i, event in enumerate(events):
         for name in moments:
             if event.get(name) is not None:
@@ -186,7 +191,7 @@ def _plain(events: Sequence[dict[str, Any]], moments: Sequence[str]) -> list[dic
 
 
 def moment(value: Any, where: str) -> Timestamp:
-    """Return a moment in ISO 8601; EventError if it is none."""
+    """Parse an ISO 8601 timestamp; EventError if it is invalid."""
     try:
         return moment_of(value)
     except EventError as error:
@@ -197,7 +202,7 @@ def moment(value: Any, where: str) -> Timestamp:
 
 
 def _binary(body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
-    """Return the event of a CloudEvent whose attributes are headers, and whose data is the body."""
+    """Return the event of a CloudEvent in binary mode: attributes are headers, data is the body."""
     attributes = {
         name.removeprefix(_HEADER): _header_value(name, value)
         for name, value in headers.items()
@@ -210,7 +215,7 @@ def _binary(body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _header_value(name: str, value: str) -> str:
-    """Return what a header says, without its quotes and escapes (HTTP protocol binding, 3.1.3.2)."""
+    """Return the value of a header without quotes and escapes (HTTP protocol binding, 3.1.3.2)."""
     if len(value) > 1 and value[0] == value[-1] == QUOTE:
         value = _ESCAPED.sub(r"\1", value[1:-1])
     try:
@@ -232,7 +237,7 @@ def _data(body: bytes, kind: str | None) -> dict[str, Any]:
 
 
 def _structured(given: Any, where: str) -> dict[str, Any]:
-    """Return the event of a CloudEvent in JSON."""
+    """Return the event of a CloudEvent in structured mode (JSON)."""
     if not isinstance(given, dict):
         raise EventError(f"{where}: is no JSON object, which a CloudEvent is")
     attributes = {name: value for name, value in given.items() if value is not None}
@@ -255,7 +260,7 @@ def _attributes_of(data: Any) -> dict[str, Any]:
 
 
 def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -> dict[str, Any]:
-    for name in _REQUIRED:  # the library would make some of these up
+    for name in _REQUIRED:  # the library would generate some of these
         if name not in attributes:
             raise EventError(f"{where}: {name} is missing, which a CloudEvent has")
     for name, value in attributes.items():
@@ -266,7 +271,7 @@ def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -
             raise EventError(
                 f"{where}: the data has {checks.shown(name)}: {CE} is before attributes of the CloudEvent"
             )
-    read = dict(attributes)  # the library adds to what it is given
+    read = dict(attributes)  # the library modifies its argument
     if (at := attributes.get("time")) is not None:
         read["time"] = moment(at, f"{where}: time")
         if not _OFFSET.search(at):
@@ -281,21 +286,21 @@ def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -
 def _is_attribute(value: Any) -> bool:
     """Return whether an attribute of a CloudEvent may have this value."""
     if isinstance(value, int):
-        return -_INTEGER_END <= value < _INTEGER_END  # a bool is in there, too
+        return -_INTEGER_END <= value < _INTEGER_END  # includes bool
     return isinstance(value, str)
 
 
 def cloud_event(
     text: str, event: Mapping[str, Any], publisher: str, sequence: int, at: float, network: str
 ) -> str:
-    """Return a delivery as a structured CloudEvent: the one that was published, or one about any other event.
+    """Return a delivery as a structured CloudEvent: the published one, or a new one around any other event.
 
     Parameters
     ----------
     text, event
-        The event, as JSON and as attributes with values as JSON has them.
+        The event, as JSON text and as attributes with JSON values.
     publisher, sequence, at
-        Who published it, its number there, and when.
+        Its publisher, its sequence number there, and its publication time.
     network
         The name of the network.
     """
@@ -323,6 +328,6 @@ def cloud_event(
 
 
 def iso(seconds: float) -> str:
-    """Return a moment in ISO 8601, in UTC and to the millisecond."""
+    """Return a time in ISO 8601, in UTC with millisecond precision."""
     at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

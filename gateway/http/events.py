@@ -1,13 +1,14 @@
-"""A subscription as server-sent events: the response that goes on until its client, or its stream, ends.
+"""A subscription as server-sent events: a response that lasts until its client disconnects or its stream ends.
 
 Rules
 -----
-* What is there is written at once; a write that the client does not take for `stall_seconds` ends the response.
-* A stream that has nothing to say says so every `heartbeat_seconds`, and so finds out that its client is gone.
-* A client of server-sent events acknowledges by coming back: its ``Last-Event-ID`` acknowledges what it had. So a
-  durable stream that may hand out no more before that ends its response, and the client comes again at once, by
-  itself.
-* The end of a stream is told before the response ends, with the reason.
+* Available items are written at once. A write that the client does not accept within `stall_seconds` ends the
+  response.
+* An idle stream sends a heartbeat every `heartbeat_seconds`, and so detects that its client is gone.
+* A client of server-sent events acknowledges by reconnecting: its ``Last-Event-ID`` acknowledges what it
+  received. A durable stream that may deliver no more before the next acknowledgement therefore ends its
+  response, and the client reconnects at once by itself.
+* The end of a stream, with its reason, is sent before the response ends.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ with extra("gateway"):
 
 
 class EventStream(Response):
-    """Sends what a stream brings, and closes its session at the end.
+    """Sends the items of a stream, and closes its session at the end.
 
     Parameters
     ----------
     gateway, session, stream
-        Whose it is.
+        The gateway, session and stream of the response.
     form
-        How an event is written.
+        The format of an event.
     """
 
     media_type = "text/event-stream"
@@ -46,7 +47,7 @@ class EventStream(Response):
         self._gateway, self._session, self._stream, self._form = gateway, session, stream, form
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the client goes, takes nothing any more, or the stream ends."""
+        """Send until the client disconnects, a write stalls, or the stream ends."""
         tasks = [asyncio.ensure_future(work) for work in (self._until_gone(receive), self._write_all(send))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -58,7 +59,7 @@ class EventStream(Response):
         for task in done:
             with suppress(
                 TimeoutError
-            ):  # cut off: the server ends a connection whose response is not complete
+            ):  # stalled: the server closes a connection whose response is incomplete
                 task.result()
 
     async def _until_gone(self, receive: Receive) -> None:

@@ -1,12 +1,13 @@
-"""WebSocket connections within limits while a message is on its way in: in bytes, in fragments, and in time.
+"""Limits on incoming WebSocket messages while they are incomplete: bytes, fragments and time.
 
 Rules
 -----
-* What has come of messages that are not whole counts for all connections together; who would exceed what that may be,
-  with more than `FREE_BYTES` of its own, is cut off.
-* A message has to be whole within `request_seconds` from its first byte; the time in which the gateway does not read
-  does not count.
-* Nothing is read of a client that does not take what is sent to it: or it could have its pings answered into memory.
+* The bytes of incomplete messages count for all connections together. A connection that exceeds the total
+  while it holds more than `FREE_BYTES` itself is aborted.
+* A message must be complete within `request_seconds` of its first byte. Time in which the gateway does not
+  read is not counted.
+* The gateway does not read from a client that does not accept its outgoing data: otherwise the answers to the
+  client's pings would pile up in memory.
 
 Reference: RFC 6455, 10.4 ("Implementation-Specific Limits").
 """
@@ -23,18 +24,18 @@ with extra("gateway"):
     from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 FREE_BYTES: Final = 16 << 10
-"""What each connection may keep, however much all keep together."""
+"""The bytes that each connection may hold, whatever the total."""
 FRAGMENTS_MAX: Final = 1_024
-"""Of one message: each is kept by itself until the message is whole, also an empty one."""
+"""Fragments per message. Each fragment, even an empty one, is stored separately until the message is complete."""
 
 
 def websocket_protocol(limits: GatewayLimits) -> type[asyncio.Protocol]:
-    """Return what serves one connection that has become a WebSocket."""
+    """Return the protocol class that serves one WebSocket connection."""
 
     class Bounded(WebSocketsSansIOProtocol):
-        """A WebSocket whose messages come in within limits."""
+        """A WebSocket protocol with limits on incoming messages."""
 
-        coming_bytes = 0  # of all connections, where it is of the class
+        coming_bytes = 0  # class attribute: the total of all connections
         _mine = 0
         _until_whole: asyncio.TimerHandle | None = None
 
@@ -52,14 +53,14 @@ def websocket_protocol(limits: GatewayLimits) -> type[asyncio.Protocol]:
                 self._await_rest()
 
         def send_receive_event_to_app(self) -> None:
-            self._stop_waiting()  # what comes now is of the next one
+            self._stop_waiting()  # what follows belongs to the next message
             super().send_receive_event_to_app()
 
         async def receive(self) -> Any:
             message = await super().receive()
             if not self.writable.is_set():
                 self.transport.pause_reading()
-            if self._until_whole is not None:  # it was not read for a while
+            if self._until_whole is not None:  # reading was paused
                 self._stop_waiting()
                 self._await_rest()
             return message
@@ -93,7 +94,7 @@ def websocket_protocol(limits: GatewayLimits) -> type[asyncio.Protocol]:
         def _too_late(self) -> None:
             self._until_whole = None
             if self.read_paused or not self.writable.is_set():
-                self._await_rest()  # it is not read
+                self._await_rest()  # reading is paused
             else:
                 self._cut()
 

@@ -1,4 +1,4 @@
-"""What a gateway counts, as Prometheus reads it."""
+"""The counters of a gateway in the Prometheus format."""
 
 from __future__ import annotations
 

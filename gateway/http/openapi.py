@@ -1,4 +1,4 @@
-"""The interface in OpenAPI 3.1: what a program, or a person with a tool, needs to know to call it."""
+"""The interface in OpenAPI 3.1."""
 
 from __future__ import annotations
 

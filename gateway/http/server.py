@@ -1,13 +1,13 @@
-"""Listening for HTTP: sockets, TLS, and the times and numbers that a connection is held to.
+"""The HTTP listener: sockets, TLS, timeouts and connection limits.
 
 Rules
 -----
-* A header has to be whole within `request_seconds`, from the connection or from the last answer; who only keeps a
-  connection open is let go after as long. So has a handshake of TLS, before that.
-* More than `connections_max` connections are turned away as they come, before anything is read.
-* A client that takes nothing of what was sent to it, or is not there any more, is cut off by the kernel after
-  `stall_seconds`: what waits for it in buffers goes with it.
-* The sockets are bound before anything else, so that a port that is taken is an error at once.
+* A header must be complete within `request_seconds` of the connection or of the last response. An idle
+  keep-alive connection is closed after the same time. A TLS handshake, before that, has the same limit.
+* Connections beyond `connections_max` are rejected on arrival, before anything is read.
+* A client that accepts none of its outgoing data, or is no longer there, is disconnected by the kernel after
+  `stall_seconds`. Its buffered data is dropped.
+* The sockets are bound before anything else, so that an occupied port is an error at once.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ _FULL: Final = (
 
 
 def listening(name: str, address: str, limits: GatewayLimits, *, shared: bool = False) -> socket.socket:
-    """Return a socket that listens at an address, and cuts off who is silent.
+    """Return a listening socket whose connections the kernel closes when the peer stalls or is gone.
 
-    One that is `shared` lets other processes of this account listen there, too; connections are spread over them.
+    If it is `shared`, other processes of this account may listen at the same address; connections are spread
+    over them.
 
     Raises
     ------
     InputError
-        If the address cannot be used; `name` says whose it is.
+        If the address cannot be used; the message starts with `name`.
     """
     host, port = address_of(name, address)
     try:
@@ -60,7 +61,7 @@ def listening(name: str, address: str, limits: GatewayLimits, *, shared: bool = 
             ("TCP_USER_TIMEOUT", int(limits.stall_seconds * 1000)),
             ("TCP_KEEPIDLE", max(1, int(limits.heartbeat_seconds))),
         ):
-            if hasattr(socket, option):  # not on every system
+            if hasattr(socket, option):  # not available on every system
                 listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
         listener.bind(where)
         listener.listen(BACKLOG)
@@ -73,7 +74,7 @@ def listening(name: str, address: str, limits: GatewayLimits, *, shared: bool = 
 
 def _protocol(limits: GatewayLimits) -> type[asyncio.Protocol]:
     class Timed(H11Protocol):
-        """HTTP/1.1 whose headers come in time, on no more connections than may be."""
+        """HTTP/1.1 with a header timeout and a connection limit."""
 
         _until_header: asyncio.TimerHandle | None = None
 
@@ -128,7 +129,7 @@ class _Server(uvicorn.Server):
         self._listener, self._limits = listener, limits
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve at the socket; with TLS the handshake and the goodbye have their times, too."""
+        """Serve at the socket; with TLS, the handshake and the shutdown have timeouts, too."""
         config = self.config
 
         def connection() -> asyncio.Protocol:
@@ -149,7 +150,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        yield  # whoever runs the gateway has its own
+        yield  # the process that runs the gateway handles signals
 
 
 class HttpServer:
@@ -160,7 +161,7 @@ class HttpServer:
     app
         The application.
     config
-        Where, with which certificate, and within which limits.
+        Address, certificate and limits.
 
     Raises
     ------
@@ -189,7 +190,7 @@ class HttpServer:
             server_header=False,
             proxy_headers=False,
         )
-        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what fails is told by the gateway
+        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # the gateway reports failures
         try:
             settings.load()
         except (OSError, ssl.SSLError) as error:
@@ -201,17 +202,17 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it is to be reached."""
+        """The URL of the server."""
         host, port = self._listener.getsockname()[:2]
         host = f"[{host}]" if ":" in host else host
         return f"http{'s' * self._tls}://{host}:{port}"
 
     async def start(self) -> None:
-        """Serve from now on; connections were taken since the server was made."""
+        """Start serving; connections queue from the moment the server is constructed."""
         self._work = asyncio.get_running_loop().create_task(self._server.serve())
 
     async def stop(self) -> None:
-        """Take no more, let what is under way end, and stop."""
+        """Accept no more connections, let current requests finish, and stop."""
         self._server.should_exit = True
         if self._work is not None:
             await self._work

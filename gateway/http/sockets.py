@@ -2,11 +2,11 @@
 
 Rules
 -----
-* What a client asks is answered in the order in which it was asked, with its ``ref`` if it gave one; what is merely
-  done is told only to who gave one. A refusal is a message, and the connection goes on. A message that is no JSON
-  object ends it.
-* Each stream has a name in its connection; its deliveries carry it. Streams are sent side by side.
-* A client that takes nothing for `stall_seconds` is cut off.
+* Requests are answered in order, with their ``ref`` if they have one. A plain "done" is sent only for a
+  request with a ``ref``. A refusal is a message, and the connection continues. A message that is not a JSON
+  object ends the connection.
+* Each stream has a name in its connection; its deliveries carry the name. Streams are sent concurrently.
+* A client that accepts nothing for `stall_seconds` is disconnected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOG = logging.getLogger("rayvous.gateway")
 
 
 async def refuse(socket: WebSocket, error: RayvousError) -> None:
-    """Accept a connection, say why it is not wanted, and close it: a browser reads nothing of a refused handshake."""
+    """Accept a connection, send the reason for the refusal, and close it: browsers cannot read a refused handshake."""
     await socket.accept()
     with suppress(RuntimeError, WebSocketDisconnect):
         await socket.send_text(json.dumps({"type": "error", "error": problem(error)}))
@@ -47,12 +47,12 @@ async def refuse(socket: WebSocket, error: RayvousError) -> None:
 
 
 class Socket:
-    """One WebSocket connection that was accepted.
+    """One accepted WebSocket connection.
 
     Parameters
     ----------
     gateway, session
-        Whose it is.
+        The gateway and session that it belongs to.
     socket
         The connection.
     """
@@ -71,7 +71,7 @@ class Socket:
         }
 
     async def serve(self) -> None:
-        """Answer until either side ends."""
+        """Answer requests until either side ends the connection."""
         code, reason = GOING_AWAY, ""
         try:
             while True:
@@ -95,13 +95,13 @@ class Socket:
         await self._end(code, reason)
 
     async def _end(self, code: int, reason: str) -> None:
-        """Close the connection, as far as the client still listens."""
-        with suppress(RuntimeError, TimeoutError, WebSocketDisconnect):  # it has gone before
+        """Close the connection, if the client is still there."""
+        with suppress(RuntimeError, TimeoutError, WebSocketDisconnect):  # the client has gone already
             async with asyncio.timeout(self._gateway.limits.stall_seconds):
                 await self._socket.close(code, closing_reason(reason))
 
     async def _next(self) -> dict[str, Any] | None:
-        """Return the next message; None for one that there was no room for, which was told."""
+        """Return the next message; None if there was no memory for it, after an error message to the client."""
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1000))
@@ -111,7 +111,7 @@ class Socket:
         try:
             with self._gateway.working(len(text)):
                 given = parse(text, "the message")
-        except LimitReached as error:  # who asked does not know which of its messages it was: it was not read
+        except LimitReached as error:  # no ref: the message was not parsed
             await self._send(json.dumps({"type": "error", "error": problem(error)}))
             return None
         if not isinstance(given, dict):
@@ -133,7 +133,7 @@ class Socket:
         if ref is not None or answer != DONE:
             await self._send(json.dumps(answer))
         begin, self._begin = self._begin, None
-        if begin is not None:  # what a stream brings comes behind the answer
+        if begin is not None:  # deliveries follow the answer
             name, stream, form = begin
             self._senders[name] = asyncio.get_running_loop().create_task(self._bring(name, stream, form))
 
@@ -141,7 +141,7 @@ class Socket:
         async with asyncio.timeout(self._gateway.limits.stall_seconds):
             await self._socket.send_text(text)
 
-    # What a client may ask.
+    # Requests of a client.
 
     async def _publish(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         given = _members(asked, "publish", events=list, flush=bool, timestamps=list, key=str)
@@ -192,7 +192,7 @@ class Socket:
         await stream.close()
         return dict(DONE)
 
-    # What streams bring.
+    # Deliveries of streams.
 
     async def _bring(self, name: str, stream: Stream, form: Any) -> None:
         head = f'{{"type":"event","stream":{json.dumps(name)},'
@@ -222,7 +222,7 @@ _NEEDED: Final = {"publish": ("events",), "acknowledge": ("stream", "id")}
 
 
 def _members(asked: Mapping[str, Any], kind: str, **known: type) -> dict[str, Any]:
-    """Return the members of a message, each of its type; what is null is not there."""
+    """Return the members of a message, each of its type; null members are dropped."""
     given = {name: value for name, value in asked.items() if value is not None}
     for name, value in given.items():
         if name not in known:

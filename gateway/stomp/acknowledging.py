@@ -1,10 +1,11 @@
-"""What a subscription was sent and has not answered for.
+"""The messages of a subscription that were sent and are not yet acknowledged.
 
 Rules
 -----
-* In mode ``client`` an answer is for all that was sent before, too; in ``client-individual`` it is for one.
-* What is open is bounded, in messages and in bytes: the rest waits in the gateway's stream, and then at the broker.
-* Of what is open the bytes are kept that were sent, and nothing else of the batch that it came in.
+* In mode ``client`` an answer covers all messages sent before, too; in ``client-individual`` it covers one.
+* Open messages are bounded, in number and in bytes: the rest waits in the gateway's stream, and then at the
+  broker.
+* Of an open message only its sent bytes are kept, not the rest of the batch that it came in.
 
 Reference: STOMP 1.2, "SUBSCRIBE ack Header", "ACK", "NACK".
 """
@@ -24,11 +25,11 @@ class Sent(NamedTuple):
     Attributes
     ----------
     publisher, sequence
-        Name its event.
+        Identify its event.
     id
-        Names its delivery in the stream.
+        Identifies its delivery in the stream.
     part
-        The event, as it stands in its messages.
+        The encoded event, as in its messages.
     """
 
     publisher: str
@@ -43,9 +44,9 @@ class Unacknowledged:
     Parameters
     ----------
     cumulative
-        Whether an answer is for all that was sent before, too.
+        Whether an answer covers all messages sent before, too.
     messages_max, bytes_max
-        From where on there is no room for more.
+        The limits from which there is no room for more.
     """
 
     def __init__(self, cumulative: bool, messages_max: int, bytes_max: int) -> None:
@@ -62,30 +63,30 @@ class Unacknowledged:
 
     @property
     def room(self) -> bool:
-        """Whether one more may be sent."""
+        """Whether one more message may be sent."""
         return len(self._sent) < self._messages_max and self._bytes < self._bytes_max
 
     def sent(self, number: int, delivery: Delivery, part: bytes) -> None:
-        """Write down that a delivery goes out so under that number, which is the highest so far."""
+        """Record a message sent under that number, which is the highest so far."""
         self._sent[number] = Sent(delivery.publisher, delivery.sequence, delivery.id, part)
         self._bytes += len(part)
 
     def number_of(self, message: str) -> int:
-        """Return the number of a message that is open, by its message-id; 0 when it is not open."""
+        """Return the number of an open message, by its message-id; 0 if it is not open."""
         for number, sent in self._sent.items():
             if identity(sent.publisher, sent.sequence) == message:
                 return number
         return 0
 
     def meant(self, number: int) -> dict[int, Sent]:
-        """Return what an answer to a number is for, by number, oldest first."""
+        """Return the messages that an answer to a number covers, by number, oldest first."""
         if not self.cumulative:
             return {number: self._sent[number]} if number in self._sent else {}
         numbers = takewhile(lambda each: each <= number, self._sent)
         return {each: self._sent[each] for each in numbers}
 
     def settle(self, number: int) -> list[Sent]:
-        """Forget what an answer to a number is for, and return it."""
+        """Remove the messages that an answer to a number covers, and return them."""
         settled = self.meant(number)
         for each in settled:
             self._bytes -= len(self._sent.pop(each).part)

@@ -1,10 +1,11 @@
-"""What a run of SENDs says as a batch of events, in columns: the same as `content.event_of` says of each frame.
+"""Convert a run of SENDs to a batch of events, in columns; equivalent to `content.event_of` for each frame.
 
 Rules
 -----
-* Text alike in its headers is turned into columns a header at a time, with no event in between. JSON is read body by
-  body, since bodies could end each other's objects.
-* What is not alike, or not allowed, is no batch here: frame by frame it is told what is wrong, and where.
+* Text frames with the same headers are converted to columns one header at a time, with no event in between.
+  JSON is parsed body by body, since joined bodies could close each other's objects.
+* A run that is not uniform, or not valid, gives no batch here: it is processed frame by frame, which reports
+  the error and its place.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ from .content import (
 from .runs import Sends
 
 _TOLD: Final = frozenset((TEXT_KIND, BODY, DESTINATION))
-"""What an event has of other parts of its frame than the headers of that name."""
+"""Attributes that an event takes from parts of its frame other than the headers of that name."""
 COLUMNS_BYTES_MAX: Final = 32 << 20
-"""Of JSON whose objects differ: beyond that each frame is looked at by itself."""
+"""Limit for JSON objects that differ in structure; beyond it each frame is processed individually."""
 _WHOLE: Final = "-?(?:0|[1-9][0-9]{0,17})"
 _WHOLES: Final = re.compile(rf"{_WHOLE}(?:\n{_WHOLE})*+", re.ASCII)
 _DECIMALS: Final = re.compile(rf"{_WHOLE}\.[0-9]{{1,17}}(?:\n{_WHOLE}\.[0-9]{{1,17}})*+", re.ASCII)
@@ -54,7 +55,7 @@ _NUMPY: Final = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.FLOAT: np.
 
 
 def batch_of_run(run: Sends) -> EventBatch | None:
-    """Return the events of a run, or None where they are to be looked at one by one."""
+    """Return the events of a run, or None if its frames must be processed individually."""
     headers = dict(zip(run.names, run.texts, strict=True))
     destinations, kinds = run.values("destination"), set(run.values(TEXT_KIND))
     if len(kinds) > 1 or not destinations or not all(destinations):
@@ -100,7 +101,7 @@ def _texts(run: Sends, content: dict[str, str], destinations: Sequence[str], kin
 
 
 def _add(columns: dict[ColumnKey, Column], name: str, values: Sequence[str], *, without: str) -> None:
-    """Add what an attribute is in each event, if it is there in any; one value means that it is not."""
+    """Add a string attribute of each event; the value `without` means that the event does not have it."""
     rows = [row for row, value in enumerate(values) if value != without] if without in values else None
     if rows is None:
         columns[name, Kind.STRING] = _strings(values)
@@ -111,7 +112,7 @@ def _add(columns: dict[ColumnKey, Column], name: str, values: Sequence[str], *, 
 
 
 def _columns(text: str) -> list[tuple[Kind, Column]]:
-    """Return the columns of one header: of each kind of which it has a value."""
+    """Return the columns of one header: one for each kind among its values."""
     values = text.split("\n")
     if _MAYBE_TYPED.search(text) is None:
         return [(Kind.STRING, _strings(values))]
@@ -143,7 +144,7 @@ def _strings(values: Sequence[str]) -> Column:
 
 
 def _spread(column: Column, size: int, rows: Rows) -> Column:
-    """Return a column of that many events, of which these have the values."""
+    """Return a column of `size` events of which `rows` have the values."""
     if len(rows) == size:
         return column
     data, present = np.zeros(size, column.data.dtype), np.zeros(size, np.bool_)

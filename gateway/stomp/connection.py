@@ -1,12 +1,14 @@
-"""One client of STOMP: carries out what its session wants, over the gateway's core, and says what the session says.
+"""One STOMP client: carries out the requests of its session over the gateway's core, and sends what the session sends.
 
 Rules
 -----
-* Frames are worked on one after another, and nothing is read meanwhile: so a slow network slows who publishes.
-* SENDs that came together are published together, and each gets its receipt after that.
-* A client that publishes faster than its rate is not refused, but slowed, as a slow network would do it.
-* A subscription hands out while there is room: in its window, and on the way to the client. The rest waits in the core.
-* Whatever happens, the session of the core is closed, and no task stays.
+* Frames are processed one after another, and nothing is read meanwhile: so a slow network slows its
+  publishers.
+* SENDs that arrive together are published together; each gets its receipt afterwards.
+* A client that publishes faster than its rate is not refused, but slowed, as a slow network would slow it.
+* A subscription delivers while there is room in its window and in the client's send buffer. The rest waits in
+  the core.
+* The session of the core is always closed, and no task is left over.
 """
 
 from __future__ import annotations
@@ -46,19 +48,19 @@ from .wishes import (
 )
 
 FREE_BYTES: Final = 16 << 10
-"""What each connection may keep of frames and transactions, however much all keep together."""
+"""The bytes of frames and transactions that each connection may hold, whatever the total."""
 TICKS_A_HEARTBEAT: Final = 8
 ANSWERS: Final = ("ACK", "NACK", "COMMIT")
-"""After these there may be room in a window."""
+"""Frames after which a window may have room again."""
 
 _LOG = logging.getLogger("rayvous.gateway")
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What waits to be published: the frame or the run that it came in, and what is said when it is accepted.
+    """Events that wait to be published: the frame or run that they came in, and the frames to send after acceptance.
 
-    `receipts` are of what came itself, `later` is about frames that came behind it.
+    `receipts` belong to the frame or run itself, `later` to frames behind it.
     """
 
     came: Frame | Sends
@@ -67,7 +69,7 @@ class _Sent:
     later: list[Frame | bytes]
 
     def apart(self) -> Iterator[_Sent]:
-        """Iterate over the frames of a run; a frame is one, whatever it publishes."""
+        """Iterate over the frames of a run, each as a `_Sent`; a single frame yields itself."""
         if isinstance(self.came, Frame):
             yield self
             return
@@ -78,7 +80,7 @@ class _Sent:
 
 
 def _together(sends: Sequence[_Sent], bytes_max: int) -> EventBatch:
-    """Return all that waits as one batch; EventError if its columns are too large."""
+    """Return all waiting events as one batch; EventError if its columns are too large."""
     parts: list[EventBatch] = []
     plain: list[dict[str, Value]] = []
     for sent in sends:
@@ -100,7 +102,7 @@ def _together(sends: Sequence[_Sent], bytes_max: int) -> EventBatch:
 
 
 class Held:
-    """How many bytes of frames and transactions all connections of a gateway keep together."""
+    """The bytes of frames and transactions that all connections of a gateway hold together."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -117,7 +119,7 @@ class Connection:
     gateway
         The core.
     name
-        Names the session in CONNECTED.
+        The name of the session in CONNECTED.
     held
         Shared by the connections of a gateway.
     """
@@ -133,7 +135,7 @@ class Connection:
         self._core: CoreSession | None = None
         self._streams: dict[int, Stream] = {}
         self._held_up: dict[int, Stream] = {}
-        self._sent: dict[int, str] = {}  # what is to be acknowledged, since it was sent
+        self._sent: dict[int, str] = {}  # sent deliveries to acknowledge
         self._some_sent, self._acknowledging = asyncio.Event(), asyncio.Lock()
         self._sends: list[_Sent] = []
         self._columns_bytes_max = columns_bytes_max(limits)
@@ -167,7 +169,7 @@ class Connection:
                 self._wire.abort()
 
     async def _say_farewell(self, sending: asyncio.Task[None]) -> None:
-        """Let what was said go out, and the client take it, as long as it takes any of it."""
+        """Flush what is queued and close the connection in good order, as long as the client still accepts data."""
         with suppress(OSError, TimeoutError):
             going = asyncio.ensure_future(self._out.room(1))
             await asyncio.wait((going, sending), return_when=asyncio.FIRST_COMPLETED)
@@ -177,11 +179,11 @@ class Connection:
             going.cancel()
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a part of the connection; when it ends, or fails, so does the whole. Cancelled it ends by itself."""
+        """Run a part of the connection; when it ends or fails, the whole connection ends, except on cancellation."""
         try:
             await work
         except (OSError, TimeoutError):
-            pass  # the client has gone, or takes nothing
+            pass  # the client has disconnected or stalled
         except RayvousError as error:
             self.fail(None, str(error))
         except Exception:
@@ -190,7 +192,7 @@ class Connection:
         self._over.set()
 
     def fail(self, frame: Frame | None, why: str) -> None:
-        """End the connection with an ERROR, about a frame if it is; the first one counts."""
+        """End the connection with an ERROR, about a frame if one is given; only the first failure counts."""
         self._finish(self._session.failed(frame, why))
 
     def _finish(self, outs: list[Out]) -> None:
@@ -206,15 +208,15 @@ class Connection:
         beat = self._gateway.limits.heartbeat_seconds / TICKS_A_HEARTBEAT
         seconds = min(beat, self._gateway.limits.request_seconds / 2)
         while not self._over.is_set():
-            await asyncio.sleep(seconds)  # this is what a clock is
+            await asyncio.sleep(seconds)  # the clock of the session
             outs = self._session.tick(self._clock())
             if outs == [Say(None)]:
-                if not len(self._out):  # else bytes are on their way to it anyhow
+                if not len(self._out):  # else other bytes are on their way
                     self._say(Say(None))
             elif outs:
                 self._finish(outs)
 
-    # What comes in.
+    # Incoming frames.
 
     async def _read(self) -> None:
         while not self._over.is_set() and (data := await self._wire.receive()):
@@ -236,7 +238,7 @@ class Connection:
         await self._publish_all()
 
     async def _work_on(self, came: Frame | Sends) -> bool:
-        """Do what a frame, or a run of them, leads to; return whether to go on."""
+        """Process a frame or a run of frames; return whether to continue."""
         if isinstance(came, Sends) and (outs := self._session.sends(came)):
             return await self._carry_all(came, outs)
         for frame in frames_of(came):
@@ -264,7 +266,7 @@ class Connection:
             )
 
     async def _carry(self, frame: Frame | Sends, out: Out) -> bool:
-        """Do what a frame leads to, in order; return whether to go on."""
+        """Carry out one result of a frame, in order; return whether to continue."""
         if isinstance(out, Publish):
             if self._events + len(out.events) > self._gateway.limits.batch_events_max:
                 if not await self._publish_all():
@@ -278,7 +280,7 @@ class Connection:
             and self._sends
             and self._session.state is State.OPEN
         ):
-            last = self._sends[-1]  # it is said behind what is published before it
+            last = self._sends[-1]  # sent after the events before it are published
             (last.receipts if frame is last.came else last.later).append(out.frame)
             return True
         if not await self._publish_all():
@@ -322,7 +324,7 @@ class Connection:
     # Publishing.
 
     async def _publish_all(self) -> bool:
-        """Publish what waits for that, and say the receipts; return whether to go on."""
+        """Publish the waiting events and send their receipts; return whether to continue."""
         sends, self._sends, self._events = self._sends, [], 0
         if not sends:
             return True
@@ -343,7 +345,7 @@ class Connection:
         return True
 
     async def _publish_each(self, sends: list[_Sent]) -> bool:
-        """Publish up to the SEND that is refused. Together they were refused, and then none of them is published."""
+        """Publish one SEND at a time up to the one that is refused; the refused batch has published none of them."""
         for sent in sends:
             for self._sends in ([one] for one in sent.apart()):
                 if not await self._publish_all():
@@ -351,7 +353,7 @@ class Connection:
         return True
 
     async def _publish(self, batch: EventBatch, key: str | None = None) -> None:
-        """Publish events, as soon as the limits of the principal allow it."""
+        """Publish events as soon as the limits of the principal allow it."""
         assert self._core is not None
         while True:
             try:
@@ -360,12 +362,12 @@ class Connection:
             except LimitReached as error:
                 if error.after_seconds is None:
                     raise
-                await asyncio.sleep(error.after_seconds)  # nothing is read meanwhile, so the client is slowed
+                await asyncio.sleep(error.after_seconds)  # nothing is read meanwhile: backpressure
 
-    # Handing out.
+    # Delivering.
 
     def room(self, number: int) -> bool:
-        """Return whether a subscription may be brought one more now; if not, it is told when there is room."""
+        """Return whether a subscription may get one more delivery now; if not, it resumes when there is room."""
         if not self._out.full and self._session.room(number):
             return True
         if number in self._streams:
@@ -378,13 +380,13 @@ class Connection:
             stream.go_on()
 
     def bring(self, number: int, item: Delivery, gaps: Gaps) -> None:
-        """Say what a stream has brought."""
+        """Send a delivery of a stream."""
         for out in self._session.deliver(number, item, gaps.tell()):
             if isinstance(out, Say):
                 self._say(out)
                 self._gateway.counts["delivered"] += 1
             elif isinstance(out, Acknowledge):
-                self._sent[number] = out.id  # it stands for those before it, too
+                self._sent[number] = out.id  # covers the deliveries before it, too
                 self._some_sent.set()
 
     async def _acknowledge_always(self) -> None:
@@ -392,7 +394,7 @@ class Connection:
             await self._acknowledge_sent()
 
     async def _acknowledge_sent(self) -> None:
-        """Acknowledge what was sent to subscriptions that do not do so themselves; be cancelled only after that."""
+        """Acknowledge sent deliveries of subscriptions in mode auto; cancellation takes effect only afterwards."""
         async with self._acknowledging:
             self._some_sent.clear()
             while self._sent:
@@ -408,7 +410,7 @@ class Connection:
 
 
 class _Hand:
-    """Takes what a stream brings, for a subscription."""
+    """Takes the items of a stream for one subscription."""
 
     def __init__(self, connection: Connection, number: int) -> None:
         self._connection, self._number = connection, number
@@ -429,7 +431,7 @@ class _Hand:
 
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:
-    """Do it, and be cancelled only then: what was sent is acknowledged, also when the client is gone."""
+    """Await the work and be cancelled only afterwards: sent events are acknowledged even if the client is gone."""
     doing = asyncio.ensure_future(work)
     try:
         await asyncio.shield(doing)

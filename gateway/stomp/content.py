@@ -1,13 +1,16 @@
-"""What a message of STOMP says as an event, and an event as a message.
+"""Convert STOMP messages to events, and events to messages.
 
 Rules
 -----
-* Events are content. A destination is a condition on one attribute, `JMSDestination`; ``/events`` is none at all.
-* A body in JSON is an object, the event. Any other is text: headers are its attributes, and ``body`` is the text.
-* In JSON values have kinds. In headers whole numbers, decimals, ``true`` and ``false`` are what they look like.
-* Nothing wins silently: an attribute that is said twice, by a header and in the body, is an error.
-* What came as text goes out as text, with its headers; all else goes out as JSON. So does what has a NUL, at which many
-  clients end a frame, whatever its length says, and what is no UTF-8.
+* Events are content. A destination is a condition on one attribute, `JMSDestination`; ``/events`` is no
+  condition.
+* A JSON body is an object, the event. Any other body is text: headers are the attributes, and ``body`` is the
+  text.
+* JSON values have types. In headers, integers, decimals, ``true`` and ``false`` get the type that they look
+  like.
+* Conflicts are errors: an attribute may not have different values in a header and in the body.
+* An event that came as text is sent as text, with its headers; any other event is sent as JSON. So is text
+  with a NUL, at which many clients end a frame whatever its length says, and text that is not valid UTF-8.
 
 Reference: STOMP 1.2, "SEND", "MESSAGE", "Header content-type"; JMS 1.1, 3.4 and 3.8.
 """
@@ -29,7 +32,7 @@ from ..deliveries import Delivery, plain_value
 from .frames import Frame
 
 EVERYTHING: Final = "/events"
-"""The destination that is no condition: events of all publishers, also of those that know no destinations."""
+"""The destination without a condition: events of all publishers, also of those without destinations."""
 DESTINATION: Final = "JMSDestination"
 BODY: Final = "body"
 TEXT_KIND: Final = "content-type"
@@ -55,7 +58,7 @@ def event_of(frame: Frame) -> dict[str, Value]:
     Raises
     ------
     EventError
-        If it carries none; the message says what to send.
+        If it carries no valid event; the message says what to send.
     """
     kind, charset = media_type(frame.headers.get("content-type", ""))
     if charset not in ("", "utf-8", "us-ascii"):
@@ -83,16 +86,16 @@ def event_of(frame: Frame) -> dict[str, Value]:
 
 
 def selector_of(destination: str, selector: str) -> str:
-    """Return the condition of a subscription to a destination.
+    """Return the selector of a subscription to a destination.
 
     Raises
     ------
     SelectorError
-        If the header is no selector; the column is that of the header.
+        If the header is not a valid selector; the column counts from its start.
     """
     selector = selector.strip()
     if selector:
-        parse_selector(selector)  # by itself, so that it cannot end the parenthesis that it is put into
+        parse_selector(selector)  # parsed alone, so that it cannot close the parenthesis around it
     if destination == EVERYTHING:
         return selector or "TRUE"
     quoted = destination.replace("'", "''")
@@ -106,11 +109,12 @@ def message_of(delivery: Delivery, known: Mapping[str, str], unsayable: str = "\
     Parameters
     ----------
     delivery
-        What a stream has brought.
+        The delivery.
     known
-        What the frame says of itself: subscription, message-id and so on. It goes before what the event has.
+        Headers of the frame itself: subscription, message-id and so on. They precede the attributes of the
+        event.
     unsayable
-        Characters that headers must not have.
+        Characters that headers must not contain.
     """
     event = delivery.event
     destination = event.get(DESTINATION)
@@ -131,17 +135,17 @@ def message_of(delivery: Delivery, known: Mapping[str, str], unsayable: str = "\
 
 
 def _sayable(without: str, *texts: str) -> bool:
-    """Return whether texts can stand in a frame: in UTF-8, and without some characters."""
+    """Return whether texts can be sent in a frame: valid in UTF-8, and without the given characters."""
     together = "".join(texts)
     try:
         together.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON can say
+    except UnicodeEncodeError:  # an unpaired surrogate, which JSON can represent
         return False
     return not any(character in together for character in without)
 
 
 def object_of(body: bytes) -> dict[str, Value]:
-    """Return the event that a body in JSON is; EventError when it is none."""
+    """Parse a JSON body as an event; EventError if it is invalid."""
     try:
         told = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -175,7 +179,7 @@ def _text(frame: Frame, kind: str) -> dict[str, Value]:
 
 @lru_cache(MEDIA_TYPES_KEPT)
 def media_type(header: str) -> tuple[str, str]:
-    """Return (type, charset) of a content-type, both in small letters; empty where it says none."""
+    """Return (type, charset) of a content-type, both in lower case; empty if absent."""
     kind, *parameters = (part.strip().lower() for part in header.split(";"))
     charsets = [
         part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")
@@ -184,7 +188,7 @@ def media_type(header: str) -> tuple[str, str]:
 
 
 def typed(value: str) -> Value:
-    """Return the value of a header as what it looks like; what is no plain number or truth value is a string."""
+    """Return a header value with the type that it looks like: integer, decimal or boolean; otherwise a string."""
     if value in ("true", "false"):
         return value == "true"
     if not (found := _NUMBER.fullmatch(value)):
@@ -195,6 +199,6 @@ def typed(value: str) -> Value:
 
 
 def written(value: Value) -> str:
-    """Return a value as it stands in a header."""
+    """Return a value as a header value."""
     plain = plain_value(value)
     return str(plain).lower() if isinstance(plain, bool) else str(plain)

@@ -1,14 +1,14 @@
-"""Frames of STOMP 1.2 as bytes, in both directions; however the bytes are cut, the frames are the same.
+"""Encode and decode STOMP 1.2 frames; decoding is independent of how the bytes are split.
 
 Rules
 -----
-* What comes is bounded before it is kept: the command, all headers together, their number, the body.
-* A mistake is a `FrameError`, and the end of what is read: behind it nobody knows where a frame begins.
-* Lines end with LF or CR LF; ends of lines between frames are heart-beats, and make no frame.
-* Of a header that comes twice the first counts. Nothing is trimmed. A NUL is refused in headers: clients that look for
-  the end of a frame find it there.
-* Every frame is escaped but those that open a connection, which 1.0 has not escaped either.
-* SENDs that have the same headers come out together, as a run: `frames_of` takes it apart.
+* Input is bounded before it is stored: the command, all headers together, their number, the body.
+* A syntax error is a `FrameError` and ends decoding: the start of the next frame is unknown.
+* Lines end with LF or CR LF. Line ends between frames are heart-beats, and yield no frame.
+* The first of repeated headers counts. Nothing is trimmed. A NUL in a header is rejected, because some
+  clients search for it as the end of the frame.
+* Every frame is escaped except those that open a connection, which 1.0 did not escape either.
+* SENDs with the same headers are yielded together, as a run: `frames_of` splits it.
 
 Reference: STOMP 1.2, "STOMP Frames", "Value Encoding", "Body", "Repeated Header Entries", "Augmented BNF".
 """
@@ -55,7 +55,7 @@ _LINE_BYTES: Final = max(map(len, CLIENT_COMMANDS | SERVER_COMMANDS)) + 1
 
 
 class FrameError(InputError):
-    """What came is no frame of STOMP 1.2, or one that is larger than is allowed here."""
+    """The input is not a STOMP 1.2 frame, or exceeds the limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class Frame:
     Attributes
     ----------
     command
-        One of the client's or of the server's.
+        A command of the client or of the server.
     headers
-        Names and values, without escapes.
+        Names and values, unescaped.
     body
-        As it came; only SEND, MESSAGE and ERROR have one.
+        The raw body; only SEND, MESSAGE and ERROR have one.
     """
 
     command: str
@@ -79,18 +79,18 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class FrameLimits:
-    """How large a frame may be.
+    """Limits on the size of a frame.
 
     Attributes
     ----------
     header_bytes_max
-        The command and all headers, ends of lines included.
+        The command and all headers, line ends included.
     headers_max
-        How many headers.
+        The number of headers.
     body_bytes_max
         The body.
     run_frames_max
-        How many frames may come out together; 0 for one at a time.
+        The number of frames in a run; 0 yields frames one at a time.
     """
 
     header_bytes_max: int = 16 << 10
@@ -100,7 +100,7 @@ class FrameLimits:
 
 
 def frames_of(came: Frame | Sends) -> Iterator[Frame]:
-    """Iterate over the frames that a decoder has yielded as one."""
+    """Iterate over the frames of one item that a decoder has yielded."""
     if isinstance(came, Frame):
         yield came
     else:
@@ -109,21 +109,21 @@ def frames_of(came: Frame | Sends) -> Iterator[Frame]:
 
 
 class Decoder:
-    """Bytes in, frames out.
+    """Decodes bytes into frames.
 
     Parameters
     ----------
     limits
-        How large a frame may be.
+        Limits on the size of a frame.
     commands
-        What may come: a server's decoder is given the client's commands.
+        The accepted commands: a server's decoder accepts the client's commands.
     """
 
     def __init__(self, limits: FrameLimits, commands: frozenset[str] = CLIENT_COMMANDS) -> None:
         self._limits = limits
         self._commands = commands
         self._buffer = bytearray()
-        self._searched = 0  # no end of a line, or of the body, stands before
+        self._searched = 0  # no end of a line or body before this offset
         self._command: str | None = None
         self._headers: dict[str, str] = {}
         self._head_bytes = 0
@@ -135,21 +135,21 @@ class Decoder:
 
     @property
     def within(self) -> bool:
-        """Whether a frame has begun and is not whole."""
+        """Whether a frame has begun and is incomplete."""
         return self._command is not None or bool(self._buffer)
 
     @property
     def size(self) -> int:
-        """How many bytes are kept of a frame that is not whole."""
+        """The bytes held of an incomplete frame."""
         return len(self._buffer) + self._head_bytes * (self._command is not None)
 
     def feed(self, data: bytes) -> Iterator[Frame | Sends]:
-        """Yield the frames that are whole now, runs of SENDs together; what has begun waits for more.
+        """Yield the frames that are complete now, runs of SENDs together; an incomplete frame waits for more bytes.
 
         Raises
         ------
         FrameError
-            At the first mistake; what stood before it was yielded. Every later call raises it again.
+            At the first syntax error; the frames before it were yielded. Every later call raises it again.
         """
         if self._broken is None:
             self._buffer += data
@@ -157,7 +157,7 @@ class Decoder:
         while True:
             if self._broken is not None:
                 raise FrameError(self._broken)
-            if self._command is None and not looked:  # once a read, behind the frame that it goes on with
+            if self._command is None and not looked:  # once per read, after the frame that it completes
                 looked = True
                 yield from self._plain_frames()
             try:
@@ -171,9 +171,9 @@ class Decoder:
             yield frame
 
     def _plain_frames(self) -> Iterator[Frame | Sends]:
-        """Yield the frames that have come whole, as long as nothing is unusual about them: most clients send no others.
+        """Yield complete frames by the fast path, as long as they are plain; most clients send no others.
 
-        What is left is looked at line by line, and is told there what is wrong with it.
+        The rest is parsed line by line, which reports errors.
         """
         came, at, limits, apart = bytes(self._buffer), 0, self._limits, 0
         try:
@@ -181,7 +181,7 @@ class Decoder:
                 if (form := self._forms.learnt) is not None and at >= apart:
                     run, end = form.read(came, at, limits.header_bytes_max, limits.body_bytes_max)
                     if run is None:
-                        apart = end  # once looked at in vain is enough
+                        apart = end  # do not try these bytes again
                     else:
                         at = end
                         yield run
@@ -198,7 +198,7 @@ class Decoder:
                 self._searched = 0
 
     def _plain_frame(self, came: bytes, at: int) -> tuple[Frame, int] | None:
-        """Return the frame that begins there, and where it ends; None when it needs a closer look."""
+        """Return the frame that begins at an offset, and where it ends; None if the fast path cannot parse it."""
         end = came.find(b"\n\n", at)
         headers = None if end < 0 else self._plain_headers(came[at:end])
         if headers is None:
@@ -213,7 +213,7 @@ class Decoder:
         return Frame(command, headers, body), stop + 1
 
     def _plain_headers(self, head: bytes) -> dict[str, str] | None:
-        """Return the headers of a frame, and under no name its command; None when one of them needs a closer look."""
+        """Return a frame's headers, with the command under the empty name; None if the fast path cannot parse them."""
         limits = self._limits
         if b"\\" in head or b"\r" in head or b"\0" in head or len(head) + 2 > limits.header_bytes_max:
             return None
@@ -232,7 +232,7 @@ class Decoder:
         return headers
 
     def _next(self) -> Frame | None:
-        """Return the next whole frame, or None when more has to come."""
+        """Return the next complete frame, or None if more bytes are needed."""
         while not self._in_body:
             line = self._line()
             if line is None:
@@ -247,7 +247,7 @@ class Decoder:
         return self._whole()
 
     def _line(self) -> bytes | None:
-        """Take a line that has come whole, without its end."""
+        """Remove a complete line from the buffer and return it without its end, or None if it is incomplete."""
         end = self._buffer.find(b"\n", self._searched)
         here = len(self._buffer) if end < 0 else end + 1
         if self._command is None:
@@ -292,7 +292,7 @@ class Decoder:
         self._headers.setdefault(name, value)
 
     def _body_length(self) -> int | None:
-        """Return what content-length says, or None where the body ends with the first NUL."""
+        """Return the value of content-length, or None if the body ends with the first NUL."""
         given = self._headers.get("content-length")
         if given is None:
             return None
@@ -305,7 +305,7 @@ class Decoder:
         return int(given)
 
     def _whole(self) -> Frame | None:
-        """Take the body if it has come whole, and return the frame."""
+        """Return the frame if its body is complete, and remove the body from the buffer."""
         end = self._buffer.find(b"\0", self._searched) if self._length is None else self._length
         have = len(self._buffer)
         if (have if end < 0 else end) > self._limits.body_bytes_max:
@@ -327,12 +327,12 @@ class Decoder:
 
 
 def encode(frame: Frame) -> bytes:
-    """Return a frame as bytes; one with a body says how long that is.
+    """Return a frame as bytes; a frame with a body gets a content-length.
 
     Raises
     ------
     FrameError
-        If a frame that is not escaped has a header with an end of a line, or a name with a colon.
+        If an unescaped frame has a header with a line end, or a name with a colon.
     """
     plain = frame.command in NOT_ESCAPED
     lines = [frame.command]
@@ -346,12 +346,12 @@ def encode(frame: Frame) -> bytes:
 
 
 def escaped(text: str) -> str:
-    """Return the name or value of a header as it stands in a frame."""
+    """Return the escaped name or value of a header."""
     return text.translate(_TO_ESCAPE) if _TO_BE_ESCAPED.search(text) else text
 
 
 _escaped_name: Final = lru_cache(NAMES_KEPT)(escaped)
-"""Names come again with every frame."""
+"""Cached, since names repeat with every frame."""
 
 
 def _unescaped(text: str) -> str:

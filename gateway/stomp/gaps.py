@@ -1,10 +1,10 @@
-"""What a subscription was not brought, until the next message tells of it: STOMP has no frame for news.
+"""The unreported gaps of a subscription. The next message reports them, since STOMP has no frame for notices.
 
 Rules
 -----
-* Gaps of one reason are one: the counts add up, and each publisher's span grows. So what waits here is bounded, as a
-  `Gap` is: at most `NAMED_MAX` publishers are named, the rest is counted.
-* A count that is not known makes the sum unknown.
+* Gaps of one reason are merged: counts add up, and the span of each publisher grows. So the memory is
+  bounded, as a `Gap` is: at most `NAMED_MAX` publishers are named, the rest is counted.
+* An unknown count makes the sum unknown.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ..queues import NAMED_MAX, Gap
 
 
 class Gaps:
-    """Gaps that are not told yet."""
+    """Gaps that are not reported yet."""
 
     def __init__(self) -> None:
         self._by_reason: dict[str, Gap] = {}
 
     def add(self, gap: Gap) -> None:
-        """Note a gap."""
+        """Record a gap."""
         there = self._by_reason.get(gap.reason, Gap(gap.reason, 0))
         of = dict(there.of)
         for publisher, (first, last) in gap.of.items():
@@ -32,7 +32,7 @@ class Gaps:
         self._by_reason[gap.reason] = Gap(gap.reason, count, of)
 
     def tell(self) -> str:
-        """Return all that was noted as a JSON array, and forget it; empty where there is none."""
+        """Return all recorded gaps as a JSON array and clear them; empty if there are none."""
         if not self._by_reason:
             return ""
         gaps, self._by_reason = self._by_reason, {}

@@ -1,9 +1,10 @@
-"""MESSAGEs as bytes: the part that all messages of an event have, made for a batch at once from its columns.
+"""Encode MESSAGEs: the part common to all messages of an event, made for a whole batch from its columns.
 
 Rules
 -----
-* What is made here is what `content.message_of` and `frames.encode` make of each event, but for the order of headers.
-* A batch whose events are not alike, or say what needs a closer look, is left to these.
+* The result equals that of `content.message_of` and `frames.encode` for each event, except for the order of
+  headers.
+* A batch whose events are not uniform, or need special treatment, is left to these functions.
 
 Reference: STOMP 1.2, "MESSAGE".
 """
@@ -38,29 +39,29 @@ _HEAD: Final = encode(Frame("MESSAGE"))[: len("MESSAGE\n")]
 
 
 def parts_1_2(reading: Reading) -> Sequence[bytes]:
-    """Return, for each event, what stands in each of its messages behind the headers of the subscription."""
+    """Return, for each event, the part of its messages that follows the headers of the subscription."""
     return _parts(reading, "\0")
 
 
 def parts_1_1(reading: Reading) -> Sequence[bytes]:
-    """Return the same for STOMP 1.1, which cannot say CR in a header."""
+    """Return the same for STOMP 1.1, which cannot represent CR in a header."""
     return _parts(reading, "\0\r")
 
 
 def head_of(subscription: str) -> bytes:
-    """Return how all messages of a subscription begin."""
+    """Return the start of all messages of a subscription."""
     return _HEAD + header_line("subscription", subscription)
 
 
 def header_line(name: str, value: str) -> bytes:
-    """Return a line of a frame."""
+    """Return a header line of a frame."""
     return f"{name}:{escaped(value)}\n".encode()
 
 
 def _parts(reading: Reading, unsayable: str) -> Sequence[bytes]:
     try:
         parts = _of_columns(reading, unsayable)
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON can say
+    except UnicodeEncodeError:  # an unpaired surrogate, which JSON can represent
         parts = None
     if parts is not None:
         return parts
@@ -73,7 +74,7 @@ def _parts(reading: Reading, unsayable: str) -> Sequence[bytes]:
 
 
 def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
-    """Return the parts of events that are alike, or None."""
+    """Return the parts of uniform events, or None."""
     batch = reading.batch
     places, kinds = _words(batch, DESTINATION), _words(batch, TEXT_KIND)
     if places is None or kinds is None or ("" in places and (DESTINATION, Kind.STRING) in batch.columns):
@@ -111,7 +112,7 @@ def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
 
 
 def _words(batch: EventBatch, name: str) -> list[str] | None:
-    """Return an attribute of each event, empty where it has none; None where it is not always a string."""
+    """Return an attribute of each event, empty if absent; None if it is not always a string."""
     if any(other == name and kind is not Kind.STRING for other, kind in batch.columns):
         return None
     column = batch.columns.get((name, Kind.STRING))
@@ -124,7 +125,7 @@ def _has(characters: str, *texts: str) -> bool:
 
 
 def _line(name: str, column: Column) -> Callable[[Any], str]:
-    """Return what writes a value of a column as a line of this name; what needs no escape, or no look, has none."""
+    """Return a function that writes a value of a column as a header line, escaped only where its kind needs it."""
     head = escaped(name)
     if column.kind is Kind.INTEGER or (column.kind is Kind.FLOAT and np.isfinite(column.data).all()):
         return lambda value: f"{head}:{value}\n"

@@ -1,14 +1,15 @@
-"""What waits to be sent to one client, in order; whoever adds to it waits for room, and who takes nothing is cut off.
+"""The send queue of one client, in order. Producers wait for room, and a client that accepts nothing is disconnected.
 
 Rules
 -----
-* A frame is put as a whole, and never waits: so frames leave in the order in which they were decided.
-* Who is about to put something waits until less than `WAITING_BYTES` are left. One at a time is let in: so one frame
-  comes on top.
-* What is put in one turn of the event loop goes out together, at once if the connection takes it; else in slices.
-* Who found no room, and does not wait, is told when there is some: see `relieved`.
-* Each slice has its own time: a client that reads slowly is slowed, one that takes nothing for `stall_seconds` is cut
-  off.
+* A frame is queued as a whole, without waiting: so frames are sent in the order in which they were decided.
+* A producer first waits until fewer than `WAITING_BYTES` are queued. One producer at a time is admitted: so
+  the queue exceeds that by one frame at most.
+* Everything queued in one turn of the event loop is sent together, immediately if the connection accepts it,
+  else in slices.
+* A producer that found no room and does not wait is notified when there is room: see `relieved`.
+* Each slice has its own timeout: a client that reads slowly is slowed, and one that accepts nothing for
+  `stall_seconds` is disconnected.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class Wire(Protocol):
     """A connection that carries bytes both ways."""
 
     async def receive(self) -> bytes:
-        """Return what came next, some bytes; none at the end."""
+        """Return the next bytes; empty at the end."""
         ...
 
     def offer(self, data: bytes) -> bool:
-        """Send bytes if none are on their way to the client; return whether they were taken."""
+        """Send bytes if none are queued to the client; return whether they were accepted."""
         ...
 
     async def send(self, data: bytes) -> None:
@@ -38,25 +39,25 @@ class Wire(Protocol):
         ...
 
     async def close(self) -> None:
-        """End it so that the client still gets what was sent."""
+        """Close the connection so that the client still gets what was sent."""
         ...
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close the connection immediately."""
         ...
 
 
 class Outgoing:
-    """Bytes on their way to one client.
+    """The bytes queued for one client.
 
     Parameters
     ----------
     wire
-        Where they go.
+        The connection.
     stall_seconds
-        How long the client may take nothing.
+        How long the client may accept nothing.
     relieved
-        Called when fewer than `WAITING_BYTES` are left of more.
+        Called when the queue shrinks below `WAITING_BYTES`.
     """
 
     def __init__(self, wire: Wire, stall_seconds: float, relieved: Callable[[], None] = lambda: None) -> None:
@@ -70,7 +71,7 @@ class Outgoing:
         return self._bytes
 
     def put(self, data: bytes) -> None:
-        """Add bytes behind all others."""
+        """Append bytes to the queue."""
         self._waiting.append(data)
         self._bytes += len(data)
         if not self._called:
@@ -78,7 +79,7 @@ class Outgoing:
             asyncio.get_running_loop().call_soon(self._offer)
 
     def _offer(self) -> None:
-        """Send what waits if that goes at once; else let it be sent in slices."""
+        """Send the queue if the connection accepts it immediately; otherwise let `run` send it in slices."""
         self._called = False
         if self._sending or not self._waiting:
             return
@@ -92,11 +93,11 @@ class Outgoing:
 
     @property
     def full(self) -> bool:
-        """Whether nothing is to be put before something has gone."""
+        """Whether producers have to wait until something is sent."""
         return self._bytes >= WAITING_BYTES
 
     async def room(self, below: int = WAITING_BYTES) -> None:
-        """Return when fewer bytes than that wait."""
+        """Wait until fewer bytes than that are queued."""
         if self._bytes < below and not self._turn.locked():
             return
         async with self._turn:
@@ -105,14 +106,14 @@ class Outgoing:
                 await self._less.wait()
 
     async def run(self) -> None:
-        """Send what is put, until cancelled.
+        """Send queued bytes, until cancelled.
 
         Raises
         ------
         TimeoutError
-            If the client took nothing for too long.
+            If the client accepted nothing for `stall_seconds`.
         OSError
-            If the connection is gone.
+            If the connection is lost.
         """
         while True:
             await self._more.wait()

@@ -1,15 +1,15 @@
-"""SENDs that come one behind another with the same headers, read together; most publishers send no others.
+"""Consecutive SENDs with the same headers, parsed together; most publishers send no others.
 
 Rules
 -----
-* A run is nothing but the frames that it stands for: what is published and answered is the same.
-* It is taken where each frame is plain: nothing is escaped, lines end with LF, no header comes twice, all is UTF-8, and
-  a body ends where its length says and with the first NUL. What is not is looked at frame by frame, and told there
-  what is wrong.
-* Headers are looked for together once they have come `LEARNT_AFTER` times in a row. To make a pattern costs as much as
-  reading some frames one by one: so each that a client has had made puts the next one off by as many frames, and none
-  is made for more than `HEADERS_MAX` headers, or longer names than `NAMES_BYTES_MAX`.
-* `FORMS_KEPT` are kept, for all clients; `re` keeps the 512 patterns that were made last in any case.
+* A run is equivalent to the frames that it stands for: the same is published and answered.
+* A run is formed only of plain frames: no escapes, lines end with LF, no repeated headers, valid UTF-8, and a
+  body that ends where its length says and with the first NUL. Other frames are parsed one by one, which
+  reports errors.
+* Headers are matched together once they have come `LEARNT_AFTER` times in a row. Compiling a pattern costs as
+  much as parsing some frames one by one: so each pattern compiled for a client postpones the next by as many
+  frames. No pattern is compiled for more than `HEADERS_MAX` headers, or names longer than `NAMES_BYTES_MAX`.
+* `FORMS_KEPT` patterns are cached, for all clients; `re` caches the last 512 patterns in any case.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ LENGTH: Final = "content-length"
 _VALUE: Final = rb"[^\n\r\\\0]*+"
 _BODY: Final = rb"[^\0]*+"
 KEY_HEADERS: Final = ("idempotency-key", "_AMQ_DUPL_ID")
-"""What is sent with one is published by itself, and once. That of HTTP, and Artemis's."""
+"""A SEND with one of these is published separately, and once. The first is HTTP's, the second Artemis's."""
 
 _NEVER: Final = frozenset({"transaction", *KEY_HEADERS})
 
 
 @dataclass(frozen=True, slots=True)
 class Sends:
-    """SENDs with the same headers, in the order in which they came.
+    """SENDs with the same headers, in order of arrival.
 
     Attributes
     ----------
     names
-        Of the headers.
+        The names of the headers.
     texts
-        The values of each header, with LF between them.
+        The values of each header, separated by LF.
     bodies
-        As they came.
+        The raw bodies.
     """
 
     names: tuple[str, ...]
@@ -56,7 +56,7 @@ class Sends:
         return len(self.bodies)
 
     def values(self, name: str) -> list[str]:
-        """Return what a header says in each frame; nothing when there is none."""
+        """Return the value of a header in each frame; empty if the frames do not have it."""
         return self.texts[self.names.index(name)].split("\n") if name in self.names else []
 
     def apart(self) -> Iterator[tuple[dict[str, str], bytes]]:
@@ -67,14 +67,14 @@ class Sends:
 
 
 class Form:
-    """Finds SENDs with these headers, in this order.
+    """Matches SENDs with these headers, in this order.
 
     Parameters
     ----------
     names
-        At least one.
+        The names of the headers, at least one.
     most
-        How many frames a run may have.
+        The maximum number of frames in a run.
     """
 
     def __init__(self, names: tuple[str, ...], most: int) -> None:
@@ -89,7 +89,7 @@ class Form:
     def read(
         self, data: bytes, at: int, header_bytes_max: int, body_bytes_max: int
     ) -> tuple[Sends | None, int]:
-        """Return the run that begins there, and where it ends; no run and its end where it is to be taken apart."""
+        """Return the run at an offset, and its end; no run and its end if its frames must be parsed one by one."""
         found = self._many.match(data, at)
         end = at if found is None else found.end()
         if end == at:
@@ -110,16 +110,16 @@ class Form:
 
 
 _kept: Final[OrderedDict[tuple[tuple[str, ...], int], Form]] = OrderedDict()
-"""Publishers of one program send the same headers."""
+"""Cached forms; publishers of one program send the same headers."""
 
 
 class Forms:
-    """What one client sends: the headers that it has repeated are looked for from then on.
+    """The headers that one client repeats; repeated headers are matched as runs from then on.
 
     Parameters
     ----------
     most
-        How many frames a run may have.
+        The maximum number of frames in a run.
     """
 
     def __init__(self, most: int) -> None:
@@ -130,7 +130,7 @@ class Forms:
         self._made = 0
 
     def note(self, headers: Mapping[str, str]) -> None:
-        """Take note of a plain SEND that was read by itself."""
+        """Record a plain SEND that was parsed individually."""
         names = tuple(headers)
         if names != self._last:
             self._last, self._times = names, 0

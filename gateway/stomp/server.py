@@ -1,9 +1,10 @@
-"""Where clients of STOMP come in over TCP, with TLS or without.
+"""The STOMP listener over TCP, with or without TLS.
 
 Rules
 -----
-* Of connections there is a limit; one above it is told so, and let go.
-* A connection that ends lingers until the client has read what was said last (STOMP 1.2, "Connection Lingering").
+* The number of connections is limited; a connection beyond the limit gets an ERROR and is closed.
+* A connection that ends lingers until the client has read the last frames (STOMP 1.2, "Connection
+  Lingering").
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class StompServer:
     gateway
         The core; it is not closed with the server.
     listener
-        A socket that listens; what accepted sockets inherit, such as how long a peer may be gone, is set on it. None
-        where connections come by WebSocket alone.
+        A listening socket, with the options that accepted sockets inherit, such as the user timeout. None if
+        connections come over WebSocket only.
     tls
-        For connections to it that are encrypted: see `tls_of`.
+        The TLS context of encrypted connections: see `tls_of`.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class StompServer:
 
     @property
     def url(self) -> str:
-        """Where it is to be reached, in the form that clients of ActiveMQ take."""
+        """Its URL, in the form that ActiveMQ clients accept."""
         if self._listener is None:
             return ""
         host, port = self._listener.getsockname()[:2]
@@ -61,11 +62,11 @@ class StompServer:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected."""
+        """The number of connected clients."""
         return len(self._connections)
 
     async def start(self) -> None:
-        """Serve from now on; connections were taken since the socket listens."""
+        """Start serving; connections queue from the moment the socket listens."""
         if self._listener is not None:
             seconds = None if self._tls is None else self._gateway.limits.request_seconds
             self._server = await asyncio.start_server(
@@ -77,7 +78,7 @@ class StompServer:
             )
 
     async def stop(self) -> None:
-        """Take nobody in any more, and end all connections."""
+        """Accept no more clients, and end all connections."""
         self._stopped = True
         if self._server is not None:
             self._server.close()
@@ -91,7 +92,7 @@ class StompServer:
             await self._server.wait_closed()
 
     async def serve(self, wire: Wire) -> None:
-        """Serve one connection until it ends; the task that calls this is waited for when the server is closed."""
+        """Serve one connection until it ends; `stop` waits for the calling task."""
         most = self._gateway.limits.connections_max
         if self._stopped or len(self._connections) >= most:
             self._gateway.counts["refused.connections_max"] += 1
@@ -119,7 +120,7 @@ class StompServer:
 
 
 def tls_of(config: GatewayConfig) -> ssl.SSLContext | None:
-    """Return what encrypts connections, or None where they are not to be encrypted.
+    """Return the TLS context, or None if connections are not encrypted.
 
     Raises
     ------
@@ -137,7 +138,7 @@ def tls_of(config: GatewayConfig) -> ssl.SSLContext | None:
 
 
 class _Tcp:
-    """A connection of TCP as a `Wire`."""
+    """A TCP connection as a `Wire`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -159,7 +160,7 @@ class _Tcp:
 
     async def close(self) -> None:
         writer = self._writer
-        writer.transport.set_write_buffer_limits(1, 0)  # of 0, TLS says that it is full when nothing waits
+        writer.transport.set_write_buffer_limits(1, 0)  # with 0, TLS reports a full buffer when it is empty
         await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()

@@ -1,15 +1,15 @@
-"""One connection of STOMP 1.2 or 1.1 as a value machine: frames and ticks in, frames and wishes to the core out.
+"""The state machine of a STOMP 1.2 or 1.1 connection: frames and ticks in, frames and requests to the core out.
 
 Rules
 -----
-* What comes out is carried out in order, and before the next frame is put in. When a wish fails, what stands behind it
-  is dropped and `failed` says what goes out instead. So a receipt means that its frame has been done, not only heard.
-* What is allowed when is a table, from state and command to a method. What is not in it is an ERROR, and the end.
-* Every ERROR says what to do, and closes the connection. What comes after it is not looked at.
-* All that a client can make this keep has a limit: subscriptions, transactions and what is in them, open messages.
+* Results are carried out in order, before the next frame is put in. When a request fails, the results behind
+  it are dropped and `failed` returns the replacement. So a receipt means that its frame has been executed.
+* A table of state and command gives the method for each allowed frame. Any other frame causes an ERROR.
+* Every ERROR says what to do, and closes the connection. Later frames are ignored.
+* A client can make the session store only limited data: subscriptions, transactions, open messages.
 
-Reference: STOMP 1.2, from "Connecting" to "Server Frames". Durable subscriptions have no section there: they are
-asked for as ActiveMQ, Artemis and RabbitMQ are asked (docs/stomp.md).
+Reference: STOMP 1.2, from "Connecting" to "Server Frames". STOMP does not define durable subscriptions: they
+are requested with the headers of ActiveMQ, Artemis and RabbitMQ (docs/stomp.md).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .wishes import (
 )
 
 VERSIONS: Final = ("1.2", "1.1")
-"""The best first. In 1.1 an answer names a subscription and a message, and headers have no escape for CR."""
+"""Preferred version first. In 1.1 an answer names a subscription and a message, and headers have no escape for CR."""
 SERVER: Final = "rayvous"
 OPENING: Final = ("CONNECT", "STOMP")
 _BEATS: Final = re.compile(r"([0-9]{1,9}),([0-9]{1,9})", re.ASCII)
@@ -56,11 +56,11 @@ _ACKS: Final = ("auto", "client", "client-individual")
 
 
 class Refused(InputError):
-    """A frame asks for what STOMP 1.2, or this gateway, does not allow."""
+    """A frame asks for something that STOMP 1.2, or this gateway, does not allow."""
 
 
 class State(enum.Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     NEW = "before CONNECT"
     OPENING = "before CONNECTED"
@@ -94,11 +94,11 @@ class Session:
     Parameters
     ----------
     name
-        Names the session in CONNECTED.
+        The name of the session in CONNECTED.
     limits
-        What it may make the gateway keep.
+        Limits on what the client can make the gateway store.
     now
-        Seconds on any clock that does not go back; so are all later times.
+        Seconds of any monotonic clock; all later times are of the same clock.
     """
 
     def __init__(self, name: str, limits: SessionLimits, now: float) -> None:
@@ -115,26 +115,26 @@ class Session:
         self._by_number: dict[int, _Subscription] = {}
         self._transactions: dict[str, _Transaction] = {}
         self.rejected = 0
-        """How many messages were answered with NACK, and discarded."""
+        """Messages answered with NACK, and discarded."""
 
     @property
     def state(self) -> State:
-        """Where the connection stands."""
+        """The state of the connection."""
         return self._state
 
     @property
     def size(self) -> int:
-        """How many bytes its transactions hold."""
+        """The bytes that its transactions hold."""
         return sum(each.size for each in self._transactions.values())
 
     # Time.
 
     def took(self) -> None:
-        """Note that bytes came and are worked on: until `waits`, the client is not waited for."""
+        """Record that bytes came and are being processed: until `waits`, the client is not held to timeouts."""
         self._waiting = False
 
     def waits(self, now: float, within: bool) -> None:
-        """Note that all that came is done, but for a frame `within` which it ended."""
+        """Record that everything received is processed, except for an incomplete frame if `within`."""
         self._waiting = True
         self._heard = now
         if not within:
@@ -143,11 +143,11 @@ class Session:
             self._frame_began = now
 
     def said(self, now: float) -> None:
-        """Note that bytes went out."""
+        """Record that bytes were sent."""
         self._said = now
 
     def tick(self, now: float) -> list[Out]:
-        """Return a heart-beat when one is due, or the end when the client has been silent or slow for too long.
+        """Return a heart-beat if one is due, or the end if the client has been silent or slow for too long.
 
         Reference: STOMP 1.2, "Heart-beating".
         """
@@ -160,7 +160,7 @@ class Session:
         return []
 
     def _late(self, now: float) -> str:
-        """Return what a client has not done in time."""
+        """Return which timeout the client has exceeded; empty if none."""
         limits, silence = self._limits, self._silence_seconds * self._limits.heartbeat_grace
         if self._state is State.NEW and now - self._begun > limits.connect_seconds:
             return f"no CONNECT for {limits.connect_seconds:g} s: send it first"
@@ -173,7 +173,7 @@ class Session:
     # Frames.
 
     def frame(self, frame: Frame) -> list[Out]:
-        """Return what a frame of the client leads to."""
+        """Return the results of a client's frame."""
         self._frame_began = None
         if self._state is State.CLOSED:
             return []
@@ -191,7 +191,7 @@ class Session:
         return outs
 
     def sends(self, run: Sends) -> list[Out]:
-        """Return what a run of SENDs leads to; nothing where they have to be put in one by one."""
+        """Return the results of a run of SENDs; empty if its frames must be put in one by one."""
         batch = batch_of_run(run) if self._state is State.OPEN else None
         if batch is None:
             return []
@@ -200,7 +200,7 @@ class Session:
         return [Publish(batch), *map(Say, said)]
 
     def failed(self, frame: Frame | None, why: str) -> list[Out]:
-        """Return the ERROR for a frame that cannot be done, or for what is no frame, and the end.
+        """Return the ERROR for a frame that cannot be executed, or for invalid input, and the close.
 
         Reference: STOMP 1.2, "ERROR".
         """
@@ -240,7 +240,7 @@ class Session:
         return [Open(token, headers.get("login") or None)]
 
     def opened(self) -> list[Out]:
-        """Return what goes out when the core has opened a session.
+        """Return what is sent once the core has opened a session.
 
         Reference: STOMP 1.2, "CONNECTED Frame".
         """
@@ -260,7 +260,7 @@ class Session:
         """STOMP 1.2, "SEND"."""
         _needed(frame, "destination")
         key, frame = _key_of(frame)
-        event = event_of(frame)  # now, so that a mistake is told where it is made
+        event = event_of(frame)  # now, so that an error names the right frame
         if "transaction" not in frame.headers:
             return [_publish((event,), key)]
         if key is not None:
@@ -296,7 +296,7 @@ class Session:
         return [Subscribe(one.number, selector, durable, headers.get("narrow") == "true")]
 
     def _unsubscribe(self, frame: Frame) -> list[Out]:
-        """STOMP 1.2, "UNSUBSCRIBE"; one that names a durable subscription ends it for good."""
+        """STOMP 1.2, "UNSUBSCRIBE"; a frame that names a durable subscription ends it permanently."""
         id, durable = _needed(frame, "id"), self._durable_name(frame)
         one = self._by_id.pop(id, None)
         outs: list[Out] = []
@@ -310,7 +310,7 @@ class Session:
         return outs
 
     def _durable_name(self, frame: Frame) -> str | None:
-        """Return the name that a frame gives a durable subscription, or None."""
+        """Return the name that a frame gives to a durable subscription, or None."""
         headers = frame.headers
         names = [headers[header] for header in _NAME_HEADERS if headers.get(header)]
         if not names and any(headers.get(header) == "true" for header in _KEPT_HEADERS):
@@ -343,7 +343,7 @@ class Session:
             if one.open is not None and number in one.open:
                 break
         else:
-            return []  # answered for already, or its subscription has ended
+            return []  # already answered, or its subscription has ended
         assert one.open is not None
         if frame.command == "NACK" and frame.headers.get("requeue") == "true":
             meant = one.open.meant(number).items()
@@ -367,7 +367,7 @@ class Session:
         return []
 
     def _later(self, frame: Frame) -> list[Out]:
-        """Charge a transaction for a frame that waits in it."""
+        """Charge a frame to the transaction in which it waits."""
         limits = self._limits
         self._transaction(frame).size += len(frame.body) + sum(
             len(name) + len(value) for name, value in frame.headers.items()
@@ -388,7 +388,7 @@ class Session:
         return self._transactions[name]
 
     def _commit(self, frame: Frame) -> list[Out]:
-        """STOMP 1.2, "COMMIT": what is published goes out as one batch, and then positions go on."""
+        """STOMP 1.2, "COMMIT": its events are published as one batch, and then positions advance."""
         transaction = self._transaction(frame)
         del self._transactions[frame.headers["transaction"]]
         key, _ = _key_of(frame)
@@ -411,16 +411,16 @@ class Session:
     # Messages.
 
     def room(self, number: int) -> bool:
-        """Return whether a subscription may be sent one more now."""
+        """Return whether a subscription may be sent one more message now."""
         one = self._by_number.get(number)
         if one is None or self._state is not State.OPEN:
             return False
         return one.open is None or one.open.room
 
     def deliver(self, number: int, delivery: Delivery, gaps: str = "") -> list[Out]:
-        """Return the MESSAGE for a delivery to a subscription; nothing when that has ended.
+        """Return the MESSAGE for a delivery to a subscription; empty if the subscription has ended.
 
-        What did not come before it, `gaps`, is told in a header of its own.
+        `gaps`, the events missing before it, are reported in a header.
 
         Reference: STOMP 1.2, "MESSAGE".
         """
@@ -445,7 +445,7 @@ class Session:
 
 
 def _key_of(frame: Frame) -> tuple[str | None, Frame]:
-    """Return the key that a frame has, if any, and the frame without it: it is no attribute of the event."""
+    """Return the key of a frame, if any, and the frame without it: the key is not an attribute of the event."""
     keys = [frame.headers[header] for header in KEY_HEADERS if header in frame.headers]
     if not keys:
         return None, frame
@@ -496,4 +496,4 @@ TRANSITIONS: Final[dict[tuple[State, str], Callable[[Session, Frame], list[Out]]
     (State.OPEN, "ABORT"): Session._abort,
     (State.OPEN, "DISCONNECT"): Session._disconnect,
 }
-"""What is allowed when. `frame` adds receipts and the end."""
+"""The allowed frames of each state. `frame` adds receipts and the close."""

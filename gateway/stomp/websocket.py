@@ -1,11 +1,11 @@
-"""STOMP over WebSocket, for browsers: a route of the application that serves HTTP.
+"""STOMP over WebSocket, for browsers: a route of the HTTP application.
 
 Rules
 -----
-* The subprotocol is the best that is offered. A client that offers only ``v10.stomp`` is let in, to be told in an ERROR
-  which ones there are: a browser reads nothing of a refused handshake.
-* Frames may be cut anywhere, also within a message of the WebSocket; text and binary messages are read alike.
-* A page of another host may come only where the file of the network says so, as to the other paths.
+* The best offered subprotocol is chosen. A client that offers only ``v10.stomp`` is accepted and then told
+  the supported versions in an ERROR, since browsers cannot read a refused handshake.
+* Frames may be split anywhere, also within a WebSocket message; text and binary messages are equivalent.
+* A page of another host is allowed only if the network file allows it, as for the other paths.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ POLICY: Final = 1008
 
 
 def stomp_route(server: StompServer, origins: Sequence[str] = ()) -> WebSocketRoute:
-    """Return the route that serves STOMP, for `gateway.http.app.app_of`.
+    """Return the STOMP route, for `gateway.http.app.app_of`.
 
     Parameters
     ----------
     server
-        Serves what comes in over TCP, too; so limits count for both.
+        The server, which also serves TCP; so its limits cover both.
     origins
-        Web pages of other hosts that may come; ``"*"`` lets all.
+        Origins of other hosts whose web pages are allowed; ``"*"`` allows all.
     """
 
     async def serve(socket: WebSocket) -> None:
@@ -69,7 +69,7 @@ class _WebSocketWire:
                 return data
 
     def offer(self, data: bytes) -> bool:
-        return False  # what carries it cannot tell
+        return False  # the WebSocket cannot tell
 
     async def send(self, data: bytes) -> None:
         try:
@@ -84,4 +84,4 @@ class _WebSocketWire:
             raise ConnectionError(str(error)) from None
 
     def abort(self) -> None:
-        """End it: the application's coroutine returns, and with it the connection."""
+        """Do nothing: the connection ends when the application's coroutine returns."""

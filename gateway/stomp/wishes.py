@@ -1,9 +1,9 @@
-"""What a connection of STOMP wants done, and how much it may make the gateway keep.
+"""The requests of a STOMP session to its connection, and the limits of a session.
 
 Rules
 -----
-* What a session returns is carried out in order; when a part of it fails, the rest is dropped.
-* A limit that the gateway has for all its protocols comes from there: see `SessionLimits.of`.
+* The results of a session are carried out in order; when one fails, the rest is dropped.
+* Limits that the gateway has for all its protocols come from there: see `SessionLimits.of`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .frames import Frame
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """What one connection may make the gateway wait for and keep.
+    """Limits on what one connection may make the gateway wait for and store.
 
     Attributes
     ----------
@@ -28,11 +28,11 @@ class SessionLimits:
     frame_seconds
         From the first byte of a frame to its last.
     heartbeat_seconds
-        How often the gateway can send a heart-beat, and wants one, at most.
+        The shortest interval of heart-beats that the gateway sends and expects.
     heartbeat_grace
-        How many times as long as agreed a client may be silent.
+        The factor by which a client may exceed the agreed interval.
     subscriptions_max, transactions_max
-        At a time.
+        Open at a time.
     transaction_frames_max, transaction_bytes_max
         In all transactions together.
     unacknowledged_max, unacknowledged_bytes_max
@@ -52,7 +52,7 @@ class SessionLimits:
 
     @classmethod
     def of(cls, limits: GatewayLimits) -> SessionLimits:
-        """Return what follows from the limits of a gateway."""
+        """Return the limits that follow from those of a gateway."""
         return cls(
             connect_seconds=limits.request_seconds,
             frame_seconds=limits.request_seconds,
@@ -66,7 +66,7 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Send a frame, which may be bytes already; None is a heart-beat."""
+    """Send a frame, which may be encoded already; None is a heart-beat."""
 
     frame: Frame | bytes | None
 
@@ -81,14 +81,14 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Publish events; done when they are accepted."""
+    """Publish events; completes when they are accepted."""
 
     events: tuple[dict[str, Value], ...] | EventBatch
 
 
 @dataclass(frozen=True, slots=True)
 class PublishOnce:
-    """Publish events by themselves, unless they were published under this key before."""
+    """Publish events separately, unless they were published under this key before."""
 
     events: tuple[dict[str, Value], ...]
     key: str
@@ -96,7 +96,7 @@ class PublishOnce:
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Subscribe under a number, which no other subscription of this connection ever has; done when it is in force."""
+    """Subscribe under a number that this connection never reuses; completes when the subscription is installed."""
 
     number: int
     selector: str
@@ -106,21 +106,21 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe:
-    """End a stream; what is durable stays."""
+    """End a stream; a durable subscription remains."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """End a durable subscription for good."""
+    """End a durable subscription permanently."""
 
     durable: str
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """Let a stream's position go on: the delivery of that id and all before it, or that delivery `alone`."""
+    """Advance a stream's position: the delivery of that id and all before it, or that delivery `alone`."""
 
     number: int
     id: str
@@ -129,7 +129,7 @@ class Acknowledge:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Send what is waiting, and close the connection."""
+    """Send what is queued, and close the connection."""
 
 
 Out: TypeAlias = Say | Open | Publish | PublishOnce | Subscribe | Unsubscribe | Forget | Acknowledge | Close

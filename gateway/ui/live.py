@@ -1,15 +1,15 @@
-"""The routes of the live page: its files, and the WebSocket that brings looks and takes what the viewer asks for.
+"""The routes of the live page: its files, and the WebSocket that sends frames and takes the viewer's requests.
 
 Rules
 -----
-* The first word of a viewer is its token, since a page cannot set a header; until then it gets nothing.
-* Who may watch sees every broker and, in the box for selectors, only what it may subscribe to. To kill a broker takes
-  another right.
-* A viewer is a client as any other: bounded, and cut off when it takes nothing.
-* The page takes nothing from elsewhere, and the browser is told so.
+* The first message of a viewer is its token, since a page cannot set a header; until then it gets nothing.
+* A viewer with the right to watch sees every broker and, in the box for selectors, only what it may subscribe
+  to. Killing a broker takes another right.
+* A viewer is a client like any other: bounded, and disconnected when it accepts nothing.
+* The page loads nothing from elsewhere, and its headers make the browser enforce that.
 
-Words to the server: ``{"token": text or null}``, then ``{"try": selector or null}`` and ``{"kill": broker}``. Words
-from it have a ``kind``: ``look`` (`watch.frame_of`), ``events``, ``said``.
+Messages to the server: ``{"token": text or null}``, then ``{"try": selector or null}`` and ``{"kill":
+broker}``. Messages from it have a ``kind``: ``look`` (`watch.frame_of`), ``events``, ``said``.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ with extra("gateway"):
     from starlette.websockets import WebSocket, WebSocketDisconnect
 
 REFUSED: Final = 4401
-"""The code with which a viewer's connection is closed that may not watch; the reason says why."""
+"""The close code for a viewer that may not watch; the reason says why."""
 
 SHOWN_MAX: Final = 20
-"""Events of a trial that are sent at once; who watches reads no more."""
+"""Events of a trial that are sent at once; a person reads no more."""
 
 WORD_CHARACTERS_MAX: Final = 8_192
 
@@ -65,11 +65,11 @@ def ui_route(
     gateway
         Opens sessions.
     watch
-        Looks at the network.
+        Observes the network.
     kill
         Ends the process of a broker; it may take a while, and is called in a thread.
     origins
-        Web pages of other hosts that may watch, too.
+        Origins of other hosts whose web pages may watch, too.
     """
 
     async def live(socket: WebSocket) -> None:
@@ -100,7 +100,7 @@ class _Page(StaticFiles):
 
 
 class _Viewer:
-    """One who watches."""
+    """A connected viewer."""
 
     def __init__(
         self, socket: WebSocket, gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], object]
@@ -117,11 +117,11 @@ class _Viewer:
         except (AccessDenied, LimitReached, InputError) as error:
             await self._refuse(str(error))
         except (WebSocketDisconnect, TimeoutError):
-            return  # it has gone, or takes nothing
+            return  # the viewer has disconnected or stalled
 
     async def turn_away(self, reason: str) -> None:
-        """Close the connection, and say why."""
-        await self._socket.accept()  # before, a reason would not get through
+        """Close the connection with a reason."""
+        await self._socket.accept()  # a refused handshake carries no reason
         await self._refuse(reason)
 
     async def _refuse(self, reason: str) -> None:
@@ -195,7 +195,7 @@ class _Viewer:
     async def _say(self, text: str) -> None:
         await self._send({"kind": "said", "text": text})
 
-    # A selector that is tried.
+    # Trial of a selector.
 
     async def _try(self, session: Session, selector: Any) -> None:
         if self._trial is not None:

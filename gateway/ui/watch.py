@@ -1,10 +1,11 @@
-"""What the live page shows: one look a second at the network for all who watch it, and what happened meanwhile.
+"""The data of the live page: one status per second of the network for all viewers, and a timeline of changes.
 
 Rules
 -----
-* The network is looked at while somebody watches. After a pause the next look tells what has changed since the last.
-* Whoever is slow misses looks and keeps none of them waiting: it gets the newest when it is ready.
-* What happened is kept up to `ENTRIES_MAX`, the oldest let go.
+* The network is polled while anyone watches. After a pause the next poll reports what has changed since the
+  last.
+* A slow viewer misses frames and delays no other viewer: it gets the newest frame when it is ready.
+* The timeline keeps `ENTRIES_MAX` entries; the oldest are dropped.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ Mood: TypeAlias = Literal["good", "bad", ""]
 
 ENTRIES_MAX: Final = 100
 BOOKS_MAX: Final = 100
-"""Rows of books that are shown, the fullest first; what has no limit cannot be full."""
+"""Rows of books that are shown, the fullest first; entries without a limit are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that happened: when it was seen, in words, and whether that is good."""
+    """Something that happened: when it was observed, in words, and whether it is good."""
 
     at: float
     text: str
@@ -39,7 +40,7 @@ class Entry:
 
 
 class Timeline:
-    """What differs from one look to the next, in words. Pure."""
+    """Describes the differences between successive statuses in words. Pure."""
 
     def __init__(self) -> None:
         self.entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
@@ -47,7 +48,7 @@ class Timeline:
         self._unwell_since: float | None = None
 
     def look(self, now: NetworkStatus, at: float) -> None:
-        """Take in a look, made at a time in seconds of the wall clock."""
+        """Compare a status, taken at `at` seconds of the wall clock, with the previous one."""
         before, self._before = self._before, now
         if before is not None:
             self._brokers(before, now, at)
@@ -85,7 +86,7 @@ def _called(one: BrokerStatus) -> str:
 
 
 def frame_of(now: NetworkStatus, before: NetworkStatus | None, at: float) -> dict[str, Any]:
-    """Return what the page draws of a look: what each broker and each link did in a second since the one before."""
+    """Return the page's data of a status: the activity of each broker and link, per second since the previous one."""
     rates = {} if before is None else now.rates(before)
     totals = {name: sum(each[name] for each in rates.values()) for name in ("events_in", "notifications")}
     return {
@@ -123,7 +124,7 @@ def _broker(one: BrokerStatus, rates: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _links(now: NetworkStatus, before: NetworkStatus) -> list[tuple[int, int, float]]:
-    """Return ``(from, to, events in a second)`` of each link that there is."""
+    """Return ``(from, to, events per second)`` of each link."""
     seconds = max(now.at_seconds - before.at_seconds, 1e-9)
     then = {one.broker: one.sent for one in before.brokers}
     return [
@@ -145,14 +146,14 @@ def _books(now: NetworkStatus) -> list[dict[str, Any]]:
 
 
 class Watch:
-    """Looks at a network while anybody watches.
+    """Polls a network while anybody watches.
 
     Parameters
     ----------
     look
-        Looks once; it may take seconds, and is called in a thread.
+        Gets the status; it may take seconds, and is called in a thread.
     every_seconds
-        Between two looks.
+        The interval between two polls.
     """
 
     def __init__(self, look: Callable[[], NetworkStatus], every_seconds: float = 1.0) -> None:

@@ -1,1 +1,1 @@
-"""The conditions of a run, asked by Spark of a trace in files."""
+"""The conditions of a run, checked by Spark over a trace in files."""

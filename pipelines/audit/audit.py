@@ -2,15 +2,16 @@
 
 Rules
 -----
-* It says what :func:`rayvous.faults.checker.reliability.judge` says of the same trace, count by count.
-* Filters are evaluated by brute force, outside every index: each executor asks the reference interpreter of predicates
-  about every (event, distinct selector) pair, so three-valued logic is exactly that of the reference. All else is
-  joins, groups and windows.
-* An event is named by the position of its publication. Subscriptions, notices, advertisements and quiet moments are
-  few beside events and notifications: they are read by the driver and sent along.
-* Claims of loss are few, too, and only those of what had to come and did not are looked into: by the driver, in what
-  was kept, as the judge does (:mod:`rayvous.faults.checker.ledger`).
-* A few violations of each condition are explained: the part of the trace that is about them is read again.
+* The result equals that of :func:`rayvous.faults.checker.reliability.judge` for the same trace, count by
+  count.
+* Filters are evaluated by brute force, without any index: each executor evaluates the reference interpreter
+  of predicates for every (event, distinct selector) pair, so three-valued logic is exactly that of the
+  reference. All else is joins, groups and windows.
+* An event is identified by the position of its publication. Subscriptions, notices, advertisements and quiet
+  moments are few compared with events and notifications: the driver reads them and broadcasts them.
+* Claims of loss are few, too. Only claims about events that were due and did not arrive are examined: by the
+  driver, in the record of retained events, as the judge does (:mod:`rayvous.faults.checker.ledger`).
+* A few violations of each condition are explained: the relevant part of the trace is read again.
 """
 
 from __future__ import annotations
@@ -57,22 +58,22 @@ _MATCH = "event_at long, settled long, filter int"
 def audit(
     spark: SparkSession, folder: str | Path, progress: Callable[[int, int], None] | None = None
 ) -> Verdict:
-    """Return what the built-in conditions say of a trace.
+    """Return the verdict of the built-in conditions on a trace.
 
     Parameters
     ----------
     spark
         A session of :func:`~rayvous.pipelines.spark.session.spark_session`.
     folder
-        As :func:`~rayvous.pipelines.audit.trace_files.save_trace` wrote it; with several machines one that all of
-        them see.
+        A folder written by :func:`~rayvous.pipelines.audit.trace_files.save_trace`. With several machines,
+        all of them must be able to read it.
     progress
-        Called with (conditions done, conditions in all).
+        Called with (jobs done, all jobs).
 
     Raises
     ------
     InputError
-        The folder is no trace, or an event is in it twice.
+        The folder is not a trace, or it contains an event twice.
     """
     rows = check_folder(folder)
     return _Audit(spark, Path(folder).resolve(), rows).run(progress)
@@ -80,7 +81,7 @@ def audit(
 
 @dataclass(frozen=True, slots=True)
 class _Broken:
-    """A violation that was found: whose, of what, at which position, and which other event has to do with it."""
+    """A violation: its client, event and position, and the sequence number of another event involved in it, if any."""
 
     client: str
     event: EventId
@@ -167,7 +168,7 @@ class _Audit:
         return frame
 
     def _read(self, name: str) -> DataFrame:
-        # Not `as_uri`: Spark takes a path as it is, and would look for %20 where a folder has a space.
+        # Not `as_uri`: Spark takes a path literally, and would look for %20 where a folder has a space.
         return self.spark.read.parquet(f"file://{self.folder / name}.parquet")
 
     def _lives(self, name: str) -> DataFrame:
@@ -183,7 +184,7 @@ class _Audit:
     # Notifications.
 
     def _each(self) -> None:
-        """Answer the rules `once` and `published`."""
+        """Check the rules `once` and `published`."""
         known = F.coalesce(F.col("event_at") < F.col("position"), F.lit(False))
         self._count(
             self.notes,
@@ -192,7 +193,7 @@ class _Audit:
         )
 
     def _reasons(self) -> None:
-        """Answer the rules `wanted`, `fresh` and `ordered`."""
+        """Check the rules `wanted`, `fresh` and `ordered`."""
         at, event_at, registered = F.col("position"), F.col("event_at"), F.col("registered")
         active = (registered < at) & (at < F.col("cancelled"))
         going = (F.col("cancelled") < at) & (at < F.col("over"))
@@ -221,7 +222,7 @@ class _Audit:
             ordered=F.when(good & (F.col("nth") == 1), F.when(overtaken, 0).otherwise(2)),
         )
 
-    # What had to come.
+    # Events that were due.
 
     def _complete(self) -> None:
         event_at, publisher = F.col("event_at"), F.col("publisher")
@@ -254,7 +255,7 @@ class _Audit:
         self.verdict.losses = {name: counted[name] for name in self.limits if counted[name]}
 
     def _with_limits(self, asked: DataFrame) -> DataFrame:
-        """Add the limit that explains each loss that was told: "" where none does, null where nobody says so."""
+        """Add the limit that explains each reported loss: "" if none does, null if the loss is not reported."""
         self.limits: list[str] = []
         if not self.lost:
             return asked.withColumn("limit", F.lit(None).cast("string"))
@@ -285,14 +286,14 @@ class _Audit:
         return Ledger(operations_from({name: read_table(self.folder, name) for name in ("kept", "limits")}))
 
     def _limit(self, ledger: Ledger, client: str, event: EventId, published: Moment, position: int) -> str:
-        """Return the limit that explains what was said at a position, "" for none."""
+        """Return the limit that explains a loss claimed at a position, "" for none."""
         quiet = _after(self.quiet, published.position)
         settled = None if quiet == NEVER else Moment(quiet, self.seconds[quiet])
         claimed = Moment(position, self.seconds[position])
         return ledger.explain(client, event, published, claimed, settled, lambda: self._wanted(client))
 
     def _wanted(self, client: str) -> list[int]:
-        """Return where all was published that matches a subscription which a client ever had."""
+        """Return the positions of all publications that match any subscription that a client ever had."""
         if client not in self.wanted:
             rows = self.pairs.where(F.col("client") == client).select("event_at").distinct().collect()
             self.wanted[client] = sorted(at for (at,) in rows)
@@ -301,7 +302,7 @@ class _Audit:
     # Notices.
 
     def _noticed(self) -> None:
-        """Answer the rule `noticed`: of every subscriber and event but those that a notice matched, it is asked."""
+        """Check the rule `noticed` for every pair of subscriber and event except those that a notice matched."""
         if not self.lives["notices"]:
             return
         begun = min(life.registered for life in self.lives["notices"])
@@ -336,7 +337,7 @@ class _Audit:
     # Advertisements.
 
     def _advertised(self) -> None:
-        """Answer the rules `within` and `advertised`."""
+        """Check the rules `within` and `advertised`."""
         if not self.lives["advertisements"]:
             return
         begun = min(life.registered for life in self.lives["advertisements"])
@@ -364,17 +365,18 @@ class _Audit:
     # Counting and explaining.
 
     def _count(self, rows: DataFrame, *more: Column, **kept: Column) -> dict[str, int]:
-        """Count the instances of rules, all in one job, and explain the first that are violated.
+        """Count the instances of rules in one job, and explain the first violations.
 
         Parameters
         ----------
         rows
-            With `client`, `publisher`, `sequence` and `position`; and `other`, a sequence, where that explains.
+            With `client`, `publisher`, `sequence` and `position`; and `other`, a sequence number, if needed
+            to explain.
         more
-            What else to count.
+            Further aggregates to compute.
         kept
-            For each rule 2 where it is kept, 1 where that is indeterminate, 0 where it is violated, and null where the
-            row is no instance.
+            For each rule 2 if it is kept, 1 if that is indeterminate, 0 if it is violated, and null if the
+            row is not an instance of the rule.
         """
         counts = [
             each
@@ -429,7 +431,7 @@ class _Audit:
 
 
 def _terms(life: Life) -> list[tuple[int, int, list[str], bool]]:
-    """Return (begin, end, publishers, whether it is all others) of the times in which a subscription is in force."""
+    """Return (begin, end, publishers, whether all others) for each time in which a subscription is in force."""
     named = sorted(life.named)
     whose: list[tuple[str | None, list[str]]] = [(None, named), *((name, [name]) for name in named)]
     return [
@@ -447,7 +449,7 @@ def _after(quiet: list[int], position: int) -> int:
 def _matcher(
     selectors: list[str], quiet: list[int]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Return what an executor does with its events: ask each selector about each of them."""
+    """Return the function that an executor applies to its events: evaluate each selector for each event."""
 
     def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tests = [test_of(selector) for selector in selectors]

@@ -1,26 +1,26 @@
-"""A trace as a folder of Parquet files: what clients did and heard, event by event.
+"""A trace as a folder of Parquet files: the operations and notifications of clients, event by event.
 
 Rules
 -----
-* What is in the folder, with one row for each::
+* The content of the folder, with one row for each::
 
       trace.json             {"format": "rayvous trace", "version": 3, "rows": {table: how many}}
       published.parquet      publication: position, time, publisher, sequence, event
       notified.parquet       notification: position, time, client, publisher, sequence
       subscriptions.parquet  subscription: client, number, selector, and when it was registered, cancelled
-      terms.parquet          what was said of one: position, time, client, number, and the publishers for whom alone it
-                             is in force from there on; null where it is confirmed, for all
+      terms.parquet          statement about one: position, time, client, number, and the only publishers for which it
+                             is in force from there on; null if it is confirmed for all
       notices.parquet        notice of a subscriber: client, number, selector, and when it was registered, cancelled
       advertisements.parquet advertisement: publisher, number, selector, and when it was registered, cancelled
       marks.parquet          quiet moment and named loss: position, time, kind, client, publisher, sequence
-      kept.parquet           event that was taken to be kept: position, time, broker, publisher, sequence, batch, bytes
-      limits.parquet         what else may explain a loss: position, time, kind, and the fields of that kind
+      kept.parquet           event that a broker retained: position, time, broker, publisher, sequence, batch, bytes
+      limits.parquet         other possible reasons of a loss: position, time, kind, and the fields of that kind
 
-* `position` is the place in the trace: it says what was before what, also where two times are the same.
+* `position` is the place in the trace: it gives the order, also of operations with equal times.
 * An event is JSON: attribute name to value; a timestamp is ``["timestamp", nanoseconds]``. One with
   arrays has its ways under the name that no attribute has.
-* Only these files are written over; ``trace.json`` is written last, so that half a trace is none.
-* It is what :mod:`rayvous.pipelines.audit.audit` reads; no Spark is needed to write or read it.
+* Only these files are overwritten. ``trace.json`` is written last, so that an incomplete trace is not a trace.
+* :mod:`rayvous.pipelines.audit.audit` reads this format; writing and reading it need no Spark.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ VERSION: Final = 3
 ROWS_A_GROUP: Final = 65_536
 
 LIMITS: Final[dict[str, Any]] = {"bounded": Bounded, "died": Died, "shed": Shed}
-"""The operations in ``limits.parquet`` by their kind."""
+"""The operations in ``limits.parquet``, by their kind."""
 
 WINDOWS: Final[dict[str, Begins]] = {
     "subscriptions": Registered,
     "notices": Adv,
     "advertisements": Advertised,
 }
-"""The tables of what begins and ends, and the operation that begins it."""
+"""The tables of intervals, and the operation that begins an interval."""
 
 _POSITION = (("position", pa.int64()), ("time_seconds", pa.float64()))
 _EVENT = (("publisher", pa.string()), ("sequence", pa.int64()))
@@ -122,7 +122,7 @@ def save_trace(trace: Trace, folder: str | Path) -> Path:
     Raises
     ------
     InputError
-        If an event is published twice under one number, or the folder cannot be written.
+        If a sequence number is published twice, or the folder cannot be written.
     """
     check_trace(trace)
     path = Path(folder)
@@ -137,7 +137,7 @@ def save_trace(trace: Trace, folder: str | Path) -> Path:
             pa.parquet.write_table(table, _file(path, name), row_group_size=ROWS_A_GROUP)
         head = {"format": FORMAT, "version": VERSION, "rows": {name: len(rows[name]) for name in TABLES}}
         (path / "trace.json").write_text(json.dumps(head) + "\n", encoding="utf-8")
-    except OSError as error:  # a file where the folder shall be, no permission, a full disk
+    except OSError as error:  # a file in place of the folder, no permission, a full disk
         raise InputError(f"the trace cannot be written to {folder}: {error}") from error
     return path.resolve()
 
@@ -176,7 +176,7 @@ def _rows(trace: Trace) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def _limit(op: Bounded | Died | Shed) -> list[Any]:
-    """Return a row of limits but for its position: what this kind does not have is null."""
+    """Return a row of `limits` without its position; fields that this kind does not have are null."""
     (kind,) = (word for word, each in LIMITS.items() if type(op) is each)
     fields = {"time_seconds": op.at_seconds, "kind": kind, **op._asdict()}
     return [fields.get(name) for name in TABLES["limits"].names[1:]]
@@ -186,7 +186,7 @@ _WAYS: Final = ""
 
 
 def encode_event(event: Mapping[str, Any]) -> str:
-    """Return an event as JSON from which :func:`decode_event` makes the same."""
+    """Return an event as JSON, which :func:`decode_event` reads back."""
     plain = _plain(event)
     if isinstance(event, NestedEvent):
         plain[_WAYS] = [_plain(way) for way in event.ways]
@@ -204,7 +204,7 @@ def _plain_value(value: Value) -> Any:
 
 
 def decode_event(text: str) -> dict[str, Value]:
-    """Return the event that :func:`encode_event` wrote."""
+    """Return the event encoded by :func:`encode_event`."""
     event: dict[str, Any] = json.loads(text)
     ways = event.pop(_WAYS, None)
     read = _read(event)
@@ -221,12 +221,13 @@ def _read(event: dict[str, Any]) -> dict[str, Value]:
 
 
 def check_folder(folder: str | Path) -> dict[str, int]:
-    """Return how many rows each table of a trace has, if this folder is one.
+    """Return the number of rows of each table of a trace folder.
 
     Raises
     ------
     InputError
-        If it is not there, is no trace, is of a version that is not known, or a file is missing or has other columns.
+        If the folder does not exist or is not a trace, its version is unknown, or a file is missing or has
+        other columns.
     """
     path = Path(folder)
     if not path.is_dir():
@@ -260,14 +261,16 @@ def check_folder(folder: str | Path) -> dict[str, int]:
 
 
 def read_table(folder: str | Path, name: str, filters: Any = None) -> list[dict[str, Any]]:
-    """Return the rows of one table, or those that pass a filter of pyarrow."""
+    """Return the rows of one table, or those that pass a pyarrow filter."""
     table = pa.parquet.read_table(_file(Path(folder), name), schema=TABLES[name], filters=filters)
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 
 
 def load_trace(folder: str | Path) -> Trace:
-    """Return the trace that :func:`save_trace` wrote, without what had no effect (a cancellation of nothing).
+    """Return the trace written by :func:`save_trace`, without operations that had no effect.
+
+    An example is the cancellation of a subscription that does not exist.
 
     Raises
     ------
@@ -279,12 +282,12 @@ def load_trace(folder: str | Path) -> Trace:
 
 
 def trace_from(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> Trace:
-    """Return the trace that these rows are."""
+    """Return the trace that these rows represent."""
     return Trace(op for _, op in operations_from(tables))
 
 
 def operations_from(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[tuple[int, Operation]]:
-    """Return (position, operation) of rows, in order; they may be some of a larger trace's, and some tables."""
+    """Return (position, operation) of rows, in order; the rows may be part of a trace, and of its tables."""
     placed: list[tuple[int, Operation]] = []
     for row in tables.get("published", ()):
         event = decode_event(row["event"])
@@ -320,7 +323,9 @@ def _windows(rows: Iterable[Mapping[str, Any]], begin: Begins) -> list[tuple[int
     placed: list[tuple[int, Operation]] = []
     end = ENDS[begin]
     given = list(rows)
-    replaced = {row["registered"] for row in given}  # what was made there ended what had its number
+    replaced = {
+        row["registered"] for row in given
+    }  # an interval that begins here ended the one with its number
     for row in given:
         owner, number = row["client" if "client" in row else "publisher"], row["number"]
         placed.append((row["registered"], begin(row["registered_seconds"], owner, number, row["selector"])))

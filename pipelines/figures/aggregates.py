@@ -2,11 +2,11 @@
 
 Rules
 -----
-* A figure of nothing is null, never 0 or NaN: the mean of no delays is not a short delay. Counts and sums of
-  nothing are 0.
-* Nothing here runs a Spark job: each function only describes one. Results have a fixed order of rows.
-* Where figures of several tables meet, their rows are put below each other and grouped: to broadcast a small
-  table for a join is a job of its own, which takes longer than the figure.
+* A figure without data is null, never 0 or NaN: the mean of no delays is not a short delay. Counts and sums
+  of no rows are 0.
+* No function here runs a Spark job: each returns a lazy DataFrame. Results have a fixed order of rows.
+* Figures from several tables use a union and a group-by instead of a join: broadcasting a small table for a
+  join is a separate job, which takes longer than the figure.
 
 The columns of the telemetry tables are in :mod:`rayvous.protocol.telemetry.tables`.
 """
@@ -35,7 +35,7 @@ def _latency() -> Column:
 
 
 def latency_percentiles(notified: DataFrame) -> DataFrame:
-    """Percentiles of the notification latency, exact, interpolated between the two nearest (as numpy does).
+    """Percentiles of the notification latency, exact, interpolated between the two nearest values (as in numpy).
 
     The latency of a notification is ``time_seconds - published_at``: the difference of two hosts' clocks.
 
@@ -69,12 +69,12 @@ def latency_quantiles(notified: DataFrame, points: int) -> DataFrame:
     notified
         Telemetry table.
     points
-        Into how many equal parts the probabilities are divided; from 1 on.
+        The number of equal parts into which the probabilities are divided; at least 1.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        One row a probability: ``probability``, ``latency_seconds``; no rows when nothing was notified.
+        One row per probability: ``probability``, ``latency_seconds``; no rows if there were no notifications.
     """
     found = _points_of_distribution(notified, points)
     return found.select((F.col("point") / points).alias("probability"), "latency_seconds").orderBy(
@@ -83,11 +83,11 @@ def latency_quantiles(notified: DataFrame, points: int) -> DataFrame:
 
 
 def _points_of_distribution(notified: DataFrame, points: int) -> DataFrame:
-    """Return one row a point: ``point`` (0 to `points`), ``latency_seconds`` there, ``n`` notifications in all.
+    """Return one row per point: ``point`` (0 to `points`), ``latency_seconds`` there, ``n`` notifications in all.
 
-    With the latencies ranked from 0, point j lies at rank ``j (n - 1) / points``. A latency of rank r counts for every
-    point that is less than one rank away, with the weight ``1 - |j (n - 1) / points - r|``: one pass over a sort.
-    Spark's own `percentile` keeps a count of every distinct value and is ten times slower.
+    With the latencies ranked from 0, point j lies at rank ``j (n - 1) / points``. A latency of rank r counts
+    for every point that is less than one rank away, with the weight ``1 - |j (n - 1) / points - r|``: one
+    pass over a sort. Spark's own `percentile` keeps a count of every distinct value and is ten times slower.
     """
     everything = Window.partitionBy(F.lit(0))
     ranked = notified.select(
@@ -98,7 +98,7 @@ def _points_of_distribution(notified: DataFrame, points: int) -> DataFrame:
     steps = F.greatest(F.col("n") - 1, F.lit(1))
     first = F.greatest(F.floor((F.col("rank") - 1) * points / steps) + 1, F.lit(0))
     last = F.least(F.ceil((F.col("rank") + 1) * points / steps) - 1, F.lit(points))
-    alone = F.col("n") == 1  # then every point lies on it
+    alone = F.col("n") == 1  # then every point has this latency
     near = F.explode(F.sequence(F.when(alone, 0).otherwise(first), F.when(alone, points).otherwise(last)))
     counted = ranked.where((first <= last) | alone).select("n", "latency", "rank", near.alias("point"))
     weight = 1 - F.abs(F.col("point") * (F.col("n") - 1) - F.col("rank") * points) / points
@@ -108,7 +108,7 @@ def _points_of_distribution(notified: DataFrame, points: int) -> DataFrame:
 
 
 def throughput(transfers: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Events published and notifications made, in all and a second.
+    """Events published and notifications made, in total and per second.
 
     The time runs from the first event that reached a broker from its publisher to the last delivery.
 
@@ -116,7 +116,7 @@ def throughput(transfers: DataFrame, deliveries: DataFrame) -> DataFrame:
     -------
     pyspark.sql.DataFrame
         One row: ``events``, ``notifications``, ``elapsed_seconds``, ``events_per_second``,
-        ``notifications_per_second``. The rates are null when no time passed.
+        ``notifications_per_second``. The rates are null if the elapsed time is 0.
     """
     published = (F.col("link_kind") == "publish") & (F.col("events") > 0)
     nothing = F.lit(None)
@@ -146,21 +146,22 @@ def broker_load(transfers: DataFrame, deliveries: DataFrame, brokers: DataFrame 
     """Events that each broker handled.
 
     ``load = events in + events out + notifications``. In: from publishers, over tree links, and by multicast
-    from other members of its cluster. Out: over tree links, and by multicast (once, however many members
-    hear it).
+    from other members of its cluster. Out: over tree links, and by multicast (counted once, whatever the
+    number of receivers).
 
     Parameters
     ----------
     transfers, deliveries
         Telemetry tables.
     brokers
-        ``broker``, ``cluster``: the brokers of the network. Without it only brokers that wrote a row are
-        known: an idle one is missing, and a member that neither sent nor received alone counts no multicast.
+        ``broker``, ``cluster``: the brokers of the network. Without it only brokers with a row of their own
+        are known: an idle broker is missing, and a member without point-to-point traffic counts no
+        multicasts.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        One row a broker, by id: ``broker``, ``cluster``, ``events_in``, ``events_out``, ``notifications``,
+        One row per broker, by id: ``broker``, ``cluster``, ``events_in``, ``events_out``, ``notifications``,
         ``control_messages`` (sent), ``nbytes`` (sent), ``load``.
     """
     own, group = F.col("link_kind") == "publish", F.col("link_kind") == "multicast"
@@ -197,35 +198,35 @@ _SHARES: Final = (
     *("cluster", "from_publishers", "from_brokers", "events_out", "multicast", "notifications"),
     *("control_messages", "nbytes"),
 )
-"""What one row can add to a broker's load."""
+"""The parts of a broker's load that one row can add to."""
 
 
 def _share(broker: Column, **adds: Column) -> Column:
-    """Return a struct of a broker and what a row adds to its load; null where it adds nothing."""
+    """Return a struct of a broker and a row's contributions to its load; null for parts without a contribution."""
     kinds = {name: "int" if name == "cluster" else "bigint" for name in _SHARES}
     values = (adds.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items())
     return F.struct(broker.cast("int").alias("broker"), *values)
 
 
 def load_balance(loads: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-    """How evenly the load lies on the brokers (paper 2, Figs. 6 and 7, look at the load per node).
+    """How evenly the load is distributed over the brokers (paper 2, Figs. 6 and 7, show the load per node).
 
-    With loads ``x_1 <= ... <= x_n``: ``max / mean``; the Gini coefficient
-    ``sum_i (2 i - n - 1) x_i / (n sum_i x_i)``, 0 when all are equal and ``1 - 1/n`` when one does
-    everything; and the coefficient of variation, population standard deviation / mean.
+    With loads ``x_1 <= ... <= x_n``: ``max / mean``; the Gini coefficient ``sum_i (2 i - n - 1) x_i / (n
+    sum_i x_i)``, 0 if all are equal and ``1 - 1/n`` if one broker has all the load; and the coefficient of
+    variation, population standard deviation / mean.
 
     Parameters
     ----------
     loads
-        Of :func:`broker_load`, or any DataFrame with a column ``load``.
+        The result of :func:`broker_load`, or any DataFrame with a column ``load``.
     by
-        Columns that tell one network from another.
+        Columns that identify a network.
 
     Returns
     -------
     pyspark.sql.DataFrame
         One row, or one for each network, with the columns of `by`: ``brokers``, ``mean_load``, ``max_load``,
-        ``max_over_mean``, ``gini``, ``coefficient_of_variation``; the last three are null when there is no load.
+        ``max_over_mean``, ``gini``, ``coefficient_of_variation``; the last three are null if there is no load.
     """
     rank = F.row_number().over(Window.partitionBy(*(by or [F.lit(0)])).orderBy("load"))
     sums = (
@@ -256,7 +257,7 @@ def load_balance(loads: DataFrame, by: Sequence[str] = ()) -> DataFrame:
 def link_load(transfers: DataFrame) -> DataFrame:
     """Events over each link between brokers, both directions (the terms of the TCT sum).
 
-    What a broker says to the rendezvous point goes over no link of the tree.
+    Messages to the rendezvous point use no link of the tree and are not counted.
 
     Parameters
     ----------
@@ -266,8 +267,8 @@ def link_load(transfers: DataFrame) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        One row a link: ``kind`` (``"tree"`` or ``"group"``); ``low``, ``high`` (the brokers at its ends;
-        null for a group); ``cluster`` (the group's; null for a tree link); ``events_low_to_high``,
+        One row per link: ``kind`` (``"tree"`` or ``"group"``); ``low``, ``high`` (the brokers at its ends; null
+        for a group); ``cluster`` (the group's; null for a tree link); ``events_low_to_high``,
         ``events_high_to_low`` (null for a group); ``events`` (in all), ``messages``, ``nbytes``. Tree links
         first, by their ends.
     """
@@ -298,7 +299,7 @@ def loss_and_duplicates(
 ) -> DataFrame:
     """Count the pairs (subscriber, event) that were notified more than once, without cause, or not at all.
 
-    Promise 1 (paper 4, the reliability condition): at most once, and only of events that were published.
+    Promise 1 (paper 4, the reliability condition): at most once, and only events that were published.
 
     Parameters
     ----------
@@ -307,8 +308,8 @@ def loss_and_duplicates(
     published
         Telemetry table; without it ``never_published`` is null.
     expected
-        ``subscriber``, ``publisher``, ``sequence``: the pairs that should have been, as a checker computed
-        them; without it ``missing`` and ``unexpected`` are null. Repeated rows count once.
+        ``subscriber``, ``publisher``, ``sequence``: the expected pairs, as computed by a checker; without it
+        ``missing`` and ``unexpected`` are null. Repeated rows count once.
 
     Returns
     -------
@@ -353,7 +354,7 @@ def loss_and_duplicates(
 
 
 def telemetry_lost(lost: DataFrame) -> DataFrame:
-    """Rows of telemetry that are missing, so that sums that are too small say so.
+    """Missing rows of telemetry, which make sums too small.
 
     Parameters
     ----------

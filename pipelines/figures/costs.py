@@ -1,10 +1,10 @@
-"""What the experiment of paper 1 counts (5.1): the total cost of the tree, what became of multicasts, and AED.
+"""The metrics of paper 1's experiment (5.1): the total cost of the tree, the cost of multicasts, and AED.
 
 Rules, beside those of `aggregates`
 -----------------------------------
-* One event over one link counts one, however many travelled in the batch; control messages are counted apart.
-* The tree's links are ``up``, ``down`` and ``multicast``; ``publish`` and ``deliver`` are the clients' own
-  links.
+* One event over one link counts one, whatever the size of its batch; control messages are counted separately.
+* The tree's links are ``up``, ``down`` and ``multicast``; ``publish`` and ``deliver`` are the links of
+  clients.
 
 Source: paper 1, 5.1; docs/decisions/0030-what-the-experiment-of-paper-1-counts.md.
 """
@@ -25,7 +25,7 @@ TREE_KINDS: Final = ("up", "down", "multicast")
 
 
 def tct(transfers: DataFrame) -> DataFrame:
-    """Total cost of the tree: the messages of all links, summed (paper 1, 5.1).
+    """Total cost of the tree: the sum of the messages over all links (paper 1, 5.1).
 
     ``TCT = sum over links of the events that went over the link``.
 
@@ -62,11 +62,11 @@ def tct(transfers: DataFrame) -> DataFrame:
 
 
 def multicast_cost(multicasts: DataFrame) -> DataFrame:
-    """Tell what became of multicasts on Ray, which has none, beside how the paper counts them (paper 1, 5.1).
+    """Report the cost of multicasts on Ray, which has none, beside the paper's count of them (paper 1, 5.1).
 
-    The paper counts a multicast as one message over the group's link: ``events``, ``nbytes``, as in :func:`tct`. On Ray
-    it is a call to each member that is in another process; what is large is written into the object store once, and
-    once more on each other node.
+    The paper counts a multicast as one message over the group's link: ``events``, ``nbytes``, as in
+    :func:`tct`. On Ray it is a call to each member in another process. A large load is written to the object
+    store once, and once more on each other node.
 
     Parameters
     ----------
@@ -76,9 +76,9 @@ def multicast_cost(multicasts: DataFrame) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        One row each for ``inline``, ``reference`` and ``all``, of loads that carried events. Columns: ``how``;
-        ``loads``; ``events``, ``nbytes`` (a multicast counts one); ``members`` (that these were handed to), ``calls``
-        and ``nodes``, summed over loads; ``sent_bytes`` (of events, in calls and in stores).
+        One row each for ``inline``, ``reference`` and ``all``, of loads that carried events. Columns:
+        ``how``; ``loads``; ``events``, ``nbytes`` (a multicast counts one); ``members`` (the receivers),
+        ``calls`` and ``nodes``, summed over loads; ``sent_bytes`` (of events, in calls and in stores).
     """
     carries, kind = F.col("events") > 0, F.col("by_reference")
     names = ("events", "nbytes", "members", "calls", "nodes", "sent_bytes")
@@ -98,19 +98,20 @@ def aed(observed: DataFrame, started_at: float | None = None) -> DataFrame:
     """Average event delay of a subscriber: elapsed time divided by the events received in it (paper 1, 5.1).
 
     For each subscriber ``(its last notification - publication of the first event that it received) / its
-    notifications``; ``aed_seconds`` is the mean over subscribers. Beside it the same quotient over all subscribers
-    together, ``(last notification - first publication) / notifications``, which falls by itself as subscribers grow;
-    and what most others call the mean delay, ``sum of (notified - published) / notifications``.
+    notifications``; ``aed_seconds`` is the mean over subscribers. Two other figures are returned beside it:
+    the same quotient over all subscribers together, ``(last notification - first publication) /
+    notifications``, which falls as the number of subscribers grows; and the usual mean delay, ``sum of
+    (notified - published) / notifications``.
 
     Parameters
     ----------
     observed
-        Telemetry table `notified` (exact) or `deliveries`. In `deliveries` subscribers are not to be seen, so
-        ``subscribers`` and ``aed_seconds`` are null; nor is the first publication: the earliest *mean* publication time
-        of one delivery stands for it unless `started_at` is given, so the time is then at most too short by the spread
-        within the first batch.
+        Telemetry table `notified` (exact) or `deliveries`. `deliveries` does not name subscribers, so
+        ``subscribers`` and ``aed_seconds`` are null. It does not have the first publication either: the
+        earliest *mean* publication time of a delivery is used instead unless `started_at` is given, so the
+        elapsed time is too short by at most the spread within the first batch.
     started_at
-        Seconds since 1970 at which the time starts, for every subscriber; by default the first publication.
+        Start of the elapsed time of every subscriber, in seconds since 1970; by default the first publication.
 
     Returns
     -------

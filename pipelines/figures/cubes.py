@@ -1,4 +1,4 @@
-"""The figures of paper 2, from the tables that runs on cubes and on what they are compared with wrote.
+"""The figures of paper 2, from the tables of runs on cubes and on the networks that they are compared with.
 
 Rule: DataFrame in, DataFrame out; one row for each point of a curve, the mean over runs (`experiments.over_runs`).
 
@@ -19,25 +19,27 @@ with extra("spark"):
     from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 LOADED: Final = ("what", "curve", "size", "most")
-"""What tells one point of figures 6 and 7 from another."""
+"""The columns that identify one point of figures 6 and 7."""
 
 NETWORK: Final = ("curve", "size", "wanting")
 
 
 def loads_by_point(brokers: DataFrame) -> DataFrame:
-    """Return how much brokers carry, how evenly, and how even what they start is (figures 6 and 7).
+    """Return the brokers' load, its balance, and the balance of the messages that they originate (figures 6 and 7).
 
     Parameters
     ----------
     brokers
-        The columns of `LOADED`, `run`, and what each broker `started`, `received` and `forwarded`.
+        The columns of `LOADED`, `run`, and the numbers of messages that each broker `started`, `received` and
+        `forwarded`.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        By point: ``load`` and ``started`` of a mean broker, ``load_max_over_mean``, ``load_gini``, ``started_gini``;
-        ``hops``, the messages for one that was started; and ``line``, the same for all ranges of a network: how nearly
-        all brokers of all its runs lie on one line of load over what a mean broker started (Pearson's r).
+        By point: ``load`` and ``started``, the means over brokers, ``load_max_over_mean``, ``load_gini``,
+        ``started_gini``; ``hops``, the messages per originated message; and ``line``, the same for all ranges
+        of a network: how closely all brokers of all its runs lie on one line of load over the mean number of
+        originated messages (Pearson's r).
     """
     at = (*LOADED, "run")
     each = brokers.withColumn("load", F.col("received") + F.col("forwarded"))
@@ -63,13 +65,14 @@ def loads_by_point(brokers: DataFrame) -> DataFrame:
 
 
 def hops_by_cube(ways: DataFrame) -> DataFrame:
-    """Return the mean `hops` of a reply, and what a broadcast takes, by dimensions (formula (1), figure 3).
+    """Return the mean `hops` of a reply, and the cost of a broadcast, by dimensions (formula (1), figure 3).
 
     Parameters
     ----------
     ways
-        `dimensions`, `sources`, `run`, and of each broker what its broadcast took (`messages`, the `farthest` hop, the
-        `most` times that a broker received it), its `replies`, and how many links they `crossed`.
+        `dimensions`, `sources`, `run`, and for each broker the cost of its broadcast (`messages`, the
+        `farthest` hop, the `most` times that a broker received it), its `replies`, and how many links they
+        `crossed`.
     """
     point = ("dimensions", "sources")
     cubes = ways.groupBy(*point, "run").agg(
@@ -82,19 +85,20 @@ def hops_by_cube(ways: DataFrame) -> DataFrame:
 
 
 def savings_by_network(brokers: DataFrame) -> DataFrame:
-    """Return what an event and a subscription take on a cube and on hierarchies, by network and who wants it.
+    """Return the cost of an event and of a subscription on a cube and on hierarchies, by network and demand.
 
     Parameters
     ----------
     brokers
-        The columns of `NETWORK`, `run`, `subscribers`, and of each broker, which published one event, the `events` that
-        it received, its `load`, and the messages that it sent that `told` of a subscription or are `answers`.
+        The columns of `NETWORK`, `run`, `subscribers`, and for each broker, which published one event: the
+        `events` that it received, its `load`, and the messages that it sent to announce a subscription
+        (`told`) or as `answers`.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        By network: the messages for an event (``events``), those for a subscription and its end (``told``) and their
-        ``answers``, and ``load_max_over_mean``.
+        By network: the messages per event (``events``), those per subscription and its end (``told``) and
+        their ``answers``, and ``load_max_over_mean``.
     """
     at = (*NETWORK, "run")
     sums = brokers.groupBy(*at).agg(
@@ -107,12 +111,12 @@ def savings_by_network(brokers: DataFrame) -> DataFrame:
 
 
 def migrations_by_phase(phases: DataFrame) -> DataFrame:
-    """Return what a subscription takes before its subscriber moves, meanwhile, and after (2.4, figure 5).
+    """Return the cost of a subscription before, during and after its subscriber's move (2.4, figure 5).
 
     Parameters
     ----------
     phases
-        `local_first`, `phase`, `run`, and for each broker at which the subscriber may stand at first (`home`) the
+        `local_first`, `phase`, `run`, and for each possible first broker of the subscriber (`home`) the
         `entries`, `broadcasts`, `echoes`, `views`, `events` and `moves` of the phase.
     """
     point = ("local_first", "phase")

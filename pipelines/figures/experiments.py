@@ -1,8 +1,8 @@
 """The figures of experiments, from the tables that their runs wrote: DataFrame in, DataFrame out.
 
-Rule: one row for each point of a curve; what was measured is the mean over runs, and how far they differ stands beside.
+Rule: one row for each point of a curve, with the mean over runs and the standard deviation beside it.
 
-Source: decision 0030 for what TCT and AED are.
+Source: decision 0030 for the definitions of TCT and AED.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ with extra("spark"):
     from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 POINT: Final = ("curve", "publishers", "subscribers", "send_seconds")
-"""What tells one point of figures 4 and 5 of paper 1 from another."""
+"""The columns that identify one point of figures 4 and 5 of paper 1."""
 
 
 HEALED: Final = ("victim", "clusters", "members")
-"""What tells one point of self-configuration from another."""
+"""The columns that identify one point of self-configuration."""
 
 RELIABLE: Final = ("mode", "size", "rate")
 
 TRANSFER: Final = ("way", "link_mbit", "taken_mbit", "payload_bytes", "order", "subscribers")
-"""What tells one point of figures 1 to 3 of paper 5 from another."""
+"""The columns that identify one point of figures 1 to 3 of paper 5."""
 
 
 def tct_by_point(links: DataFrame) -> DataFrame:
-    """Return the total cost of the tree: `tct`, of which `events` and `control`, by point (paper 1, 5.1).
+    """Return the total cost of the tree, `tct`, and its parts `events` and `control`, by point (paper 1, 5.1).
 
     Parameters
     ----------
     links
-        The columns of `POINT`, `run`, and how many messages with `events` and of `control` a broker sent over its
-        links of one kind.
+        The columns of `POINT`, `run`, and the numbers of messages with `events` and of `control` messages
+        that a broker sent over its links of one kind.
     """
     sums = links.groupBy(*POINT, "run").agg(
         F.sum("events").alias("events"), F.sum("control").alias("control")
@@ -48,18 +48,19 @@ def tct_by_point(links: DataFrame) -> DataFrame:
 
 
 def aed_by_point(heard: DataFrame) -> DataFrame:
-    """Return the average event delay by point: `aed_seconds` of a subscriber, and `seconds_per_notification` of all.
+    """Return the average event delay by point: `aed_seconds` per subscriber, and `seconds_per_notification` over all.
 
     Parameters
     ----------
     heard
-        The columns of `POINT`, `run`, and of each subscriber its `notifications`, when the first of their events was
-        published (`first`), and when the last notification came (`last`), in seconds.
+        The columns of `POINT`, `run`, and for each subscriber its `notifications`, the publication time of
+        the first of their events (`first`), and the time of the last notification (`last`), in seconds.
 
     Notes
     -----
-    A subscriber's is ``(last - first) / notifications``; the mean over subscribers is taken. That of all is the time
-    from the first publication to the last notification, over all notifications.
+    The delay of a subscriber is ``(last - first) / notifications``; its mean over subscribers is returned.
+    The second figure is the time from the first publication to the last notification, divided by all
+    notifications.
     """
     mine = ratio(F.col("last") - F.col("first"), F.col("notifications"))
     whole = ratio(F.max("last") - F.min("first"), F.sum("notifications"))
@@ -74,8 +75,8 @@ def distribution_by_point(nodes: DataFrame) -> DataFrame:
     Parameters
     ----------
     nodes
-        The columns of `TRANSFER`, `run`, and of each node when it had all (`finished`, in seconds), the `copies` that
-        it sent, and whether it is the `publisher`.
+        The columns of `TRANSFER`, `run`, and for each node the time at which it had everything (`finished`,
+        in seconds), the `copies` that it sent, and whether it is the `publisher`.
     """
     sent = F.max(F.when(F.col("publisher"), F.col("copies")))
     each = nodes.groupBy(*TRANSFER, "run").agg(F.max("finished").alias("seconds"), sent.alias("sent"))
@@ -91,8 +92,8 @@ def trees_by_point(nodes: DataFrame) -> DataFrame:
     Parameters
     ----------
     nodes
-        `prefix`, `subscribers`, `run`, and of each node its `depth` and `bucket` (0 is the publisher), the `copies`
-        that it sends, and whether it is `inner`: not in the last bucket.
+        `prefix`, `subscribers`, `run`, and for each node its `depth` and `bucket` (0 is the publisher), the
+        `copies` that it sends, and whether it is `inner`: not in the last bucket.
     """
     point = ("prefix", "subscribers")
     below = F.when(F.col("depth") > 0, F.col("copies"))
@@ -117,12 +118,12 @@ def admission_by_point(figures: DataFrame) -> DataFrame:
     Parameters
     ----------
     figures
-        A row for each network: `criterion`, `subscribers`, `run`, `discarded_in_all_per_second`, and any others.
+        One row per network: `criterion`, `subscribers`, `run`, `discarded_in_all_per_second`, and any others.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        By point, beside the means, ``discarded_in_each_network_per_second``: the list, in the order of the runs.
+        By point, the means and ``discarded_in_each_network_per_second``: a list in the order of the runs.
     """
     point = ("criterion", "subscribers")
     each = F.sort_array(
@@ -134,19 +135,20 @@ def admission_by_point(figures: DataFrame) -> DataFrame:
 
 
 def reliability_by_point(totals: DataFrame) -> DataFrame:
-    """Return what crashes and damaged state cost, by `mode`, `size` and `rate`.
+    """Return the cost of crashes and damaged state, by `mode`, `size` and `rate`.
 
     Parameters
     ----------
     totals
-        A row for each run: the point, `run`, `events`, `messages`, `commits`, `faults`, `consistent`, `holds`.
+        One row per run: the point, `run`, `events`, `messages`, `commits`, `faults`, `consistent`,
+        `holds`.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        By point: ``messages`` and ``commits`` for an event, ``extra``, the messages for a fault beyond those of the
-        same run without any, null where there was none; ``consistent`` in seconds; ``faults``; ``holds``, the part of
-        the runs.
+        By point: ``messages`` and ``commits`` per event; ``extra``, the messages per fault beyond those of
+        the same run without faults, null if there was none; ``consistent`` in seconds; ``faults``; ``holds``,
+        the share of the runs.
     """
     quiet = totals.where("rate = 0").select("mode", "size", "run", F.col("messages").alias("quiet"))
     both = totals.join(quiet, ["mode", "size", "run"], "left")
@@ -165,9 +167,9 @@ def reliability_by_point(totals: DataFrame) -> DataFrame:
 def over_runs(
     values: DataFrame, point: Sequence[str], names: Sequence[str], extremes: Sequence[str] = ()
 ) -> DataFrame:
-    """Return the mean of each value over runs, with `_stddev` behind its name how far they differ, and how many `runs`.
+    """Return the mean of each value over runs, its standard deviation (suffix `_stddev`), and the number of `runs`.
 
-    The standard deviation is that of a sample; of one run it is 0. Of `extremes` there are `_min` and `_max`, too.
+    It is the sample standard deviation; for one run it is 0. `extremes` also get `_min` and `_max`.
     """
     means = [F.avg(name).alias(name) for name in names]
     spreads = [F.coalesce(F.stddev_samp(name), F.lit(0.0)).alias(f"{name}_stddev") for name in names]
@@ -180,19 +182,20 @@ def over_runs(
 
 
 def healing_by_victim(subscribers: DataFrame) -> DataFrame:
-    """Return what a fault costs by its `victim` and the tree's `clusters` and `members` (paper 1, section 4).
+    """Return the cost of a fault by its `victim` and the tree's `clusters` and `members` (paper 1, section 4).
 
     Parameters
     ----------
     subscribers
-        The columns of `HEALED`, `run`, and of each subscriber after how many seconds it was `heard` of again and how
-        many notifications came `late`; of the run `structure`, `again`, `messages`, and whether it `holds`.
+        The columns of `HEALED`, `run`, and for each subscriber after how many seconds it was `heard` of again
+        and how many notifications came `late`; for the run `structure`, `again`, `messages`, and whether it
+        `holds`.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        By point: ``structure`` and ``heard`` (that of the last subscriber) in seconds, ``late`` and ``again`` in
-        events, ``messages``, and ``holds``, the part of the runs.
+        By point: ``structure`` and ``heard`` (of the last subscriber) in seconds, ``late`` and ``again`` in
+        events, ``messages``, and ``holds``, the share of the runs.
     """
     runs = subscribers.groupBy(*HEALED, "run").agg(
         F.max("structure").alias("structure"),

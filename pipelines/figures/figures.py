@@ -1,8 +1,8 @@
 """All figures of a run from its telemetry tables, in one Spark action.
 
-Rule: planning a query, starting its tasks and loading the classes that it needs takes Spark longer than the figures of
-a small run do. So each figure becomes one column of structs, all are put below each other, and one `collect` brings
-them.
+Rule: planning a query, starting its tasks and loading its classes takes Spark longer than the figures of a
+small run. So each figure becomes one column of structs, all are combined by a union, and one `collect`
+fetches them.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ with extra("spark"):
     from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 ALWAYS: Final = ("transfers", "deliveries")
-"""The tables without which there is no report."""
+"""The tables required for a report."""
 
 NAMES: Final = (
     *("tct", "aed", "throughput", "rate_over_time", "broker_load", "load_balance", "link_load"),
     "multicast_cost",
     *("latency_percentiles", "latency_quantiles", "loss_and_duplicates", "telemetry_lost"),
 )
-"""Every figure that a run can have. Three need the event trace; the last is there when telemetry was lost."""
+"""Every figure that a run can have. Three need the event trace; the last exists only if telemetry was lost."""
 
 CURVE_POINTS: Final = 400
-"""Into how many parts the latency's distribution function is divided."""
+"""The number of parts into which the latency's distribution function is divided."""
 
 
 def figures_of(
@@ -103,18 +103,18 @@ def described(
 
 
 def _brokers(session: SparkSession, graph: nx.Graph) -> DataFrame | None:
-    """Return the brokers of a network as literal rows, which cost no job."""
+    """Return the brokers of a network as literal rows, which need no job."""
     rows = ", ".join(f"({node:d}, {cluster:d})" for node, cluster in sorted(graph.nodes(data="cluster")))
     return session.sql(f"SELECT * FROM VALUES {rows} AS brokers(broker, cluster)") if rows else None
 
 
 def collect(frames: Mapping[str, DataFrame]) -> dict[str, pd.DataFrame]:
-    """Bring several small DataFrames to this process in one action, each with its rows in order.
+    """Fetch several small DataFrames in one action, each with its rows in order.
 
     Returns
     -------
     dict
-        ``{name: pandas.DataFrame}``. Whole numbers are int64, or float64 with NaN in columns that have nulls.
+        ``{name: pandas.DataFrame}``. Integers are int64, or float64 with NaN in columns with nulls.
     """
     types = {name: frame.schema.simpleString() for name, frame in frames.items()}
 

@@ -1,13 +1,14 @@
-"""The figures of a run while it goes on: sums so far, the last windows of event time, and what came too late for them.
+"""The figures of a run in progress: totals, the last windows of event time, and late rows.
 
 Rules
 -----
-* Micro-batches come in order, and each counts once: one that comes again after a restart is left out.
-* Totals take in every row. A row of which the window is closed counts in the totals and as late, not in a window.
-* The watermark of a table is the greatest time of its rows in earlier micro-batches, less what rows may be late; a
-  window is closed for a table when it ends at the watermark or before.
-* What is kept does not grow with the run: windows until they are closed, and the last `WINDOWS_MAX`.
-* Latencies are counted in buckets a little more than `2 * ACCURACY` apart, so percentiles are right to that share.
+* Micro-batches come in order, and each counts once: one that is repeated after a restart is ignored.
+* Totals include every row. A row whose window is closed counts in the totals and as late, not in a window.
+* The watermark of a table is the greatest time of its rows in earlier micro-batches, minus the allowed
+  lateness. A window is closed for a table when it ends at or before the watermark.
+* The state does not grow with the run: it holds windows until they are closed, and the last `WINDOWS_MAX`.
+* Latencies are counted in buckets slightly more than `2 * ACCURACY` apart, so percentiles have that relative
+  accuracy.
 * Pure: partial sums in, figures out. `streaming` reads the files and keeps the state in its checkpoint.
 """
 
@@ -32,19 +33,19 @@ BUCKETS_MAX: Final = 2_000
 SUMS: Final = ("rows", "events", "batches", "control_messages", "nbytes", "delay_seconds")
 LEAST: Final = ("first_seconds", "first_published_seconds")
 GREATEST: Final = ("last_seconds", "newest_seconds")
-"""The measures of a partial sum: added up, or the least or greatest of all."""
+"""The measures of a partial sum: `SUMS` are added up, of `LEAST` the least and of `GREATEST` the greatest counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """How a run is followed; it stays the same from one start to the next.
+    """Settings of a follower; they stay the same from one start to the next.
 
     Attributes
     ----------
     run
-        Which run.
+        The run to follow.
     window_seconds
-        How long a window of event time is.
+        The length of a window of event time.
     late_seconds
         How much later than others of its table a row may come and still count in its window.
     """
@@ -54,7 +55,7 @@ class Following:
     late_seconds: float = 120.0
 
     def validate(self) -> Following:
-        """Return the settings themselves; raise InputError if one cannot be used."""
+        """Return the settings themselves; raise InputError if one is invalid."""
         for name, least in (("window_seconds", 0.001), ("late_seconds", 0.0)):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not math.isfinite(value) or value < least:
@@ -64,7 +65,7 @@ class Following:
 
 @dataclass(slots=True)
 class Window:
-    """What happened in one window of event time."""
+    """The sums of one window of event time."""
 
     events: int = 0
     notifications: int = 0
@@ -73,7 +74,7 @@ class Window:
     buckets: dict[int, int] = field(default_factory=dict)
 
     def add(self, partial: Mapping[str, Any]) -> None:
-        """Take in a partial sum of this window."""
+        """Add a partial sum of this window."""
         match partial["table"]:
             case "transfers" if partial["kind"] == "publish":
                 self.events += partial["events"]
@@ -86,7 +87,7 @@ class Window:
                 self.lost_rows += partial["events"]
 
     def figures(self, start_seconds: float) -> dict[str, Any]:
-        """Return the window as figures; null for what nothing says."""
+        """Return the window as figures; null for a figure without data."""
         return {
             "start_seconds": start_seconds,
             "events": self.events,
@@ -98,7 +99,7 @@ class Window:
 
 
 class Live:
-    """Sums so far and the last windows.
+    """Totals and the last windows.
 
     Parameters
     ----------
@@ -116,12 +117,12 @@ class Live:
         self.windows: dict[float, Window] = {}
 
     def apply(self, batch: int, partials: Iterable[Mapping[str, Any]]) -> bool:
-        """Take in the partial sums of a micro-batch; return whether it is a new one.
+        """Add the partial sums of a micro-batch; return whether it is new.
 
         Raises
         ------
         InputError
-            If a micro-batch before this one is missing.
+            If an earlier micro-batch is missing.
         """
         if batch <= self.batch:
             return False
@@ -160,16 +161,16 @@ class Live:
         return start + self.following.window_seconds <= watermark
 
     def _trim(self) -> None:
-        """Let the oldest windows go that nothing can come to any more."""
+        """Drop the oldest windows that are closed for every table."""
         starts = sorted(self.windows)
         for start in starts[:-WINDOWS_MAX]:
             if all(self._closed(table, start) for table in self.newest):
                 del self.windows[start]
 
-    # Figures, under the names of the report's.
+    # Figures, with the names that they have in the report.
 
     def figures(self) -> dict[str, Any]:
-        """Return totals, losses and windows as plain data; null for a figure of nothing."""
+        """Return totals, losses and windows as plain data; null for a figure without data."""
         traced = any(table == "notified" for table, _ in self.totals)
         lost: dict[str, dict[str, int]] = {}
         for (table, kind), total in self.totals.items():
@@ -223,7 +224,7 @@ class Live:
         }
 
     def _aed(self, table: str) -> dict[str, Any]:
-        """Return the figures under the report's names; those of single subscribers are not kept while a run goes on."""
+        """Return the figures with the report's names; figures per subscriber are not kept for a run in progress."""
         total = self.totals.get((table, ""), {})
         notifications = total.get("events", 0)
         elapsed = total["last_seconds"] - total["first_published_seconds"] if notifications else None
@@ -240,10 +241,10 @@ class Live:
         told = {f"{name}_seconds": quantile(self.buckets, share) for name, share in PERCENTILES.items()}
         return {"notifications": sum(self.buckets.values()), **told}
 
-    # The state, as it stands in the checkpoint.
+    # The state, as stored in the checkpoint.
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the state as plain data, from which `from_plain` makes it again."""
+        """Return the state as plain data, which `from_plain` reads back."""
         return {
             "run": self.following.run,
             "window_seconds": self.following.window_seconds,
@@ -268,12 +269,12 @@ class Live:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], following: Following) -> Live:
-        """Return the state that `to_plain` told.
+        """Restore the state from the result of `to_plain`.
 
         Raises
         ------
         InputError
-            If it is of another run, or of other settings.
+            If it belongs to another run, or to other settings.
         """
         for name in ("run", "window_seconds", "late_seconds"):
             if plain[name] != getattr(following, name):
@@ -292,12 +293,12 @@ class Live:
 
 
 def count(buckets: dict[int, int], partial: Mapping[str, Any]) -> None:
-    """Count the rows of a partial sum in the bucket of their latency."""
+    """Count the rows of a partial sum in their latency bucket."""
     buckets[partial["bucket"]] = buckets.get(partial["bucket"], 0) + partial["rows"]
 
 
 def quantile(buckets: Mapping[int, int], share: float) -> float | None:
-    """Return the latency in seconds below which a share lies, interpolated between the two nearest as numpy does."""
+    """Return a quantile of the latency in seconds, interpolated between the two nearest values as in numpy."""
     total = sum(buckets.values())
     if not total:
         return None
@@ -313,5 +314,5 @@ def _at_rank(buckets: Mapping[int, int], rank: int) -> float:
         seen += buckets[bucket]
         if rank < seen:
             break
-    # Of the values in a bucket this one is off by the same share at both ends.
+    # The relative error of this value is the same at both ends of the bucket.
     return BUCKET_FLOOR_SECONDS * BUCKET_RATIO ** (bucket - 1) * (1 + ACCURACY)

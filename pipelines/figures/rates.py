@@ -1,9 +1,9 @@
-"""How much happened when: events and notifications a second, over the time of a run.
+"""Rates over the time of a run: events and notifications per second.
 
 Rules
 -----
-* Like the figures of `aggregates`: from DataFrames to a DataFrame, and no Spark job is run here.
-* As many rows as are asked for at most, however long the run and however many its rows: one pass over these.
+* Like the figures of `aggregates`: from DataFrames to a DataFrame, without running a Spark job.
+* The number of rows is limited, however long the run and however many its rows: one pass over these.
 """
 
 from __future__ import annotations
@@ -18,34 +18,36 @@ with extra("spark"):
 
 _TICKS_A_SECOND: Final = 100
 _BIN_TICKS: Final = tuple(factor * 10**power for power in range(12) for factor in (1, 2, 5))
-"""How wide the bins of a rate over time may be, in ticks of 10 ms: up to some centuries."""
+"""The possible widths of a bin, in ticks of 10 ms: up to some centuries."""
 
 
 def rate_over_time(transfers: DataFrame, deliveries: DataFrame, bins: int = 120) -> DataFrame:
     """Events published and notifications made, in equal bins from the first of either to the last.
 
-    The width of a bin is the smallest of 10, 20, 50, 100, 200, ... milliseconds with which `bins` are enough.
+    The width of a bin is the smallest of 10, 20, 50, 100, 200, ... milliseconds for which `bins` bins
+    suffice.
 
     Parameters
     ----------
     transfers, deliveries
         Telemetry tables.
     bins
-        How many rows at most; from 2 on.
+        The maximum number of rows; at least 2.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        One row a bin, by time, those in which nothing happened included: ``time_seconds`` (its start, a multiple of its
-        width, seconds since 1970), ``bin_seconds`` (its width), ``events``, ``notifications``, ``events_per_second``,
-        ``notifications_per_second``. No rows when nothing happened.
+        One row per bin, by time, including empty bins: ``time_seconds`` (its start, a
+        multiple of its width, seconds since 1970), ``bin_seconds`` (its width), ``events``,
+        ``notifications``, ``events_per_second``, ``notifications_per_second``. No rows if nothing happened.
     """
     nothing = F.lit(0).cast("bigint")
     published = transfers.where(F.col("link_kind") == "publish")
     happened = published.select("time_seconds", "events", nothing.alias("notifications")).unionByName(
         deliveries.select("time_seconds", nothing.alias("events"), "notifications")
     )
-    # First the narrowest bins, in one pass over the rows; all that follows is about as many rows as there are of these.
+    # First the narrowest bins, in one pass over the rows; later steps handle about as many rows as there are
+    # bins.
     narrow = (
         happened.where((F.col("events") > 0) | (F.col("notifications") > 0))
         .groupBy(F.floor(F.col("time_seconds") * _TICKS_A_SECOND).alias("tick"))
@@ -59,7 +61,7 @@ def rate_over_time(transfers: DataFrame, deliveries: DataFrame, bins: int = 120)
     filled = wide.groupBy("width", F.floor(F.col("tick") / F.col("width")).alias("bin")).agg(
         F.sum("events").alias("events"), F.sum("notifications").alias("notifications")
     )
-    # Each bin stands for itself and for the empty ones that follow it.
+    # Each bin represents itself and the empty bins that follow it.
     following = filled.withColumn("next", F.lead("bin", 1).over(everything.orderBy("bin")))
     until = F.coalesce("next", F.col("bin") + 1) - 1
     spread = following.select("*", F.explode(F.sequence(F.col("bin"), until)).alias("at"))

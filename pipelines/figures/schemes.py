@@ -1,6 +1,6 @@
-"""The figures of routing schemes beside each other: DataFrame in, DataFrame out, the mean over runs.
+"""The figures of routing schemes side by side: DataFrame in, DataFrame out, the mean over runs.
 
-Source: none; what each figure is stands in docs/cli.md, "rayvous compare".
+Source: none; docs/cli.md, "rayvous compare", defines the figures.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ SETTINGS: Final = ("clusters", "degree", "subscribers", "publishers", "publicati
 
 
 def schemes_by_size(figures: DataFrame) -> DataFrame:
-    """Return the figures of each scheme on each size of network; null where it has none.
+    """Return the figures of each scheme for each network size; null for a figure that the scheme does not have.
 
     Parameters
     ----------
     figures
-        A row for each run: `scheme`, `brokers`, `holds`, the columns of `SETTINGS`, and any figures, where NaN is none.
+        One row per run: `scheme`, `brokers`, `holds`, the columns of `SETTINGS`, and any figures, with NaN
+        for a missing one.
     """
     names = [name for name in figures.columns if name not in (*POINT, *SETTINGS, "holds")]
     numbers = figures.select(

@@ -1,14 +1,15 @@
-"""A telemetry folder followed with Spark Structured Streaming while a run goes on.
+"""Follow a telemetry folder with Spark Structured Streaming while a run is in progress.
 
 Rules
 -----
-* One query reads the files of all tables as they appear, sums each micro-batch up by table and window of event time,
-  and hands the sums to :class:`~rayvous.pipelines.figures.live.Live`. One query has one checkpoint, so all tables are
-  at the same point after a restart.
-* The state is written into the checkpoint before Spark commits the micro-batch. After a restart Spark hands out the
-  last one again if it was not committed, with the same files; the state knows its number. So each file counts once.
-* The watermark is `Live`'s, not ``withWatermark``: Spark drops what is late and counts groups of it, not rows; here
-  every late row is counted.
+* One query reads the files of all tables as they appear, sums each micro-batch by table and window of event
+  time, and passes the sums to :class:`~rayvous.pipelines.figures.live.Live`. One query has one checkpoint, so
+  all tables are at the same point after a restart.
+* The state is written into the checkpoint before Spark commits the micro-batch. After a restart Spark repeats
+  the last micro-batch if it was not committed, with the same files; the state knows its number. So each file
+  counts once.
+* The watermark is `Live`'s, not ``withWatermark``: Spark drops late rows and counts groups of them, not rows;
+  here every late row is counted.
 * The files are never deleted, and no Ray is needed.
 """
 
@@ -50,7 +51,7 @@ def follow(
     every_seconds: float = EVERY_SECONDS,
     only_what_is_there: bool = False,
 ) -> dict[str, Any]:
-    """Follow a run in a telemetry folder until told to stop; return the figures then.
+    """Follow a run in a telemetry folder until told to stop; return the final figures.
 
     Parameters
     ----------
@@ -59,24 +60,24 @@ def follow(
     folder
         The telemetry folder.
     out_dir
-        Gets ``live.json``, written anew with each micro-batch, and the checkpoint, from which the next call with the
-        same folder goes on.
+        Receives ``live.json``, rewritten with each micro-batch, and the checkpoint, from which the next call
+        with the same folder resumes.
     following
-        Which run, and how.
+        The run and the settings.
     show
         Called with the figures at the start and after each micro-batch.
     stop
-        Set it to end the call.
+        Ends the call when set.
     every_seconds
-        How often to look for new files.
+        The interval between two searches for new files.
     only_what_is_there
-        End when the files that are there have been read.
+        Whether to end when the existing files have been read.
 
     Raises
     ------
     InputError
-        A folder cannot be used, the checkpoint is one of another run or of other settings, or a part has another
-        schema version.
+        A folder cannot be used, the checkpoint belongs to another run or to other settings, or a part has
+        another schema version.
     """
     sink = _Sink(Path(out_dir), following, show)
     rows = stream_of(spark, Path(folder), following)
@@ -102,14 +103,14 @@ def follow(
 
 
 def _raise_cause(sink: _Sink, query: StreamingQuery, error: Exception) -> None:
-    """Raise what the sink raised, which Spark hands on as text, or else what Spark says."""
+    """Raise the error of the sink, which Spark passes on only as text, or else Spark's error."""
     if sink.error is not None:
         raise sink.error
     raise error
 
 
 class _Sink:
-    """Takes micro-batches into the state, and puts state and figures down."""
+    """Applies micro-batches to the state, and writes state and figures."""
 
     def __init__(self, out: Path, following: Following, show: Callable[[dict[str, Any]], None]) -> None:
         self.checkpoint = (out / CHECKPOINT / following.run).absolute()
@@ -134,7 +135,7 @@ class _Sink:
             self.live = Live.from_plain(plain, following)
 
     def take(self, rows: DataFrame, batch: int) -> None:
-        """Take in one micro-batch; Spark commits it when this returns."""
+        """Apply one micro-batch; Spark commits it when this returns."""
         try:
             partials = [row.asDict() for row in partial_sums(rows).collect()]
             with self._turn:
@@ -155,7 +156,7 @@ class _Sink:
         self._show(figures)
 
     def close(self) -> None:
-        """Take in nothing more: a micro-batch that is on its way when its query is stopped is left to the next one."""
+        """Accept no more micro-batches: one in flight when its query is stopped is left to the next follower."""
         with self._turn:
             self._closed = True
 
@@ -164,7 +165,7 @@ class _Sink:
 
 
 def stream_of(spark: SparkSession, folder: Path, following: Following) -> DataFrame:
-    """Return the rows of all tables of a run as one stream of what is to be summed up, as files appear.
+    """Return the rows of all tables of a run as one stream of values to sum, as files appear.
 
     Raises
     ------
@@ -175,7 +176,7 @@ def stream_of(spark: SparkSession, folder: Path, following: Following) -> DataFr
     streams = []
     for name in TABLES:
         place = part_folder(folder.absolute(), name, following.run)
-        with suppress(OSError):  # a folder that is only read has them, or Spark says which one is missing
+        with suppress(OSError):  # a read-only folder has them already, or Spark reports the missing one
             place.mkdir(parents=True, exist_ok=True)
         rows = spark.readStream.schema(spark_schema(name)).parquet(spark_path(place))
         streams.append(measured(rows, name, following.window_seconds))
@@ -186,7 +187,7 @@ def stream_of(spark: SparkSession, folder: Path, following: Following) -> DataFr
 
 
 def measured(rows: DataFrame, name: str, window_seconds: float) -> DataFrame:
-    """Return rows of one table with its window and what each adds to the sums; the columns are the same for all."""
+    """Return the rows of one table with their window and their contributions to the sums, in common columns."""
     time = F.col("time_seconds")
     nothing: dict[str, Column] = {
         **dict.fromkeys(SUMS, F.lit(0).cast("bigint")),
@@ -229,7 +230,7 @@ def _deliveries(time: Column) -> dict[str, Column]:
 
 def _notified(time: Column) -> dict[str, Column]:
     delay = time - F.col("published_at")
-    # A clock that is behind the publisher's makes a latency below zero; it counts as the shortest.
+    # A clock that is behind the publisher's gives a negative latency; it counts as the shortest latency.
     steps = F.ceil(F.log(F.greatest(delay, F.lit(BUCKET_FLOOR_SECONDS)) / BUCKET_FLOOR_SECONDS) / _STEP)
     return {
         "events": F.lit(1).cast("bigint"),

@@ -1,4 +1,4 @@
-"""Columns that figures are made of: sums of nothing are 0, quotients of nothing are null."""
+"""Column expressions used by figures: sums of no rows are 0, quotients without data are null."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ with extra("spark"):
 
 
 def total(column: str | Column) -> Column:
-    """Return the sum of a column; 0 when there are no rows."""
+    """Return the sum of a column; 0 if there are no rows."""
     return F.coalesce(F.sum(column), F.lit(0))
 
 

@@ -1,1 +1,1 @@
-"""What people look at: pictures, the page, the files of a report."""
+"""Output for people: pictures, the page, the files of a report."""

@@ -1,7 +1,7 @@
-"""The pictures of runs in which things were broken: what happened when, what messages it took, how long it was felt.
+"""The pictures of chaos runs: their timeline, the messages that they took, and how long faults were felt.
 
-Rule: each function draws on the sheet that it is given, by default a new picture, and returns that; what is drawn comes
-in as plain data. For the rest see `plots`.
+Rule: each function draws on the given sheet, by default a new picture, and returns it; the data to draw is
+plain data. For the rest see `plots`.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ LANES: Final = {
     "view": "#56B4E9",
     "new root": "#CC79A7",
 }
-"""The first words of a timeline, each with a lane of its own and its colour."""
+"""The first words of timeline entries, each with its own lane and colour."""
 
 ENDS: Final = ("everything healed", "converged", "healed")
 EVENTS: Final = "Events"
-"""The message that carries events; all others are what the network says about itself."""
+"""The message type that carries events; all other types are control messages."""
 
 
 def timeline_figure(timeline: Sequence[tuple[float, str]], sheet: Sheet = chart) -> Any:
-    """Draw a timeline: a lane for each kind of moment, and in words what was done to the network and how it ended.
+    """Draw a timeline: a lane for each kind of entry, and in words the faults and how the run ended.
 
     Parameters
     ----------
     timeline
-        (seconds, what), by time; what begins with one of `LANES` is a point in that lane.
+        (seconds, what), by time; an entry that begins with one of `LANES` is a point in that lane.
     sheet
-        On what it is drawn.
+        The sheet to draw on.
     """
     found = [(at, what, next((lane for lane in LANES if what.startswith(lane)), "")) for at, what in timeline]
     lanes = [lane for lane in LANES if any(lane == mine for _, _, mine in found)]
@@ -50,7 +50,7 @@ def timeline_figure(timeline: Sequence[tuple[float, str]], sheet: Sheet = chart)
         axes.scatter(times, [height] * len(times), s=36, color=LANES[lane], zorder=3)
     shown = [at for at, _, lane in found if lane] + [at for at, _, _ in told]
     first, last = min([0.0, *shown]), max([1.0, *shown])
-    for row, (at, what, lane) in enumerate(told):  # one above the other, so that they never meet
+    for row, (at, what, lane) in enumerate(told):  # stacked so that labels never overlap
         colour = LANES.get(lane, "#007A5A")
         axes.axvline(at, color=colour, linestyle="--", linewidth=1.0, alpha=0.7)
         left = at < (first + last) / 2
@@ -77,14 +77,14 @@ def timeline_figure(timeline: Sequence[tuple[float, str]], sheet: Sheet = chart)
 
 
 def messages_figure(messages: Mapping[str, int], sheet: Sheet = chart) -> Any:
-    """Draw how many messages of each type went between brokers; those that carry events stand out.
+    """Draw the number of messages of each type between brokers; those that carry events are highlighted.
 
     Parameters
     ----------
     messages
         ``{type: count}``.
     sheet
-        On what it is drawn.
+        The sheet to draw on.
     """
     ordered = sorted(messages.items(), key=lambda pair: (pair[1], pair[0]))
     figure = sheet(PAGE_INCHES, 1.1 + 0.22 * len(ordered))
@@ -102,14 +102,14 @@ def messages_figure(messages: Mapping[str, int], sheet: Sheet = chart) -> Any:
 
 
 def felt_figure(seconds: Mapping[str, Sequence[float]], sheet: Sheet = chart) -> Any:
-    """Draw how long faults were felt, each as a dot, by kind; a line stands at the median.
+    """Draw how long faults were felt, each as a dot, by kind, with a line at the median.
 
     Parameters
     ----------
     seconds
-        For each kind of fault, how long each of them was felt.
+        The durations for each kind of fault.
     sheet
-        On what it is drawn.
+        The sheet to draw on.
     """
     figure = sheet(PAGE_INCHES, 1.1 + 0.34 * max(len(seconds), 1))
     axes = figure.subplots()

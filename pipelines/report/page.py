@@ -1,13 +1,13 @@
-"""The page of a report: everything that people read of a run, in one HTML file.
+"""The page of a report: the complete report of a run for people, in one HTML file.
 
 Rules
 -----
-* The file is enough: pictures are data URIs, the style stands in it, no script and no font. A content security policy
-  in it forbids browsers to fetch or to run anything.
-* Whatever comes from users (names of networks, subscribers and brokers, timelines) is escaped.
-* Readable on light and dark screens, on paper, and on a telephone.
+* The file is self-contained: pictures are data URIs, the style is inline, there is no script and no font. Its
+  content security policy forbids browsers to fetch or run anything.
+* All user input (names of networks, subscribers and brokers, timelines) is escaped.
+* The page is readable on light and dark screens, on paper, and on a phone.
 
-What it says is put together in `page_content`; how it looks is in `page.html.jinja`.
+`page_content` composes its content; `page.html.jinja` defines its layout.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ CAPTIONS: Final = {
         "brokers, or another tree, would help.",
     ),
 }
-"""Of each picture, its heading and how to read it."""
+"""The heading of each picture, and how to read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +83,26 @@ def write_page(
     summary: Mapping[str, Any],
     paths: Mapping[str, Path],
 ) -> Path:
-    """Write the page of a report, over what is there; return its path.
+    """Write the page of a report, overwriting an existing one; return its path.
 
     Parameters
     ----------
     folder
         The report's folder; links on the page are relative to it.
     figures
-        ``{name: pandas.DataFrame}``; see :func:`~rayvous.pipelines.figures.figures.figures_of`. Those that are
-        missing leave no hole.
+        ``{name: pandas.DataFrame}``; see :func:`~rayvous.pipelines.figures.figures.figures_of`. Missing
+        figures are left out of the page.
     graph
         The network: see :func:`~rayvous.actors.pictures.tree.tree_figure`; ``name`` and ``scheme`` are graph
         attributes.
     summary
-        All optional: what `Verdict.to_dict` returns; ``settings`` (``{name: value}``: what was run, shown as it is);
-        ``killed``, ``recovery_seconds``, ``started_at``, ``timeline``; rates and latencies as clients measured them;
-        ``spark_start_seconds``, ``spark_report_seconds``, ``spark_jobs``, ``floor_seconds``.
+        All optional: the result of `Verdict.to_dict`; ``settings`` (``{name: value}``: the settings of the
+        run, shown verbatim); ``killed``, ``recovery_seconds``, ``started_at``, ``timeline``; rates and
+        latencies as measured by clients; ``spark_start_seconds``, ``spark_report_seconds``, ``spark_jobs``,
+        ``floor_seconds``.
     paths
-        ``{name: path}`` of what the report has written; pictures and `aggregates` are taken from it.
+        ``{name: path}`` of the files that the report has written; pictures and `aggregates` are taken from
+        it.
     """
     pictures = {name: _Picture.of(name, paths[name]) for name in PICTURES if name in paths}
     text = _template().render(
@@ -135,7 +137,7 @@ def _template() -> Any:
 
 
 def _files(folder: Path, paths: Mapping[str, Path]) -> dict[str, str]:
-    """Return what else is in the folder: a link, and what is there."""
+    """Return the other files of the folder: link and description."""
     found = {"summary.json": "what was printed, and the figures that have one row"}
     if any(path.parent.name == "aggregates" for path in paths.values()):
         found["aggregates/"] = "each figure as Parquet"

@@ -1,8 +1,8 @@
-"""What the page of a report says, as plain text and numbers for its template.
+"""The content of a report's page, as plain text and numbers for its template.
 
 Rules
 -----
-* What a run does not have leaves no trace: a part without content is empty, and the template leaves it out.
+* A part without data is empty, and the template leaves it out.
 * Every number has a unit or says what it counts. Null, NaN and None are never written.
 * Nothing here is HTML, and nothing is trusted: the template escapes all of it.
 """
@@ -35,7 +35,7 @@ CONDITIONS: Final = {
     "ordered": "The events of a publisher arrive in the order of publication.",
     "fresh": "No event is notified that was settled before the subscription was made.",
 }
-"""The conditions that every run is held to, in a sentence each; docs/conditions.md has the whole."""
+"""The conditions that every run must meet, in a sentence each; docs/conditions.md has the details."""
 
 LINK_KINDS: Final = {
     "publish": "publishers to brokers",
@@ -62,7 +62,7 @@ SPARK: Final = {
 }
 RENDEZVOUS: Final = -2
 OPEN_ROWS_MAX: Final = 40
-"""A longer table is folded up."""
+"""A longer table is collapsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: the first column is for names, the others are for numbers."""
+    """A table: the first column holds names, the others numbers."""
 
     title: str
     note: str
@@ -85,12 +85,12 @@ class Table:
 
     @property
     def folded(self) -> bool:
-        """Whether it is too long to be shown at once."""
+        """Whether it is too long to be shown expanded."""
         return len(self.rows) > OPEN_ROWS_MAX
 
 
 def facts(graph: nx.Graph, summary: Mapping[str, Any], figures: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Return what was run: name and value."""
+    """Return the settings of the run: name and value."""
     brokers = graph.number_of_nodes()
     clusters = len({cluster for _, cluster in graph.nodes(data="cluster")})
     dead = [node for node, dead in graph.nodes(data="dead") if dead]
@@ -114,7 +114,7 @@ def facts(graph: nx.Graph, summary: Mapping[str, Any], figures: Mapping[str, pd.
 
 
 def tiles(summary: Mapping[str, Any], figures: Mapping[str, pd.DataFrame]) -> list[Tile]:
-    """Return the figures of the headline, as many as there are."""
+    """Return the available figures of the headline."""
     rates, delays = row(figures, "throughput"), row(figures, "aed")
     latency = row(figures, "latency_percentiles")
     tree = next((each for each in records(figures, "tct") if each["link_kind"] == "tree"), {})
@@ -142,7 +142,7 @@ def tiles(summary: Mapping[str, Any], figures: Mapping[str, pd.DataFrame]) -> li
 
 
 def sentence(graph: nx.Graph, summary: Mapping[str, Any]) -> str:
-    """Return what came of the run in a few words; "" when the summary has no counts."""
+    """Summarize the run in one text; "" if the summary has no counts."""
     events, notifications = known(summary, "events_published"), known(summary, "notifications_delivered")
     if events is None or notifications is None:
         return ""
@@ -159,7 +159,7 @@ def sentence(graph: nx.Graph, summary: Mapping[str, Any]) -> str:
 
 
 def conditions(summary: Mapping[str, Any]) -> Table:
-    """Return the conditions that were asked, with their counts."""
+    """Return the checked conditions with their counts."""
     counts = ("checked", "violated", "indeterminate")
     rows = [
         (str(name), CONDITIONS.get(name, ""), *(f"{int(found.get(key) or 0):,}" for key in counts))
@@ -170,7 +170,7 @@ def conditions(summary: Mapping[str, Any]) -> Table:
 
 
 def timeline(summary: Mapping[str, Any], graph: nx.Graph) -> list[tuple[str, str, bool]]:
-    """Return the moments of the run: when, what, and whether it is marked in the picture of the rates."""
+    """Return the entries of the timeline: when, what, and whether it is marked in the picture of the rates."""
     return [
         (
             f"{float(moment['seconds']):,.2f} s",
@@ -293,23 +293,23 @@ def _spark(summary: Mapping[str, Any]) -> Table:
 
 
 def records(figures: Mapping[str, pd.DataFrame], name: str) -> list[dict[str, Any]]:
-    """Return the rows of a figure; none when it was not computed."""
+    """Return the rows of a figure; none if it was not computed."""
     return [] if name not in figures else [dict(each) for each in figures[name].to_dict("records")]
 
 
 def row(figures: Mapping[str, pd.DataFrame], name: str) -> dict[str, Any]:
-    """Return the first row of a figure; empty when there is none."""
+    """Return the first row of a figure; empty if there is none."""
     return next(iter(records(figures, name)), {})
 
 
 def known(values: Mapping[str, Any], name: str) -> float | None:
-    """Return a number, or None when it is missing, null, NaN or no number."""
+    """Return a number, or None if it is missing, null, NaN or not a number."""
     value = values.get(name)
     return float(value) if isinstance(value, Real) and math.isfinite(value) else None
 
 
 def label(graph: nx.Graph, node: int, *, dagger: bool = True) -> str:
-    """Return what a broker is called; with a dagger when it has died, unless that is not wanted."""
+    """Return the label of a broker; with a dagger if it is dead, unless `dagger` is off."""
     if node == RENDEZVOUS:
         return "rendezvous point"
     data = graph.nodes[node] if node in graph else {}

@@ -1,9 +1,9 @@
-"""The pictures of a report, from its figures: what is drawn of which aggregate, and into which file.
+"""The pictures of a report: which aggregate is drawn, and into which file.
 
 Rules
 -----
-* A picture that would show nothing is not drawn, and has no path.
-* Pandas frames come in, as a report has them; no Spark here.
+* An empty picture is not drawn, and has no path.
+* The input is pandas frames, as in a report; no Spark is used here.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ with extra("spark"):
     import pandas as pd
 
 Draw = Callable[..., Any]
-"""Draws a picture, on the sheet that is given or of its own."""
+"""Draws a picture, on the given sheet or on its own."""
 
 PICTURES: Final = ("rate", "tree", "load", "latency")
 """Every picture that a report can hold; its file has the same name, with ``.png``."""
 
 MARKED: Final = ("killed", "cut", "healed")
-"""A moment of the timeline that begins with one of these words is marked in the picture of the rates."""
+"""A timeline entry that begins with one of these words is marked in the picture of the rates."""
 
 
 def draw_pictures(
     folder: Path, figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, Any]
 ) -> dict[str, Path]:
-    """Draw what there is to show; return ``{picture: path}``.
+    """Draw the available pictures; return ``{picture: path}``.
 
     Parameters
     ----------
     folder
-        Where the files go; it is there.
+        An existing folder for the files.
     figures
         ``{aggregate: pandas.DataFrame}``, see :mod:`~rayvous.pipelines.figures.aggregates`.
     graph
         The network; see :func:`~rayvous.actors.pictures.tree.tree_figure`.
     summary
-        Of the run; of it ``started_at`` (seconds since 1970) and ``timeline`` are used where they are.
+        The summary of the run; its ``started_at`` (seconds since 1970) and ``timeline`` are used if present.
     """
     drawn = drawings(figures, graph, summary)
     return {name: plots.save_png(draw(), folder / f"{name}.png") for name, draw in drawn.items()}
@@ -56,7 +56,7 @@ def draw_pictures(
 def drawings(
     figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, Any]
 ) -> dict[str, Draw]:
-    """Return what draws each picture that has something to show, by name; each takes a sheet, or makes a picture.
+    """Return a drawing function for each picture that is not empty, by name; each takes a sheet, or makes a picture.
 
     The parameters are those of `draw_pictures`.
     """
@@ -70,7 +70,7 @@ def drawings(
 
 
 def named(text: str, graph: nx.Graph) -> str:
-    """Return a line of a timeline with the labels of the brokers that it names by their ids."""
+    """Return a timeline entry with labels added to the ids of brokers."""
 
     def with_label(found: re.Match[str]) -> str:
         node = int(found[0])
@@ -81,7 +81,7 @@ def named(text: str, graph: nx.Graph) -> str:
 
 
 def marks_of(timeline: Sequence[Mapping[str, Any]], graph: nx.Graph) -> list[tuple[float, str]]:
-    """Return the moments of a timeline that a picture marks: when, and what happened in a few words."""
+    """Return the timeline entries that a picture marks: when, and what happened in a few words."""
     return [
         (float(moment["seconds"]), named(str(moment["what"]).partition(":")[0], graph))
         for moment in timeline
@@ -101,7 +101,7 @@ def _rate(figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping
         float(rates["bin_seconds"].iloc[0]),
         list(rates["events_per_second"]),
         list(rates["notifications_per_second"]),
-        # Without the moment of the start nobody knows where on the axis the timeline lies.
+        # Without the start time, the timeline cannot be placed on the axis.
         [] if began is None else marks_of(summary.get("timeline", ()), graph),
     )
 

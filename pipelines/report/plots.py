@@ -1,12 +1,12 @@
-"""The pictures of a report that are charts: rates over time, latency, load of the brokers.
+"""The charts of a report: rates over time, latency, load of the brokers.
 
 Rules
 -----
-* Each function draws on the sheet that it is given, by default a new picture, and returns that; pyplot and its global
-  state are never touched.
-* A figure's size in inches is the size at which it is meant to be shown: nothing in it is smaller than 8 points then.
-* Colours can be told apart by colour-blind readers; numbers are written out where there is room for them.
-* No Spark here: what is drawn comes in as plain numbers.
+* Each function draws on the given sheet, by default a new picture, and returns it; pyplot and its global
+  state are never used.
+* A figure's size in inches is its display size: nothing in it is smaller than 8 points at that size.
+* Colours are distinguishable by colour-blind readers; numbers are written out where there is room for them.
+* No Spark is used here: the input is plain numbers.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ BARS_A_ROW: Final = 60
 LABELLED_BARS_MAX: Final = 2 * BARS_A_ROW
 NUMBERED_BARS_MAX: Final = 24
 MOMENT_CHARACTERS_MAX: Final = 60
-"""What is longer is cut; the tables of a report have the whole."""
+"""Longer texts are cut; the tables of a report have the full text."""
 
 LATENCY_SECONDS_MIN: Final = 1e-6
-"""Latencies are drawn on a logarithmic axis; what is shorter (clocks that differ) is drawn here."""
+"""Latencies are drawn on a logarithmic axis; shorter ones (due to clock differences) are drawn here."""
 
 
 def save_png(figure: Figure, path: Path) -> Path:
-    """Write a figure as PNG, over what is there; return the path."""
+    """Write a figure as PNG, overwriting an existing file; return the path."""
     FigureCanvasAgg(figure).print_png(str(path))
     return path
 
 
 def seconds(value: float) -> str:
-    """Write a time with the unit that fits: ``250 µs``, ``12 ms``, ``1.5 s``."""
+    """Format a time with a fitting unit: ``250 µs``, ``12 ms``, ``1.5 s``."""
     for limit, unit in ((1.0, "s"), (1e-3, "ms")):
         if abs(value) >= limit * 0.9995:
             return f"{value / limit:.3g} {unit}"
@@ -69,18 +69,19 @@ def rate_figure(
     marks: Sequence[tuple[float, str]] = (),
     sheet: Sheet = chart,
 ) -> Any:
-    """Draw how many events were published and how many notifications made a second, over the time of the run.
+    """Draw the events published and the notifications made per second, over the time of the run.
 
     Parameters
     ----------
     starts_seconds
-        When each bin starts, in seconds since the run began; rising by `bin_seconds`, at least one.
+        The start of each bin, in seconds since the run began; ascending by `bin_seconds`, at least one.
     events_per_second, notifications_per_second
         The rate in each bin.
     marks
-        ``(seconds, what happened)``, by time: each a line with its label; from the first to the last is shaded.
+        ``(seconds, what happened)``, by time: each is a line with a label; the time from the first to the
+        last is shaded.
     sheet
-        On what it is drawn.
+        The sheet to draw on.
     """
     figure = sheet(PAGE_INCHES, 5.0)
     upper, lower = figure.subplots(2, 1, sharex=True)
@@ -105,7 +106,7 @@ def rate_figure(
     lower.set_xlim(first, last + 0.01 * (last - first))
     lower.set_xlabel(f"seconds since publishing began (bins of {seconds(bin_seconds)})")
     rows = len(marks)
-    for row, (at, what) in enumerate(marks):  # one above the other, so that labels never meet
+    for row, (at, what) in enumerate(marks):  # stacked so that labels never overlap
         left = at < (first + last) / 2
         upper.annotate(
             f"{cut(what, MOMENT_CHARACTERS_MAX)}, {at:.2f} s",
@@ -128,17 +129,16 @@ def latency_figure(
     marks: Mapping[str, float],
     sheet: Sheet = chart,
 ) -> Any:
-    """Draw how latency is distributed: its histogram over its distribution function.
+    """Draw the distribution of the latency: its histogram above its distribution function.
 
     Parameters
     ----------
     probabilities, latencies_seconds
-        Points of the distribution function, both rising, of the same length (at least 2); from probability 0
-        to 1.
+        Points of the distribution function, both ascending, of the same length (at least 2); from probability 0 to 1.
     marks
         ``{name: latency in seconds}`` to draw as lines, such as p50 and p99.
     sheet
-        On what it is drawn.
+        The sheet to draw on.
     """
     latencies = np.maximum(np.asarray(latencies_seconds, dtype=float), LATENCY_SECONDS_MIN)
     shares = np.asarray(probabilities, dtype=float)
@@ -147,7 +147,7 @@ def latency_figure(
     decades = math.log10(latencies[-1] / latencies[0]) if latencies[-1] > latencies[0] else 0.0
     pad = 10 ** max(0.05 * decades, 0.05)
     edges = np.geomspace(latencies[0] / pad, latencies[-1] * pad, 49)
-    # The share below each edge; where latencies tie, the last point of the tie counts.
+    # The share below each edge; for equal latencies, the last point counts.
     below = shares[np.maximum(np.searchsorted(latencies, edges, side="right") - 1, 0)]
     within = (latencies[0] <= edges) & (edges <= latencies[-1])
     below = np.where(within, np.interp(edges, latencies, shares), below) * (edges >= latencies[0])
@@ -193,18 +193,18 @@ def load_figure(
 ) -> Any:
     """Draw the events that each broker handled, the busiest first.
 
-    Up to 120 brokers have their names below the bars, in rows of 60; of more only the shape is drawn.
+    Up to 120 brokers are named below the bars, in rows of 60; for more, the bars have no names.
 
     Parameters
     ----------
     labels, roles, loads
-        One entry a broker, in any order.
+        One entry per broker, in any order.
     note
         A line under the title, such as the Gini coefficient.
     dead
-        Which brokers have died; none if not given. Their bars are hatched, and a dagger follows the name.
+        Which brokers are dead; none if not given. Their bars are hatched, and a dagger follows the name.
     sheet
-        On what it is drawn.
+        The sheet to draw on.
     """
     died = list(dead or [False] * len(loads))
     order = sorted(range(len(loads)), key=lambda index: (-loads[index], index))
@@ -258,7 +258,7 @@ def _name_bars(axes: Any, names: Sequence[str], values: Sequence[int]) -> None:
 
 
 def _mark_rare_bars(axes: Any, roles: Sequence[str], values: Sequence[int]) -> None:
-    """Mark the root and the designated, which are too thin to be seen as bars."""
+    """Mark the root and the designated brokers, whose bars are too thin to be seen."""
     rare = [place for place, role in enumerate(roles) if role != "NEB"]
     colours = [ROLE_COLOURS.get(roles[place], OTHER_COLOUR) for place in rare]
     axes.scatter(rare, [values[place] for place in rare], c=colours, s=22, zorder=3)

@@ -1,17 +1,17 @@
-"""The report of a run: its figures as Parquet, a summary as JSON, pictures, and a page that shows them.
+"""The report of a run: figures as Parquet, a summary as JSON, pictures, and a page that shows them.
 
 Rules
 -----
-* What is in the folder::
+* The content of the folder::
 
       aggregates/<name>.parquet     each figure of `figures`, one file
-      summary.json                  {"summary": what was given, "aggregates": the figures that have one row, and TCT}
+      summary.json                  {"summary": the given one, "aggregates": the figures that have one row, and TCT}
       rate.png tree.png load.png latency.png
-      report.html                   what people read: all of it in one file
+      report.html                   the page for people: everything in one file
 
-* Only these are written over; what an earlier report left and this one does not write is removed; other
-  files stay. The telemetry that the figures come from stands beside them, in `tables/`: see `files`.
-* No Spark here: what is written comes in as pandas frames.
+* Only these files are overwritten. Those left by an earlier report and not written by this one are removed;
+  other files stay. The telemetry behind the figures is stored beside them, in `tables/`: see `files`.
+* No Spark is used here: the input is pandas frames.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was written, and the figures themselves.
+    """The written files, and the figures themselves.
 
     Attributes
     ----------
     folder
         The report's folder.
     paths
-        ``{name: path}``: ``"summary"``; ``"page"``; each picture of `pictures.PICTURES` and each figure by name. A
-        picture or figure that had nothing to show is not there.
+        ``{name: path}``: ``"summary"``; ``"page"``; each picture of `pictures.PICTURES` and each figure by
+        name. An empty picture or figure is missing.
     figures
         ``{aggregate: pandas.DataFrame}``.
     graph, summary
-        The network as it is drawn, and what was given to be told.
+        The network as drawn, and the given summary.
     took
-        ``spark_report_seconds``: from the telemetry to Spark's figures; ``spark_jobs``; ``report_seconds``: from the
-        telemetry until all was written. Empty where the figures came from elsewhere.
+        ``spark_report_seconds``: from the telemetry to Spark's figures; ``spark_jobs``; ``report_seconds``:
+        from the telemetry until all was written. Empty if the figures came from elsewhere.
     """
 
     folder: Path
@@ -70,21 +70,22 @@ class Report:
     took: dict[str, float] = field(default_factory=dict)
 
     def draw(self, *names: str) -> Picture:
-        """Draw the run, on one figure: how it went over time, the network, its load, how late events came.
+        """Draw the run in one figure: its rates over time, the network, its load, the latency of notifications.
 
-        A dashed line marks what happened, as far as the summary has a ``timeline``. The network has the roles of
-        brokers, who has died, and how many events went over each link; the load is that of each broker.
+        A dashed line marks each event of the summary's ``timeline``, if there is one. The network shows the
+        roles of brokers, dead brokers, and the number of events over each link; the load is that of each
+        broker.
 
         Parameters
         ----------
         names
-            Of `pictures.PICTURES`: ``"rate"``, ``"tree"``, ``"load"``, ``"latency"``; all that have something to show
-            if none is given.
+            Of `pictures.PICTURES`: ``"rate"``, ``"tree"``, ``"load"``, ``"latency"``; by default all that are
+            not empty.
 
         Raises
         ------
         InputError
-            If there is no such picture, or it has nothing to show in this run.
+            If there is no such picture, or it is empty for this run.
         """
         drawn = drawings(self.figures, self.graph, self.summary)
         from ...actors.pictures.picture import stacked
@@ -111,15 +112,15 @@ def write_report(
     Parameters
     ----------
     out_dir
-        Folder; made if it is not there.
+        The folder; created if missing.
     figures
         ``{name: pandas.DataFrame}`` as :func:`~rayvous.pipelines.figures.figures.figures_of` returns them.
     graph
-        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"``, ``"NEB"``), ``cluster`` and ``label``;
-        edges have ``kind`` (``"tree"`` or ``"group"``). With :func:`~rayvous.actors.pictures.dead.with_dead` the
-        dead are among them.
+        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"``, ``"NEB"``), ``cluster`` and ``label``; edges
+        have ``kind`` (``"tree"`` or ``"group"``). With :func:`~rayvous.actors.pictures.dead.with_dead` dead
+        brokers are included.
     summary
-        What else is to stand in ``summary.json``; anything that JSON can say. The page shows what it knows of it: see
+        Further content of ``summary.json``; any JSON value. The page shows the entries that it knows: see
         :func:`~rayvous.pipelines.report.page.write_page`.
 
     Raises
@@ -148,17 +149,17 @@ def write_report(
 
 
 def check_summary(summary: Mapping[str, Any]) -> None:
-    """Raise InputError unless a summary can be written."""
+    """Raise InputError if a summary cannot be written as JSON."""
     _json(dict(summary))
 
 
 def check_folder(out_dir: str | Path) -> Path:
-    """Make the folder of a report, if need be, and see that nothing foreign stands where the report goes.
+    """Create the folder of a report if needed, and check that no foreign file blocks the report's.
 
     Raises
     ------
     InputError
-        `out_dir` is or lies under a file, cannot be written, or holds a foreign file where the report's go.
+        `out_dir` is or lies under a file, cannot be written, or holds a folder in place of one of the report's files.
     """
     folder = Path(out_dir)
     try:

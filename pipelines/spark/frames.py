@@ -1,12 +1,12 @@
-"""Telemetry as Spark DataFrames, in whatever session the user has.
+"""Telemetry as Spark DataFrames, in any session of the user.
 
 Rules
 -----
-* In a session of RayDP rows go from Ray's object store to the executors by reference (`tables`).
-* In any other session nobody there knows Ray: what lies in the object store is written to a temporary folder, which is
-  removed when the process ends, and read from there. Where executors run on other machines than the driver, and do not
-  see its files, the rows go through the driver.
-* What lies in a folder is read from it.
+* In a RayDP session, rows go from Ray's object store to the executors by reference (`tables`).
+* Any other session does not know Ray: telemetry in the object store is written to a temporary folder, which
+  is removed when the process ends, and read from there. If executors run on other machines than the driver,
+  and do not see its files, the rows go through the driver.
+* Telemetry in a folder is read from it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def frames_in(spark: SparkSession, folder: str | Path, run: str) -> dict[str, Da
 
 
 def is_raydp(spark: SparkSession) -> bool:
-    """Return whether a session's executors are Ray actors, which take rows by reference."""
+    """Return whether a session's executors are Ray actors, which accept rows by reference."""
     return bool(spark.sparkContext.master.startswith("ray"))
 
 
@@ -71,7 +71,7 @@ def _hand_over(spark: SparkSession, name: str, table: pa.Table) -> DataFrame:
     """Return rows of the driver as a DataFrame."""
     if table.num_rows == 0:
         return empty(spark, name)
-    # PySpark 3.5 takes strings as Python objects, not as pandas 3 keeps them.
+    # PySpark 3.5 requires strings as Python objects, not in pandas 3's representation.
     frame = table.to_pandas()
     strings = [field.name for field in table.schema if field.type == pa.string()]
     return spark.createDataFrame(frame.astype(dict.fromkeys(strings, object)), spark_schema(name))

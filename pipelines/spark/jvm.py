@@ -1,4 +1,4 @@
-"""How Spark's JVM is started, on Ray or on this machine alone: light, quiet, and with settings for small tables."""
+"""Settings of Spark's JVM, on Ray or on this machine alone: light, quiet, and for small tables."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import IO, Final
 
 LIGHT_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The quick compiler only and one collecting thread: half the time of a small run, more of one of millions of rows."""
+"""Only the quick compiler and one collecting thread: halves the time of a small run, slows one of millions of rows."""
 
 _QUOTED_LINES_MAX: Final = 15
 
 
 def small_configs(cores: int) -> dict[str, str]:
-    """Return settings for tables of up to some million rows, and a session that shows itself to nobody.
+    """Return settings for tables of up to some million rows, and a session without user interface.
 
     Time zone UTC, Arrow on, adaptive execution off, as many shuffle partitions as cores.
     """
@@ -34,9 +34,9 @@ def small_configs(cores: int) -> dict[str, str]:
 
 @contextmanager
 def java_prints_to(log: IO[str]) -> Iterator[None]:
-    """Send what the Java process of a session that starts in the block prints to a file, and nothing else."""
-    # PySpark's `launch_gateway` takes `popen_kwargs` for this purpose, but nobody above it hands them through. Only
-    # the Java process is redirected, so other threads of this process may go on printing.
+    """Redirect the output of a Java process that starts in the block to a file, and no other output."""
+    # PySpark's `launch_gateway` has a parameter `popen_kwargs` for this purpose, but no caller passes it
+    # through. Only the Java process is redirected, so other threads of this process may continue to print.
     from pyspark import context
 
     original = context.launch_gateway
@@ -48,7 +48,7 @@ def java_prints_to(log: IO[str]) -> Iterator[None]:
 
 
 def tail(log: IO[str]) -> str:
-    """Return the last lines of what Java printed, for an error; "" when it printed nothing."""
+    """Return the last lines of Java's output, for an error message; "" if there are none."""
     log.seek(0)
     lines = [line.rstrip() for line in log if line.strip()][-_QUOTED_LINES_MAX:]
     return "\nJava printed:\n  " + "\n  ".join(lines) if lines else ""

