@@ -1,4 +1,4 @@
-"""The command line: ``rayvous demo``, ``rayvous bench``, ``rayvous run``, ``rayvous selector``."""
+"""The command line, ``rayvous VERB``: ``app`` puts the verbs together, ``verbs`` has a file for each."""
 
 from .app import main
 

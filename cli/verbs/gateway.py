@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +16,7 @@ import typer
 from ...protocol.errors import InputError, NetworkNotFound
 from ...protocol.extras import require
 from .. import console
+from ..interrupts import SIGNALS
 from ..joined import Address, NetworkName, joined
 from ..options import AsJson
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ...actors.network.network import Network
     from ...protocol.gateways import AccessConfig, GatewayConfig
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 TOKEN_BYTES: Final = 32
 
 

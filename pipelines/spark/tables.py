@@ -40,7 +40,7 @@ def to_spark(spark: SparkSession, refs: Sequence[ray.ObjectRef], name: str) -> D
     spark
         A session of :func:`~rayvous.pipelines.spark.session.spark_session`.
     refs
-        References to Arrow tables as :func:`to_arrow` makes them. May be empty, and so may each table.
+        References to Arrow tables, made by `actors.telemetry.arrow.to_arrow`. The list or a table may be empty.
     name
         The table's name.
 
