@@ -1,19 +1,20 @@
-"""What publishers and subscribers have in common: a broker to call, and another one to go to when it is of no use.
+"""What publishers and subscribers share: calls to a broker, and moving to another broker when it fails.
 
 Rules
 -----
-* In a network that heals, a call to a broker that died, or does not answer, is made again at the next one, within the
-  time for the call.
-* In a network with stable brokers the call is made again at the same one, which is started again.
-* A broker is left when it is dead, or when the poll of the process has had no sign of life of it for
-  `client_patience_seconds`; a call alone tells nothing, since it waits while the network is busy. Who is left without
-  being dead is told so, and forgets the client when it is back.
-* What a broker answers while its client is leaving it does not count: the call is made again at the next one, which
-  otherwise may have got everything but this.
-* A move is made once, whoever noticed first: the poll of the process, or one of its calls.
-* Where a client goes is for the rendezvous point to say: to the nearest broker or the least loaded one when the client
-  was placed so (`nearness`), else to another member of the cluster, the highest id first. When none of all that live
-  takes it, it begins anew, until `call_seconds` are over.
+* In a network that heals, a call to a broker that died or does not answer is repeated at the next broker,
+  within the time limit of the call.
+* In a network with stable brokers the call is repeated at the same broker, after its restart.
+* A client leaves its broker when the broker is dead, or when the poll of the process has had no sign of life
+  from it for `client_patience_seconds`. A pending call alone is no sign of failure, because calls wait while
+  the network is busy. A broker that is left without being dead is told so, and forgets the client when it
+  responds again.
+* An answer that arrives while the client is leaving the broker does not count. The call is repeated at the next
+  broker, which might otherwise lack only this call.
+* A move happens once, whether the poll of the process or one of its calls noticed the failure first.
+* The rendezvous point decides where a client goes: to the nearest or the least loaded broker if the client was
+  placed so (`nearness`), otherwise to another member of the cluster, highest id first. If no live broker takes
+  the client, the search starts again, until `call_seconds` have passed.
 """
 
 from __future__ import annotations
@@ -38,28 +39,28 @@ if TYPE_CHECKING:
     from ..network.rendezvous import Directory
 
 LOOK_SECONDS: Final = 0.25
-"""How often a call that waits looks whether its broker has been left meanwhile."""
+"""How often a waiting call checks whether the client has left its broker."""
 CALL_AGAIN_SECONDS: Final = 0.1
-"""Until a call is made again to a broker that Ray starts again."""
+"""The delay before a call is repeated at a broker that Ray restarts."""
 
 T = TypeVar("T")
 
 
 class _Moved(Exception):
-    """The client has left the broker that it was waiting for."""
+    """The client has left the broker for which it was waiting."""
 
 
 class Context(NamedTuple):
-    """What a client has of its network.
+    """What a client knows of its network.
 
     Attributes
     ----------
     directory, rendezvous
-        The network's.
+        Those of the network.
     process
-        What polls for it.
+        Polls for the client.
     placement
-        Where it goes when it has to leave its broker; None for the network's own rule.
+        Where the client goes when it must leave its broker; None for the network's own rule.
     """
 
     directory: Directory
@@ -69,7 +70,7 @@ class Context(NamedTuple):
 
 
 class Client:
-    """What publishers and subscribers have in common: a name, a broker, a host, an end."""
+    """The base of publishers and subscribers: a name, a broker, its host, and closing."""
 
     kind = ""
 
@@ -80,44 +81,45 @@ class Client:
         self._recovery = self._directory.recovery
         self._moving = asyncio.Lock()
         self._closed = False
-        # How often this process had left the host when it came there.
+        # How often this process had left the host when the client attached to it.
         self._given_up = self._process.given_up[self.host]
         self.moves = 0
 
     @property
     def broker(self) -> BrokerId:
-        """The broker that it is attached to."""
+        """The broker to which the client is attached."""
         return self._place[0]
 
     @property
     def host(self) -> Any:
-        """The actor of its broker."""
+        """The actor of the client's broker."""
         return self._place[1]
 
     @property
     def process(self) -> ClientProcess:
-        """What polls for it."""
+        """The part that polls for the client."""
         return self._process
 
     @property
     def closed(self) -> bool:
-        """Whether it has left the network."""
+        """Whether the client has left the network."""
         return self._closed
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r} at broker {self.broker}"
 
-    # Calls, and moving to another broker when this one dies or does not answer.
+    # Calls, and moves to another broker when this one dies or does not answer.
 
     def _ask(self, call: Callable[[Any, BrokerId, bool, float], T], seconds: float) -> T:
-        """Call the client's broker; in a network that heals call the next one when this one is left meanwhile.
+        """Call the client's broker; in a network that heals, call the next one if the client leaves this one meanwhile.
 
         Parameters
         ----------
         call
-            Makes the call, given the host, the broker, whether it was made before, and the seconds that are left.
+            Makes the call, given the host, the broker, whether the call was made before, and the remaining
+            seconds.
         seconds
-            For all of it.
+            The time limit for all attempts.
         """
         deadline = time.monotonic() + seconds
         again = False
@@ -131,7 +133,7 @@ class Client:
                     self._process.run(self._forsake(host, broker))
                 except BrokerLeaving:
                     self._process.run(self.go_from(broker))
-                except (RayActorError, BrokerUnavailable) as error:  # it died, or has left
+                except (RayActorError, BrokerUnavailable) as error:  # the broker died, or has left
                     if left <= 0 or (self._recovery is None and not self._directory.numbered):
                         raise
                     if self._recovery is None:
@@ -141,12 +143,12 @@ class Client:
             again = True
 
     def _answer(self, call: Any, host: Any, seconds: float) -> Any:
-        """Return the answer to a call; stop waiting for it when the client has left that host meanwhile.
+        """Return the answer to a call; stop waiting if the client leaves that host meanwhile.
 
         Raises
         ------
         GetTimeoutError
-            If there is none in time.
+            If there is no answer in time.
         """
         if self._recovery is None:
             return ray.get(call, timeout=seconds)
@@ -161,31 +163,31 @@ class Client:
                 if left <= LOOK_SECONDS:
                     raise
             except RayTaskError as error:
-                # A host that was told that nobody is here any more ends the calls that wait there.
+                # A host that was told that the client has left ends the calls that wait there.
                 left_since = self.host != host or self._process.given_up[host] != self._given_up
                 if left_since and isinstance(error.cause, ClientError):
                     raise _Moved from None
                 raise
 
     def _stay(self, host: Any) -> None:
-        """Wait for the end of a move that is under way; raise `_Moved` when the client is at another host then.
+        """Wait for the end of a move in progress; raise `_Moved` if the client is at another host then.
 
-        Of what a host has taken in while its client was leaving it, the next host may know nothing.
+        The next host may lack what a host took in while the client was leaving it.
         """
         if self._recovery is None or (self.host == host and not self._moving.locked()):
-            return  # a move that begins after this finds everything that was called before
+            return  # a later move finds everything that was called before
         if self._process.run(self._arrived())[1] != host:
             raise _Moved
 
     async def _arrived(self) -> tuple[BrokerId, Any]:
-        """Return where it is when a move that is under way has ended."""
+        """Return the client's broker and host, after any move in progress has ended."""
         async with self._moving:
             return self._place
 
     def _settle(self, host: Any, change: Callable[[], object]) -> None:
-        """Take in what a host has taken in, at no moment at which a move tells the next one what there is.
+        """Record what a host has taken in, at no moment at which a move tells the next host what there is.
 
-        Raises `_Moved` when the client has left that host: of this the next one may know nothing.
+        Raises `_Moved` if the client has left that host, because the next host may lack it.
         """
 
         async def settle() -> bool:
@@ -198,12 +200,12 @@ class Client:
             raise _Moved
 
     async def move(self, left: Any, dead: bool) -> None:
-        """Go to another broker, if it is still at this actor; on the process's background loop.
+        """Go to another broker if the client is still at this actor; on the process's background loop.
 
         Raises
         ------
         BrokerUnavailable
-            If none is left, or none takes it within `call_seconds`.
+            If no broker is left, or none takes the client within `call_seconds`.
         """
         async with self._moving:
             if self.host == left and not self._closed:
@@ -211,15 +213,15 @@ class Client:
                 await self._move(gone, {self.broker})
 
     async def go_from(self, broker: BrokerId) -> None:
-        """Go to another broker, if it is still at this one, which leaves the network; as `move` does."""
+        """Go to another broker if the client is still at this one, which leaves the network; as `move` does."""
         async with self._moving:
             if self.broker == broker and not self._closed:
                 await self._move({}, {broker})
 
     def move_to(self, broker: BrokerId) -> BrokerId:
-        """Go to another broker of one's own will, in a network that heals; return where it is then.
+        """Move to another broker on request, in a network that heals; return the broker at which the client is then.
 
-        That is another one when the one asked for is dead, or does not answer.
+        If the requested broker is dead or does not answer, that is a different one.
 
         Raises
         ------
@@ -235,7 +237,7 @@ class Client:
         return self.broker
 
     async def go_to(self, broker: BrokerId) -> None:
-        """Go to another broker of one's own will; on the process's background loop."""
+        """Move to another broker on request; on the process's background loop."""
         async with self._moving:
             if self.broker != broker and not self._closed:
                 await self._move({}, {self.broker}, broker)
@@ -255,7 +257,7 @@ class Client:
     async def _try_next(
         self, gone: dict[BrokerId, Any], away: set[BrokerId], wanted: BrokerId | None
     ) -> bool:
-        """Try the broker that the rendezvous point names; return whether the client is there now."""
+        """Try the broker that the rendezvous point names; return whether the client is attached there now."""
         assert self._recovery is not None
         try:
             near = await self._process.nearness.tiers(self._placement, self._rendezvous)
@@ -266,20 +268,18 @@ class Client:
         except RayTaskError as error:
             raise BrokerUnavailable(f"{self}: {error.cause}") from None
         if answer is None:
-            away.clear()  # one of them may be back
+            away.clear()  # one of them may respond again
             await asyncio.sleep(self._recovery.heartbeat_seconds)
             return False
         place, host = answer
         before = self._process.given_up[host]
         if host == self.host and place != self.broker and self.broker not in gone:
-            self._leave(
-                host, self.broker
-            )  # what both say comes by one way: the old one has to be silent first
+            self._leave(host, self.broker)  # both use one connection: the old one must be silent first
         try:
             with self._process.expected_at(host):
                 await self._go_on_at(host, place, self._recovery.client_patience_seconds)
             if self._process.given_up[host] != before:
-                raise TimeoutError  # it was silent meanwhile, and has been told that nobody is here
+                raise TimeoutError  # it was silent meanwhile, and was told that the client has left
         except (RayActorError, BrokerUnavailable, TimeoutError) as error:
             away.add(place)
             if isinstance(error, ActorDiedError):
@@ -296,30 +296,30 @@ class Client:
         return True
 
     async def _forsake(self, host: Any, broker: BrokerId) -> None:
-        """Leave a broker once more, since a call may have reached it after the client had left."""
+        """Leave a broker again, because a call may have reached it after the client had left."""
         async with self._moving:
             if self.host != host:
                 self._leave(host, broker)
 
     def say(self) -> None:
-        """Say what it knows, for its broker to compare; nothing while it goes elsewhere. On the background loop."""
+        """Tell the broker what the client knows, for comparison; nothing during a move. On the background loop."""
         if not self._moving.locked() and not self._closed:
             self._say_what_it_knows()
 
     def _say_what_it_knows(self) -> None:
-        """Tell its broker what it has had, or published; nobody waits for the answer."""
+        """Tell the broker what the client has received or published, without waiting for an answer."""
         raise NotImplementedError
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
-        """Tell a broker that may be alive that the client is not there any more; nobody waits for the answer."""
+        """Tell a broker that may be alive that the client has left, without waiting for an answer."""
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        """Tell a new broker all that it has to know.
+        """Tell a new broker everything that it must know.
 
         Raises
         ------
         TimeoutError
-            If it does not answer within its patience.
+            If the broker does not answer within its patience.
         """
         raise NotImplementedError
 
@@ -327,7 +327,7 @@ class Client:
         raise error
 
     def abandon(self) -> None:
-        """Note that its network is closed in this process: it can do nothing any more, and its readers end."""
+        """Record that this process has closed the network: the client can do nothing more, and its readers end."""
         self._closed = True
 
     def _open(self) -> None:

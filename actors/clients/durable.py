@@ -2,13 +2,16 @@
 
 Rules
 -----
-* A durable subscriber's position and subscriptions are with the rendezvous point, which has them in its store before
-  `acknowledge` returns. So it comes back in any process, at any broker, also when the one that held it is dead.
-* Each process that comes begins a new life. Whoever speaks in an earlier one gets an error: a name is in one place.
-* It acknowledges by word: what was handed out and is not acknowledged when the process dies is handed out again.
-* It has a poll of its own, so that it may be as slow as it likes.
-* A publisher that comes back goes to the broker that accepted its last events, and goes on behind what that accepted.
-  When that broker is gone, it goes on at another, above every number that it may have used.
+* The rendezvous point holds a durable subscriber's position and subscriptions, and has stored them before
+  `acknowledge` returns. The subscriber can therefore resume in any process, at any broker, even if its former
+  broker is dead.
+* Each process that attaches under the name begins a new life. A call from an earlier life fails: a name is in
+  use in one place only.
+* Acknowledgement is explicit. What was handed out and not acknowledged when the process dies is handed out
+  again.
+* A durable subscriber has a poll of its own, so it may be slow without delaying others.
+* A returning publisher goes to the broker that accepted its last events, and continues after them. If that
+  broker is gone, it continues at another one, with numbers above all that it may have used.
 """
 
 from __future__ import annotations
@@ -39,13 +42,13 @@ from .subscriber import Subscriber
 class DurableSubscriber(Subscriber):
     """A subscriber whose subscriptions and position outlive its process.
 
-    Made by :meth:`Network.subscriber` with ``durable=True``. What comes is handed out again in a later life unless it
-    was acknowledged: call :meth:`acknowledge` when the work on it is done.
+    Created by :meth:`Network.subscriber` with ``durable=True``. A later life receives again everything that was
+    not acknowledged: call :meth:`acknowledge` after processing a notification.
     """
 
     def __init__(self, name: ClientId, broker: BrokerId, context: Context, record: dict[str, Any]) -> None:
         self._record_found = record
-        self._told: dict[ClientId, int] = {}  # what its broker was told that it has acknowledged
+        self._told: dict[ClientId, int] = {}  # the acknowledged positions that the broker was told
         super().__init__(name, broker, context)
         self._handed: dict[ClientId, int] = {}
         with broker_errors(str(self)):
@@ -62,11 +65,11 @@ class DurableSubscriber(Subscriber):
 
     @property
     def position(self) -> dict[ClientId, int]:
-        """Per publisher, the last sequence that is acknowledged."""
+        """The last acknowledged sequence of each publisher."""
         return dict(self._machine.position)
 
     async def _arrive(self) -> None:
-        """Say at its broker that it is here; at another one when that has died, or does not answer."""
+        """Tell the broker that the subscriber is attached; tell another one if that has died or does not answer."""
         assert self._recovery is not None
         seen = float(self._record_found["seen"])
         host = self.host
@@ -77,7 +80,7 @@ class DurableSubscriber(Subscriber):
             await self.move(host, isinstance(error, ActorDiedError))
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        self._inbox.host = host  # from here on nothing of the old one is taken in
+        self._inbox.host = host  # from here on nothing from the old broker is accepted
         self._machine.life = await self._rendezvous.renew.remote(self.name, self._machine.life, broker)
         await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
 
@@ -87,15 +90,15 @@ class DurableSubscriber(Subscriber):
         self._inbox.recover()
 
     def _say_what_it_knows(self) -> None:
-        """Say what its broker was told; what the rendezvous point has yet to write down is not acknowledged."""
+        """Tell the broker the acknowledged positions, which are those that the rendezvous point has stored."""
         self.host.request.remote(self.broker, self.name, [HasConsumed(dict(self._told), self._machine.life)])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         host.request.remote(
             broker, self.name, [Away()]
-        )  # what it holds is let go by a word of the rendezvous point
+        )  # the rendezvous point tells it when to drop what it holds
 
-    # Subscriptions are written down when they are installed, and before they are cancelled.
+    # Subscriptions are stored when they are installed, and before they are cancelled.
 
     def subscribe_all(
         self,
@@ -113,12 +116,12 @@ class DurableSubscriber(Subscriber):
         return numbers
 
     def unsubscribe(self, number: int) -> None:
-        """Cancel a subscription; what was on its way already may still come."""
+        """Cancel a subscription. Notifications that were already in flight may still arrive."""
         self._write_down(number)
         super().unsubscribe(number)
 
     def _write_down(self, *without: int) -> None:
-        """Let what is in force outlive this process, but for what is about to be cancelled."""
+        """Store the subscriptions in force, except the ones that are about to be cancelled."""
         machine = self._machine
         asked = machine.subscriptions().keys() - machine.in_force().keys()
         self._ask_rendezvous("subscriptions", machine.life, machine.record(without=asked | set(without)))
@@ -139,26 +142,27 @@ class DurableSubscriber(Subscriber):
         self._handed[publisher] = max(sequence, self._handed.get(publisher, 0))
 
     def acknowledge(self, note: Notification | None = None) -> None:
-        """Let the position go on; when this returns, nothing up to it is ever handed out again.
+        """Advance the position. When this returns, nothing up to it is ever handed out again.
 
         Parameters
         ----------
         note
-            This one, and all before it of the same publisher; None for all that was handed out so far.
+            A notification: acknowledges it and all earlier ones of the same publisher. None acknowledges
+            everything that was handed out so far.
 
         Raises
         ------
         ClientError
-            If another process has come under this name since, or this one is closed.
+            If another process has attached under this name since, or this subscriber is closed.
         BrokerUnavailable
-            If the rendezvous point does not write it down in time; then it may or may not be acknowledged.
+            If the rendezvous point does not store the position in time. It may or may not be acknowledged then.
         """
         self._open()
         checks.optional("note", note, Notification, "a Notification")
         self.acknowledge_up_to(dict(self._handed) if note is None else {note.publisher: note.sequence})
 
     def acknowledge_up_to(self, marks: Mapping[ClientId, int]) -> None:
-        """Let the position go on to these sequences, by publisher; see `acknowledge`."""
+        """Advance the position to these sequences, by publisher; see `acknowledge`."""
         self._open()
         before = dict(self._machine.position)
         for message in self._machine.acknowledge(marks):
@@ -167,11 +171,11 @@ class DurableSubscriber(Subscriber):
             except BaseException:
                 self._machine.position = before
                 raise
-            # Not waited for: it only lets the broker forget, and a process that comes back says it too.
+            # Not awaited: it only lets the broker drop data, and a returning process repeats it.
             self._process.submit(self._let_forget(message))
 
     async def _let_forget(self, message: ClientMessage) -> None:
-        """Tell its broker what it need not keep; during a move the next one, which may have been told less."""
+        """Tell the broker what it need not retain; during a move tell the next one, which may know less."""
         assert isinstance(message, Consumed)
         async with self._moving:
             said = replace(message, life=self._machine.life)
@@ -185,12 +189,12 @@ class DurableSubscriber(Subscriber):
     # Leaving.
 
     def close(self) -> None:
-        """Leave the network; the subscriptions stay, and the broker keeps what comes until it is back."""
+        """Detach. The subscriptions stay in force; the broker retains notifications until the subscriber returns."""
         if not self._closed:
             self._depart(Away())
 
     def end(self) -> None:
-        """Leave for good: subscriptions are cancelled, the position is forgotten."""
+        """Leave for good: the subscriptions are cancelled and the position is deleted."""
         if not self._closed:
             self._depart(Detach())
             self._ask_rendezvous("end_durable", self._machine.life)
@@ -207,7 +211,7 @@ class DurableSubscriber(Subscriber):
 
 
 class ReturningPublisher(Publisher):
-    """A publisher whose numbers outlive its process. Made by :meth:`Network.publisher` with ``durable=True``."""
+    """A publisher whose numbering outlives its process. Created by :meth:`Network.publisher` with ``durable=True``."""
 
     def __init__(
         self,

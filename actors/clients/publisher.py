@@ -1,12 +1,12 @@
-"""A publisher, for any process that has joined a network; sync, with async twins.
+"""A publisher, for any process that is attached to a network; synchronous, with asynchronous variants.
 
 Rules
 -----
 * ``publish`` returns when the publisher's broker has accepted the events (promise 2).
-* A publisher counts its events from 1; (publisher, sequence) names an event everywhere.
-* What its broker has not accepted goes before anything later, in networks that do not lose it.
-* In a network that heals, it moves to another broker when its own dies (see `client`), and its user notices no more
-  than the time that this takes.
+* A publisher numbers its events from 1; (publisher, sequence) identifies an event everywhere.
+* Events that the broker has not accepted precede anything later, in networks that do not lose them.
+* In a network that heals, the publisher moves to another broker when its own dies (see `client`). The user
+  notices only the time that this takes.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from .distributing import CutPayload, Distribution
 from .quota import Excess
 
 _QUESTIONS: Final = itertools.count(1)
-"""Numbers the questions of this process whether all is delivered (see `flushing`)."""
+"""Numbers this process's questions about complete delivery (see `flushing`)."""
 
 BUSY_PATIENCES: Final = 5
-"""How many times as long as a sign of life what is published again may take: the broker may have to wait for others."""
+"""How many patience periods republication may take, because the broker may have to wait for others."""
 
 
 class Publisher(Client):
-    """Publishes events at its broker.
+    """Publishes events at a broker.
 
-    Made by :meth:`Network.publisher`; may be used from several threads.
+    Created by :meth:`Network.publisher`. Safe to use from several threads.
 
     Attributes
     ----------
@@ -64,11 +64,11 @@ class Publisher(Client):
         followed = process.session if self._recovery is not None else ""
         self._adverts = Advertiser(name, directory, Calls(self._ask, self._answer, self._settle), followed)
         self._machine_turn = threading.Lock()
-        self._counted = not directory.numbered  # whether it is known which numbers were used before
-        # After a move: where, and the last number published again.
+        self._counted = not directory.numbered  # whether the numbers that were used before are known
+        # After a move: the new broker, and the last number that was republished.
         self._taken: tuple[BrokerId, int] = (broker, 0)
         recovery = self._recovery
-        keep = (0, 0.0, 0.0)  # where nothing heals, nothing is published again that was accepted
+        keep = (0, 0.0, 0.0)  # in a network that does not heal, accepted events are not republished
         if recovery is not None:
             keep = recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
         self._machine = PublisherMachine(name, *keep)
@@ -78,7 +78,7 @@ class Publisher(Client):
 
     @property
     def published(self) -> int:
-        """The last sequence number that it has used."""
+        """The last sequence number that was used."""
         return self._machine.published
 
     def publish(self, event: Mapping[str, Any]) -> int:
@@ -87,9 +87,9 @@ class Publisher(Client):
         Raises
         ------
         EventError
-            If an attribute has a bad name or value.
+            If an attribute has an invalid name or value.
         BrokerUnavailable
-            If the broker does not accept it.
+            If the broker does not accept the event.
         """
         return self._publish(batch_of((event,)))
 
@@ -112,25 +112,25 @@ class Publisher(Client):
         return await asyncio.to_thread(self.publish_batch, data)
 
     def distribute(self, payload: Any, *, topic: str, slice_bytes: int = SLICE_BYTES) -> Distribution:
-        """Bring a payload to the broker of every subscriber to its topic; return when all of them have it.
+        """Distribute a payload to the broker of every subscriber to its topic; return when all of them have it.
 
         Subscribers to ``"topic = '...'"`` are notified of an event with `topic`, `payload`, `payload_bytes` and
-        `payload_md5`, and read the payload with :meth:`Subscriber.payload`. The scheme of the network has to be
-        ``lbdd``, where subscribers' brokers pass slices on to each other, or ``point-to-point``.
+        `payload_md5`, and read the payload with :meth:`Subscriber.payload`. The network's scheme must be
+        ``lbdd``, where subscribers' brokers forward slices to each other, or ``point-to-point``.
 
         Parameters
         ----------
         payload
-            Bytes, or anything with a buffer of them; it must not change until this returns.
+            Bytes, or any object with a buffer of bytes. It must not change until this returns.
         topic
-            What it is about.
+            The topic of the payload.
         slice_bytes
-            Bytes in a slice.
+            The number of bytes in a slice.
 
         Raises
         ------
         InputError
-            If it is no payload, or the scheme does not know who wants it.
+            If it is not a payload, or the scheme does not know the subscribers of a topic.
         BrokerUnavailable
             If the publisher's broker is gone, or the payload does not arrive.
         """
@@ -168,14 +168,14 @@ class Publisher(Client):
             return self.published
 
     def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
-        """Go on after the last number that a stable broker has of a publisher of this name."""
+        """Continue after the last number that a stable broker has of a publisher of this name."""
         stored = ray.get(host.request.remote(broker, self.name, [Stored()]), timeout=seconds)
         self._machine.come_back(time.time(), stored, ())
         self._counted = True
 
     def _call(self, batch: EventBatch) -> None:
-        self._hand_over_all()  # what is not accepted yet goes first; while that fails nothing more is taken
-        # Counted first: whether a call that failed had been accepted is not known, and a number is never used again.
+        self._hand_over_all()  # events not yet accepted go first; while that fails nothing more is taken
+        # Counted first: a failed call may have been accepted, and a number is never reused.
         with self._machine_turn:
             self._machine.publish(batch, time.time())
         self._hand_over_all()
@@ -185,7 +185,7 @@ class Publisher(Client):
             try:
                 self._hand_over(waiting[0])
             except BaseException:
-                if not self._directory.numbered:  # whoever is told of the error knows best what to do
+                if not self._directory.numbered:  # the caller of the failed call decides what to do
                     self._accepted(waiting[-1])
                 raise
             self._accepted(waiting[0])
@@ -199,10 +199,10 @@ class Publisher(Client):
 
         def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
             if again and self._taken[0] == broker and self._taken[1] >= last:
-                return  # the move has brought it along
+                return  # the move has republished it
             events = [Events(batch, again=again)]
             self._answer(called(host, "request", broker, self.name, events, "", time.time()), host, seconds)
-            self._stay(host)  # at the next broker, too, its events are to be all there up to the last
+            self._stay(host)  # the next broker, too, must have all events up to the last
             self.on_accepted(broker, batch)
 
         self._ask(call, self._directory.limits.call_seconds)
@@ -221,47 +221,48 @@ class Publisher(Client):
             self.on_accepted(broker, events.batch)
         self._adverts.withdraw_at(host, broker, past)
         if again and broker != self.broker:
-            self.host.request.remote(self.broker, self.name, [taken_over])  # nobody waits for the answer
+            self.host.request.remote(self.broker, self.name, [taken_over])  # without waiting for the answer
 
     def _say_what_it_knows(self) -> None:
-        with self._machine_turn:  # no event under a higher number is sent ahead of this
+        with self._machine_turn:  # no event with a higher number is sent before this
             self.host.request.remote(self.broker, self.name, [self._machine.has_published()])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         self._adverts.withdraw_at(host, broker)
 
-    # What it advertises.
+    # Advertisements.
 
     def advertise(self, filter: Any, *, max_rate: float | None = None, excess: Excess = "wait") -> int:
-        """Advertise events, and return the advertisement's number once it counts.
+        """Advertise events, and return the advertisement's number once it is in force.
 
-        With admission control that is when every broker knows it, and what no advertisement covers is refused
-        (`NotAdvertised`). Without, it is when the publisher's broker knows it: it then answers subscribers who ask for
-        such events (`Subscriber.answers`); what is not advertised may be published all the same.
+        With admission control it is in force when every broker knows it; events that no advertisement covers
+        are rejected (`NotAdvertised`). Without admission control it is in force when the publisher's broker
+        knows it. That broker then answers subscribers that ask for such events (`Subscriber.answers`), and
+        other events may be published all the same.
 
         Parameters
         ----------
         filter
-            What will be published.
+            The events that will be published.
         max_rate
-            With admission control: events per second at most; None takes the highest rate that this publisher has had
-            in a second, or the network's default.
+            With admission control: the highest number of events per second. None uses the highest rate that
+            this publisher has had in a second, or the network's default.
         excess
-            With admission control: what becomes of events that come faster. ``"wait"`` publishes them later,
+            With admission control: how to treat events above that rate. ``"wait"`` publishes them later,
             ``"drop"`` drops and counts them (`dropped`), ``"raise"`` raises `RateExceeded`.
 
         Raises
         ------
         InputError
-            If a rate, or what becomes of an excess, is given to a network without admission control; if a parameter is
-            out of range; or if a scheme of your own takes no advertisements.
+            If `max_rate` or `excess` is given without admission control, if a parameter is out of range, or if
+            a user-defined scheme takes no advertisements.
         """
         with self._turn:
             self._open()
             return self._adverts.advertise(filter, max_rate, excess)
 
     def unadvertise(self, number: int) -> None:
-        """Withdraw an advertisement, behind all that was published under it.
+        """Withdraw an advertisement, after everything that was published under it.
 
         Raises
         ------
@@ -270,7 +271,7 @@ class Publisher(Client):
         """
         with self._turn:
             self._open()
-            self._hand_over_all()  # without the advertisement nobody would take it
+            self._hand_over_all()  # without the advertisement it would be rejected
             said = dict(self._adverts.said)
             self._adverts.unadvertise(number)
             with self._machine_turn:
@@ -279,17 +280,18 @@ class Publisher(Client):
 
     @property
     def dropped(self) -> int:
-        """How many events were dropped because they came faster than advertised."""
+        """The number of events that were dropped because they exceeded the advertised rate."""
         quota = self._adverts.quota
         return 0 if quota is None else quota.dropped
 
-    # Whether all is delivered.
+    # Confirmation of delivery.
 
     def flush(self, *, timeout_seconds: float | None = None) -> None:
-        """Wait until all that was published so far is delivered.
+        """Wait until everything published so far is delivered.
 
-        Delivered means: every subscriber in the tree whose subscription matched has it in its process; for a durable
-        one its broker keeps it. While the network heals it waits for the round that makes good what was missed.
+        An event is delivered when every subscriber in the tree with a matching subscription has it in its
+        process; for a durable subscriber, when its broker retains it. While the network heals, this waits for
+        the round that retransmits what was missed.
 
         Parameters
         ----------
@@ -301,7 +303,7 @@ class Publisher(Client):
         InputError
             If the network does not heal.
         BrokerUnavailable
-            If it is not delivered in time, which says nothing of what comes later.
+            If delivery is not confirmed in time. The events may still be delivered later.
         """
         self._open()
         seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
@@ -321,10 +323,10 @@ class Publisher(Client):
             self._ask(call, seconds)
 
     async def flush_async(self, *, timeout_seconds: float | None = None) -> None:
-        """Wait from a coroutine until all is delivered; see `flush`."""
+        """Wait from a coroutine until everything is delivered; see `flush`."""
         await asyncio.to_thread(self.flush, timeout_seconds=timeout_seconds)
 
-    # The end.
+    # Closing.
 
     def close(self) -> None:
         """Leave the network; the name is free again."""

@@ -1,12 +1,12 @@
-"""A subscriber, for any process that has joined a network; sync, with async twins.
+"""A subscriber, for any process that is attached to a network; synchronous, with asynchronous variants.
 
 Rules
 -----
-* ``subscribe`` returns when the subscription is in the tables of every broker up to the root. So an event that is
-  published after that, and matches, is delivered (promise 2). One that local publishers satisfy is in force at once,
-  for their events.
-* In a network that heals, it moves to another broker when its own dies (see `client`), and its user notices no more
-  than the time that this takes.
+* ``subscribe`` returns when the subscription is in the tables of every broker up to the root. A matching event
+  that is published after that is delivered (promise 2). A subscription that local publishers satisfy is in
+  force at once, for their events.
+* In a network that heals, the subscriber moves to another broker when its own dies (see `client`). The user
+  notices only the time that this takes.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ from .notification import Notification, for_people
 
 
 class Subscriber(Client):
-    """Registers subscriptions at its broker and is notified of what matches them.
+    """Registers subscriptions at a broker and receives notifications of matching events.
 
-    Made by :meth:`Network.subscriber`. Iterate over :meth:`notifications`, or ``async for note in subscriber``.
+    Created by :meth:`Network.subscriber`. Iterate over :meth:`notifications`, or ``async for note in
+    subscriber``.
     """
 
     kind = "subscriber"
@@ -75,27 +76,27 @@ class Subscriber(Client):
 
     @property
     def subscriptions(self) -> dict[int, Filter]:
-        """Its subscriptions that are in force, by number."""
+        """The subscriptions in force, by number."""
         return self._machine.in_force()
 
     @property
     def losses(self) -> list[Lost]:
-        """What it may have lost for good, by publisher and sequence, oldest first: see docs/exactly-once.md."""
+        """Events that may be lost for good, by publisher and sequence, oldest first; see docs/exactly-once.md."""
         return list(self._machine.losses)
 
     def losses_after(self, known: int) -> list[Lost]:
-        """Return what of `losses` came after the first so many.
+        """Return `losses` without the first `known` entries.
 
         Raises
         ------
         InputError
-            If `known` is no whole number from 0.
+            If `known` is not a whole number from 0.
         """
         return self._machine.losses[checks.whole_number("known", known, 0) :]
 
     @property
     def shed(self) -> int:
-        """How many notifications were shed because they were not read in time."""
+        """The number of notifications that were shed because they were not read in time."""
         return self._inbox.shed
 
     def subscribe(
@@ -111,24 +112,27 @@ class Subscriber(Client):
         Parameters
         ----------
         filter
-            A selector (``"origin = 'JFK' AND dep_delay > 60"``), a filter built with :func:`rayvous.attr`, or a JSON
-            pattern as a mapping.
+            A selector (``"origin = 'JFK' AND dep_delay > 60"``), a filter built with :func:`rayvous.attr`, or a
+            JSON pattern as a mapping.
         timeout_seconds
             How long to wait; None for the network's `call_seconds`.
         priority
-            With admission control: when a broker can no longer carry everything, the lowest degrades first.
+            With admission control: when a broker can no longer carry everything, the lowest priority degrades
+            first.
         local_first
-            Whether publishers at its own broker satisfy it, as long as some of them advertise what the filter overlaps.
-            Then other brokers need not be told; see docs/hypercube.md.
+            Whether publishers at the subscriber's own broker satisfy the subscription, as long as some of them
+            advertise events that overlap the filter. Other brokers need not know it then; see
+            docs/hypercube.md.
 
         Raises
         ------
         SelectorError, FilterTooComplex
-            If the filter is not one, or its normal form is too large.
+            If the filter is invalid, or its normal form is too large.
         SubscriptionTimeout
-            If it was not installed in time; it is cancelled then.
+            If it was not installed in time. It is cancelled then.
         SubscriptionRejected
-            If the network has admission control and cannot carry it; `refusals` says who lacks what.
+            If the network has admission control and cannot carry it; `refusals` names the brokers and
+            resources.
         BrokerUnavailable
             If the broker's host is gone.
         """
@@ -144,7 +148,7 @@ class Subscriber(Client):
         priority: int = 0,
         local_first: bool = False,
     ) -> list[int]:
-        """Subscribe to several filters in one call; all of them, or none when an error is raised. See `subscribe`."""
+        """Subscribe to several filters in one call: to all of them, or to none if it raises. See `subscribe`."""
         self._open()
         limits = self._directory.limits
         if isinstance(filters, str | Mapping) or not isinstance(filters, Iterable):
@@ -195,12 +199,12 @@ class Subscriber(Client):
         return numbers
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        self._inbox.host = host  # from here on nothing of the old one is taken in
+        self._inbox.host = host  # from here on nothing from the old broker is accepted
         await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
 
     async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
-        """Say at a broker that the subscriber is there, what it has had, and all that is in force."""
-        # What is still asked for is asked for again by whoever waits for it.
+        """Tell a broker that the subscriber is attached, what it has received, and which subscriptions are in force."""
+        # Pending subscriptions are requested again by the calls that wait for them.
         said = self._machine.here(time.time(), max(away, 0.0), self._machine.in_force())
         async with asyncio.timeout(seconds):
             await host.request.remote(broker, self.name, said, self._process.session)
@@ -224,7 +228,7 @@ class Subscriber(Client):
         )
 
     def unsubscribe(self, number: int) -> None:
-        """Cancel a subscription; what was on its way already may still come.
+        """Cancel a subscription. Notifications that were already in flight may still arrive.
 
         Raises
         ------
@@ -241,16 +245,17 @@ class Subscriber(Client):
         self._ask(call, self._directory.limits.call_seconds)
 
     def degraded(self) -> dict[int, tuple[Refusal, ...]]:
-        """Return the subscriptions that some broker can no longer carry as promised, by number, and what it lacks."""
+        """Return the subscriptions that some broker can no longer carry as promised, by number, and what each lacks."""
         self._open()
         return self._answer_to(Lacking())  # type: ignore[no-any-return]
 
     def answers(self, number: int) -> Answers:
-        """Return who may have what a subscription asks for: publishers that advertise it, and their brokers.
+        """Return the publishers that advertise what a subscription asks for, and their brokers.
 
-        `known` names some, `more` says how many there are beside these. With `here` they are at the subscriber's own
-        broker and satisfy it, and no other broker is told of it; then they are those of now. Others answered when the
-        subscription was installed. Under schemes in which brokers do not answer, nobody is known.
+        `known` names some of them; `more` is the number of others. With `here` set they are the current
+        publishers at the subscriber's own broker, which satisfy the subscription, and no other broker knows it.
+        Otherwise they answered when the subscription was installed. Under schemes in which brokers do not
+        answer, none is known.
 
         Raises
         ------
@@ -263,7 +268,7 @@ class Subscriber(Client):
         return found.get(number, Answers(number, ()))
 
     def _answer_to(self, question: Lacking | WhoAnswers) -> Any:
-        """Return what the broker answers to a question about the subscriptions here."""
+        """Return the broker's answer to a question about this subscriber's subscriptions."""
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
             return self._answer(host.request.remote(broker, self.name, [question]), host, left)
@@ -280,17 +285,18 @@ class Subscriber(Client):
         await asyncio.to_thread(self.unsubscribe, number)
 
     def notifications(self, timeout_seconds: float | None = None) -> Iterator[Notification]:
-        """Iterate over notifications as they come.
+        """Iterate over notifications as they arrive.
 
         Parameters
         ----------
         timeout_seconds
-            End when nothing has come for so long; None never ends by itself, 0 takes only what is there.
+            End after so many seconds without a notification. None never ends by itself; 0 returns only what has
+            arrived.
 
         Raises
         ------
         InputError
-            If it is no number of seconds; at once, not when the first notification is taken.
+            If it is not a number of seconds; raised by the call, not by the first iteration.
         """
         return self._notes(checks.optional_seconds("timeout_seconds", timeout_seconds))
 
@@ -305,9 +311,9 @@ class Subscriber(Client):
                 yield note
 
     def batches(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
-        """Iterate over what comes in batches: `batch`, the `rows` of it that are for this subscriber, `received_at`.
+        """Iterate over arrivals in batches: `batch`, the `rows` of it for this subscriber, and `received_at`.
 
-        `timeout_seconds` is as that of `notifications`.
+        `timeout_seconds` is that of `notifications`.
         """
         return self._arrivals(checks.optional_seconds("timeout_seconds", timeout_seconds))
 
@@ -317,13 +323,13 @@ class Subscriber(Client):
             yield arrival
 
     async def batches_async(self) -> AsyncIterator[Arrival]:
-        """Iterate from a coroutine over what comes in batches; see `batches`."""
+        """Iterate over arrivals in batches from a coroutine; see `batches`."""
         while (arrival := await self._inbox.wait_async()) is not None:
             self._hand_out_all(arrival)
             yield arrival
 
     def listen(self, more: Callable[[], None]) -> None:
-        """Call `more` on the running loop whenever something has come since `take` left nothing; and at the end.
+        """Call `more` on the running loop when something has arrived since `take` returned None, and at the end.
 
         Raises
         ------
@@ -346,14 +352,14 @@ class Subscriber(Client):
         return self._inbox.idle
 
     def take(self) -> Arrival | None:
-        """Return what has come next in batches, as `batches` does; None when nothing has.
+        """Return the next arrival in batches, as `batches` does; None if there is none.
 
         Raises
         ------
         ClientError
-            If nothing more will come, since it is closed.
+            If nothing more will arrive because the subscriber is closed.
         BrokerUnavailable
-            If nothing more will come, since its broker is gone.
+            If nothing more will arrive because its broker is gone.
         """
         arrival = self._inbox.take()
         if arrival is not None:
@@ -366,12 +372,12 @@ class Subscriber(Client):
         self.received += len(arrival.rows)
 
     def payload(self, notification: Notification) -> bytes:
-        """Return the payload that a notification is about; see :meth:`Publisher.distribute`.
+        """Return the payload that a notification describes; see :meth:`Publisher.distribute`.
 
         Raises
         ------
         InputError
-            If the event describes none, or the broker has forgotten it to make room for later ones.
+            If the event describes none, or the broker has dropped it to make room for later ones.
         BrokerUnavailable
             If the broker is gone.
         """
@@ -382,7 +388,7 @@ class Subscriber(Client):
             return read_payload(self.host, self.broker, notification.event, seconds)
 
     def _next_unread(self) -> Notification | None:
-        """Return the next notification of what was unpacked, so that a reader that stops loses none."""
+        """Return the next notification of the unpacked batch, so that a reader that stops loses none."""
         if not self._unread:
             return None
         note = self._unread.popleft()
@@ -391,10 +397,10 @@ class Subscriber(Client):
         return note
 
     def _hand_out(self, publisher: ClientId, sequence: int) -> None:
-        """Note that the user is given this one."""
+        """Record that the user receives this notification."""
 
     def _unpack(self, arrival: Arrival | None) -> bool:
-        """Make notifications of an arrival; return False when there is none."""
+        """Create the notifications of an arrival; return False if there is none."""
         if arrival is None:
             return False
         events = arrival.batch.documents(for_people)
@@ -407,7 +413,7 @@ class Subscriber(Client):
         return True
 
     def abandon(self) -> None:
-        """Note that its network is closed in this process: it can do nothing any more, and its readers end."""
+        """Record that this process has closed the network: the client can do nothing more, and its readers end."""
         super().abandon()
         self._inbox.close()
 
@@ -418,7 +424,7 @@ class Subscriber(Client):
         self._closed = True
         if self._recovery is not None:
             self._process.leave(self)
-        # A dead broker has forgotten it, and one whose store failed can promise nothing.
+        # A dead broker has no state, and one whose store failed can promise nothing.
         forgiven = () if self._recovery is None else (BrokerUnavailable, StorageFailed)
         with suppress(*forgiven), broker_errors(str(self)):
             broker, host = self._process.run(self._arrived())

@@ -1,10 +1,10 @@
-"""A network of brokers on Ray: launched, joined from elsewhere, described, closed.
+"""A network of brokers on Ray: launching, attaching, inspecting and closing it.
 
 Rules
 -----
-* Launching either gives a network that works or leaves nothing behind.
-* A network has a name; a detached one outlives the process that launched it.
-* It is put together of parts, each with its own job: the hosts, the clients of this process, operations, admission.
+* A launch either returns a working network or leaves nothing behind.
+* A network has a name. A detached network outlives the process that launched it.
+* `Network` composes parts, each with one job: the hosts, the clients of this process, operations, admission.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ __all__ = ["Network", "ensure_ray", "networks"]
 
 
 class Network:
-    """A running network and this process's part in it.
+    """A running network, as seen by this process.
 
-    Made by :meth:`launch` or :meth:`attach`; closed by :meth:`close` or at the end of a ``with`` block.
+    Created by :meth:`launch` or :meth:`attach`. Ended by :meth:`close` or at the end of a ``with`` block.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Network:
         self._operations = Operations(self._hosts)
         self._rolling = Rolling(self._hosts, self._operations, self._convergence)
         self._admission = NetworkAdmission(self._hosts, self._process)
-        self._supervisor: Any = None  # of its gateways: an actor lives as long as somebody knows it
+        self._supervisor: Any = None  # of its gateways: an actor lives as long as a handle to it exists
 
-    # What its parts do.
+    # Delegated to the parts.
 
     hosts = of("_hosts", Hosts.hosts)
     host_of = of("_hosts", Hosts.host_of)
@@ -154,30 +154,32 @@ class Network:
         place: Placement | None = None,
         durable: bool = False,
     ) -> Subscriber:
-        """Attach a subscriber, at the broker with the fewest clients unless one is named.
+        """Attach a subscriber, by default at the broker with the fewest clients.
 
         Parameters
         ----------
         name, broker
-            Its name and where it attaches.
+            The client's name, and the broker at which it attaches.
         place
-            Where it attaches when no broker is named, and where it goes when it has to leave its broker: to the
-            ``"nearest"`` by measured round trip, or the ``"least-loaded"``, which has the fewest clients. None attaches
-            at the least loaded, and goes to another broker of the same cluster first. See docs/operations.md.
+            The broker at which the subscriber attaches when none is named, and to which it moves when it must
+            leave its broker: ``"nearest"`` by measured round trip, or ``"least-loaded"``, which has the fewest
+            clients. None attaches at the least loaded broker, and on a move prefers another broker of the same
+            cluster. See docs/operations.md.
         durable
-            Whether its subscriptions and position outlive this process; whoever comes under its name takes them over,
-            and goes on behind the last acknowledgement. Only in a network that heals. See docs/exactly-once.md.
+            Whether the subscriptions and the position outlive this process. A later process that attaches under
+            the same name takes them over and resumes after the last acknowledgement. Requires a network that
+            heals. See docs/exactly-once.md.
 
         Raises
         ------
         ClientError
-            If there is a subscriber of that name, and this one is not durable.
+            If a subscriber of that name exists, and this one is not durable.
         InputError
             If it is durable and the network does not heal.
         """
         return self._attached.subscriber(name, broker=broker, place=place, durable=durable)
 
-    # Making and joining.
+    # Launching and attaching.
 
     @classmethod
     def launch(
@@ -199,53 +201,56 @@ class Network:
         access: AccessConfig | None = None,
         progress: Progress | None = None,
     ) -> Network:
-        """Launch the brokers of a topology on the Ray cluster that this process is in, or that it starts.
+        """Launch the brokers of a topology on the Ray cluster of this process; start Ray if there is none.
 
         Parameters
         ----------
         topology
-            What to build; or a file that says all the rest, too, but for `name`, which comes before that of the file,
-            `detached`, `nodes` and `progress`. See docs/service.md.
+            The topology, or a network file. A file sets all other parameters except `name`, which takes
+            precedence over the name in the file, `detached`, `nodes` and `progress`. See docs/service.md.
         name
-            By which other processes attach; made up when None.
+            The name by which other processes attach; generated if None.
         scheme
             The routing scheme, for example ``"hybrid"``, ``"lbdd"`` or ``"hybrid+quench"``.
         brokers_per_actor
-            How many brokers share an actor (a process of about 120 MB).
+            The number of brokers that share an actor (a process of about 120 MB).
         limits
-            What brokers keep at most.
+            The bounds of queues, logs and caches.
         trace_events
             Whether telemetry has a row for each event, beside those for batches.
         detached
-            Whether the network outlives this process. That takes a Ray that does: of a cluster, or of ``ray start``.
-            None is started for that, since it would run on with nobody who knows that he has to stop it.
+            Whether the network outlives this process. Requires a Ray that does too: a cluster, or ``ray
+            start``. No Ray is started for it, because that Ray would run on unnoticed.
         recovery
-            How quickly brokers notice and mend failures, in a network that heals; None for one that does not.
+            How quickly brokers detect and repair failures; None for a network that does not heal.
         stable
-            Where brokers keep what must outlive them. In a fixed tree who dies is started again and goes on; in one
-            that heals `restart_broker` starts it with all that it had accepted.
+            The stores for what must outlive a broker. In a fixed tree Ray restarts a dead broker, which resumes
+            from its store. In a network that heals, `restart_broker` restarts it with everything that it had
+            accepted.
         admission
-            What brokers can carry, and how they judge subscriptions; None admits everything.
+            The capacities of brokers, and how they judge subscriptions; None admits everything.
         telemetry
-            Where telemetry goes, and how much is kept in memory; None keeps it in Ray's object store.
+            The telemetry folder, and the bound on telemetry in memory; None keeps telemetry in Ray's object
+            store.
         nodes
-            Ray's ids of the nodes that the brokers stand on: b on ``nodes[b % len(nodes)]``, or on another if that has
-            died, so members of a cluster on different ones; rendezvous point and collector on the first, if `detached`
-            not on this process's. None takes all that have CPUs, or leaves it to Ray where only the head has.
+            Ray's ids of the nodes for the brokers. Broker b runs on ``nodes[b % len(nodes)]``, or on another of
+            them if that one has died, so members of a cluster run on different nodes. The rendezvous point and
+            the collector run on the first node; if `detached`, not on the node of this process. None uses all
+            nodes with CPUs, or leaves placement to Ray if only the head has any.
         gateway, access
-            Where clients outside Ray come in, on every node, also on those that join the Ray cluster later (of `nodes`
-            where these are given), and what each of them may do; None for no gateway. See docs/gateway.md.
+            The gateways for clients outside Ray, one per node (of `nodes`, if given), also on nodes that join
+            the Ray cluster later; and the rights of each client. None for no gateway. See docs/gateway.md.
         progress
-            Called with (brokers ready, brokers in all); True shows the start on standard error, False does not. None
-            shows it to people: at a terminal, and in a notebook.
+            Called with (brokers ready, brokers in all). True shows progress on standard error, False does not.
+            None shows it at a terminal and in a notebook.
 
         Raises
         ------
         NetworkExists
             If there is a network of that name.
         InputError
-            If a parameter is of the wrong type or out of range, or `detached` is asked for on a Ray that ends with
-            this process. Nothing was started then.
+            If a parameter has the wrong type or is out of range, or if `detached` is requested on a Ray that
+            ends with this process. Nothing was started then.
         RayUnavailable
             If Ray could not be started or joined.
         """
@@ -267,7 +272,7 @@ class Network:
             access,
         )
         if isinstance(topology, str | Path):
-            # It takes pydantic, and few networks come from a file.
+            # Imported here because it needs pydantic, and few networks come from a file.
             from .network_file import from_file
 
             settings = from_file(topology, name, settings)
@@ -286,12 +291,12 @@ class Network:
 
     @classmethod
     def attach(cls, name: str) -> Network:
-        """Join a network that another process launched.
+        """Attach to a network that another process launched.
 
         Raises
         ------
         NetworkNotFound
-            If there is none of that name on this Ray cluster.
+            If this Ray cluster has no network of that name.
         """
         checks.text("name", name)
         if starts_ray():
@@ -322,7 +327,7 @@ class Network:
         return cls(directory, rendezvous, owner=False)
 
     def _start_gateways(self, named: Sequence[str]) -> None:
-        """Start the gateways that it was launched with; end it when one cannot serve."""
+        """Start the gateways that were requested at launch; end the network if one cannot serve."""
         if self.directory.gateway is None:
             return
         try:
@@ -340,7 +345,7 @@ class Network:
         self.close()
 
     def close(self) -> None:
-        """Leave; whoever launched a network that is not detached ends it."""
+        """Detach from the network. The process that launched it ends it, unless it is detached."""
         if self._hosts.closed:
             return
         self._hosts.closed = True
@@ -367,69 +372,70 @@ class Network:
             ray.shutdown()
 
     def shutdown(self) -> None:
-        """End the network for everybody, detached or not.
+        """End the network for all processes, detached or not.
 
         Raises
         ------
         ClientError
-            If this process has left it before: attach to it to end it.
+            If this process has already closed it. Attach again to end it.
         """
         if not self._owner:
             self._hosts.require_open()
         self._owner = True
         self.close()
 
-    # What it is and how it is.
+    # Properties and state.
 
     @property
     def name(self) -> str:
-        """By which other processes attach."""
+        """The name by which other processes attach."""
         return self._hosts.name
 
     @property
     def rendezvous(self) -> Any:
-        """The actor that is the rendezvous point."""
+        """The actor of the rendezvous point."""
         return self._hosts.rendezvous
 
     @property
     def directory(self) -> Directory:
-        """What it was launched with, and its hosts, as this process knows them."""
+        """The launch parameters and the hosts, as known to this process."""
         return self._hosts.directory
 
     def gateways(self) -> list[str]:
-        """Return where clients outside Ray can reach it: the addresses of its gateways, as URLs."""
+        """Return the URLs of the gateways, at which clients outside Ray reach the network."""
         with broker_errors(f"gateways of {self.name!r}", "a gateway"):
             return urls_of(self.directory)
 
     @property
     def positions(self) -> tuple[Position, ...]:
-        """Every broker's place."""
+        """The position of every broker."""
         return self._hosts.directory.positions
 
     @property
     def scheme(self) -> str:
-        """The name of its routing scheme."""
+        """The name of the routing scheme."""
         return self._hosts.directory.scheme
 
     @property
     def timeline(self) -> list[tuple[float, str]]:
-        """What this process did to brokers, and when it saw the network healed: (seconds since 1970, what)."""
+        """This process's operations on brokers, and when it observed the network healed: (seconds since 1970, what)."""
         return list(self._hosts.timeline)
 
     @property
     def heals(self) -> bool:
-        """Whether it was launched with ``recovery``."""
+        """Whether the network was launched with ``recovery``."""
         return self._hosts.directory.recovery is not None
 
     def telemetry(self, *, since: Telemetry | None = None) -> Telemetry:
-        """Return what was seen so far, to be had as Arrow, pandas, Parquet or Spark.
+        """Return the telemetry so far, convertible to Arrow, pandas, Parquet or Spark.
 
-        In a network that heals, what a broker out of reach has not handed over yet is in what a later call returns.
+        In a network that heals, rows that an unreachable broker has not handed over are part of a later call's
+        result.
 
         Parameters
         ----------
         since
-            What an earlier call returned: only what is new since then.
+            The result of an earlier call: return only newer rows.
 
         Raises
         ------
@@ -438,15 +444,16 @@ class Network:
         BrokerUnavailable
             If the collector is gone, or a broker that is asked does not answer.
         StorageFailed
-            If the network has a telemetry folder and it cannot be written.
+            If the network has a telemetry folder that cannot be written.
         """
         self._hosts.ask("flush_telemetry", timeout_seconds=60)
         return read_telemetry(self._hosts.directory.collector, since)
 
     def status(self) -> NetworkStatus:
-        """Return how every broker is just now, and what is not mended yet; a dead or silent one is no error.
+        """Return the state of every broker, and what is not repaired yet. A dead or silent broker is not an error.
 
-        It takes at most a little more than five seconds: who has not answered by then is silent.
+        The call takes at most slightly more than five seconds. A broker that has not answered by then is
+        silent.
 
         Raises
         ------
@@ -456,9 +463,9 @@ class Network:
         return status_of(self._hosts, self._convergence)
 
     def draw(self) -> Picture:
-        """Draw the network as it is now: roles, who has died or is out of reach, and the events over each link so far.
+        """Draw the network as it is now: roles, dead and unreachable brokers, and the events over each link so far.
 
-        Notebooks show what is returned; its `save` writes a file.
+        Notebooks display the result; its `save` writes a file.
 
         Raises
         ------
@@ -472,7 +479,7 @@ class Network:
         return draw(self.describe(), self.positions, self.telemetry().table("transfers"))
 
     def check(self) -> None:
-        """Assert the invariants of every broker; for tests and the curious."""
+        """Assert the invariants of every broker; for tests and debugging."""
         self._hosts.ask("check", timeout_seconds=60)
 
     def __repr__(self) -> str:
