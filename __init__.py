@@ -1,6 +1,6 @@
 """Content-based publish/subscribe whose brokers are Ray actors.
 
-Launch a network, subscribe with a selector, publish, be notified::
+Launch a network, subscribe with a selector, publish events and receive notifications::
 
     import rayvous as rv
 
@@ -10,7 +10,7 @@ Launch a network, subscribe with a selector, publish, be notified::
         net.publisher("faa").publish({"origin": "JFK", "dep_delay": 75.0})
         print(next(alice.notifications(timeout_seconds=5)))
 
-What is not named here is internal, but for the subpackages that docs/architecture.md describes.
+Names that are not listed here are internal, except for the subpackages that docs/architecture.md describes.
 """
 
 from importlib import import_module
@@ -177,7 +177,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that a simulator or a selector costs no start of Ray."""
+    """Import a public name on first use, so that the simulator and selectors do not import Ray."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -187,5 +187,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return what is public."""
+    """Return the public names."""
     return sorted([*__all__, "__version__"])

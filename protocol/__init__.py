@@ -1,4 +1,4 @@
 """The vocabulary: ids, values, batches, messages that cross the network, effects, errors.
 
-Standard library and numpy only.
+This package depends on the standard library and numpy only.
 """

@@ -1,7 +1,7 @@
-"""The arrays of a batch in one order, for whatever writes batches as bytes: to other processes, and to stores.
+"""The arrays of a batch in a fixed order, for code that serialises batches for other processes or for stores.
 
-First the sequences, times and publishers, then of each column the data and, if some are missing, who is present.
-Numbers have the byte order of the machines that brokers run on: the lowest byte first.
+The order is: sequences, times and publishers, then for each column its data and, if some values are missing, its
+presence mask. Numbers are little-endian, the byte order of the machines that brokers run on.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ INT64: Final = np.dtype("<i8")
 FLOAT64: Final = np.dtype("<f8")
 BOOLEAN: Final = np.dtype("?")
 DATA: Final = (BOOLEAN, INT64, FLOAT64, INT32, INT64, BOOLEAN)
-"""The type of each `Kind`, in their order: the hash of an enumeration's member is slow."""
+"""The type of each `Kind`, indexed by kind: hashing an enumeration's member is slow."""
 
 Described: TypeAlias = tuple[str, int, bool, tuple[str, ...]]
-"""A column: its name, its kind, whether some are missing, its words."""
+"""A column: its name, its kind, whether some values are missing, its words."""
 Misfit: TypeAlias = tuple[npt.NDArray[Any], np.dtype[Any]]
-"""An array, and the type that it was to have."""
+"""An array, and the type that it should have."""
 
 
 def arrays_of(batch: EventBatch) -> tuple[list[Described], list[npt.NDArray[Any]], Misfit | None]:
-    """Return the columns of a batch, its arrays, and the first of these that is of another type or length than due."""
+    """Return the columns of a batch, its arrays, and the first array that has the wrong type or length."""
     sequence = batch.sequence
     shape = (len(sequence),)
     arrays: list[npt.NDArray[Any]] = [sequence, batch.published_at, batch.publisher]

@@ -1,13 +1,13 @@
-"""The unit that travels: a batch of events, kept in columns.
+"""A batch of events in columns: the unit that travels over links.
 
 Rules
 -----
 * A batch is immutable and may be shared: brokers pass it on by reference, in the simulator and inside one host.
-* One event is a batch of one.
-* An attribute that has values of several kinds in one batch has a column for each kind; one event has a value in at
-  most one of them. A missing value is not in any column.
-* Objects and arrays inside events are in the column of their form (`documents`), where there are any.
-* Strings are dictionary-encoded: a predicate on a string column is evaluated once a word, not once an event.
+* A single event is a batch of one.
+* An attribute with values of several kinds in one batch has one column per kind; each event has a value in at most
+  one of them. A missing value is in no column.
+* Nested objects and arrays, if any, are in the form column (`documents`).
+* Strings are dictionary-encoded: a predicate on a string column is evaluated once per word, not once per event.
 * An event is identified by (publisher, sequence); publishers count their sequences from 1 without gaps.
 """
 
@@ -42,24 +42,24 @@ ATTRIBUTES_MAX: Final = 256
 NAME_CHARACTERS_MAX: Final = 128
 EVENT_BYTES_MAX: Final = 1 << 20
 WORDS_PER_EVENT_MAX: Final = 2
-"""With more words than this an event, :meth:`Column.take` cuts the words down to those in use."""
+"""With more words per event than this, :meth:`Column.take` drops the words that are not in use."""
 CELL_BYTES: Final = 9
-"""A number, and whether it is there."""
+"""The size of a number and its presence flag."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """The values of one attribute that are of one kind.
+    """The values of one kind of one attribute.
 
     Attributes
     ----------
     kind
         The kind of every value in it.
     data
-        One entry an event: ``bool``, ``int64``, ``float64``, ``int32`` positions in `words` (strings), ``int64``
+        One entry per event: ``bool``, ``int64``, ``float64``, ``int32`` positions in `words` (strings), ``int64``
         nanoseconds (timestamps) or ``bool`` (nulls, all True). Where `present` is False the entry means nothing.
     present
-        One boolean an event, or ``None`` when every event has a value here.
+        One boolean per event, or ``None`` when every event has a value here.
     words
         The distinct strings of a string column; empty for the other kinds.
     """
@@ -74,7 +74,7 @@ class Column:
         return Column, (self.kind, self.data, self.present, self.words)
 
     def codes(self) -> dict[str, int]:
-        """Return the position of each word; made once, then kept."""
+        """Return the position of each word; computed once, then cached."""
         if not self._codes:
             self._codes.append({word: code for code, word in enumerate(self.words)})
         return self._codes[0]
@@ -82,8 +82,8 @@ class Column:
     def take(self, rows: Rows) -> Column:
         """Return the column of these events only.
 
-        The words are shared, unless there are many more of them than events: a few events do not carry the words of
-        all that they were taken from over every link, nor keep the words of those that are gone.
+        The words are shared unless there are many more words than events. So a few events do not carry the words
+        of the whole original batch over every link, and do not keep unused words in memory.
         """
         present = None if self.present is None else self.present[rows]
         data = self.data[rows]
@@ -96,7 +96,7 @@ class Column:
         return Column(self.kind, codes.astype(np.int32), present, words)
 
     def value(self, row: int) -> Value | None:
-        """Return one event's value, or ``None`` when it has none here."""
+        """Return one event's value, or ``None`` when the event has no value in this column."""
         if self.present is not None and not self.present[row]:
             return None
         value: Value = self.data[row].item()
@@ -113,7 +113,7 @@ _FORMS: Final[ColumnKey] = (FORM, Kind.STRING)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventBatch:
-    """Events in columns, with who published each, its sequence number and when.
+    """Events in columns, with the publisher, sequence number and publication time of each.
 
     Attributes
     ----------
@@ -122,11 +122,11 @@ class EventBatch:
     publishers
         The distinct publishers in the batch.
     publisher
-        ``int32``, one an event: a position in `publishers`.
+        ``int32``, one per event: a position in `publishers`.
     sequence
-        ``int64``, one an event: its number at its publisher, from 1.
+        ``int64``, one per event: its number at its publisher, from 1.
     published_at
-        ``float64`` seconds, one an event: the publisher's clock when it published.
+        ``float64`` seconds, one per event: the publisher's clock at publication.
     """
 
     columns: Mapping[ColumnKey, Column]
@@ -141,7 +141,7 @@ class EventBatch:
         return len(self.sequence)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The cached events are for the process that made them; they do not travel.
+        # The cached events stay in the process that made them; they are not pickled.
         return (
             EventBatch,
             (self.columns, self.publishers, self.publisher, self.sequence, self.published_at),
@@ -149,7 +149,7 @@ class EventBatch:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes the batch is on the wire."""
+        """The approximate size of the batch on the wire."""
         total = self.publisher.nbytes + self.sequence.nbytes + self.published_at.nbytes
         for column in self.columns.values():
             total += column.data.nbytes + sum(map(len, column.words))
@@ -157,9 +157,9 @@ class EventBatch:
         return total
 
     def events(self) -> tuple[dict[str, Value], ...]:
-        """Return the events as plain mappings from attribute name to value; made once, then kept.
+        """Return the events as plain mappings from attribute name to value; computed once, then cached.
 
-        One with arrays is a `NestedEvent`.
+        An event with arrays is a `NestedEvent`.
         """
         if not self._events:
             size = len(self)
@@ -186,7 +186,7 @@ class EventBatch:
         return self._events[0]
 
     def _forms(self) -> Iterator[tuple[int, Any, str]]:
-        """Iterate over the events with something nested: the row, the form as it is read, and its text."""
+        """Iterate over the nested events: the row, the parsed form, and its text."""
         column = self.columns.get(_FORMS)
         if column is None:
             return
@@ -199,14 +199,14 @@ class EventBatch:
             yield row, read[code], column.words[code]
 
     def documents(self, shown: Callable[[Value], Any] = lambda value: value) -> list[dict[str, Any]]:
-        """Return the events as they were given, objects and arrays in them nested again; `shown` makes their values."""
+        """Return the events as they were given, with nested objects and arrays; `shown` converts the values."""
         out = [{name: shown(value) for name, value in event.items()} for event in self.events()]
         for row, form, _ in self._forms():
             out[row] = document(out[row], form, shown)
         return out
 
     def unfolded(self) -> Ways | None:
-        """Return the flat events that the events stand for; None when no event has arrays. Made once, then kept."""
+        """Return the ways of all events, or None when no event has arrays; computed once, then cached."""
         if _FORMS not in self.columns:
             return None
         if not self._ways:
@@ -230,9 +230,9 @@ class EventBatch:
 
     @property
     def ways_bytes(self) -> int:
-        """How much the flat events take that the events stand for, at most; 0 when no event has arrays.
+        """An upper bound on the size of the unfolded events; 0 when no event has arrays.
 
-        It is counted, and nothing is unfolded for it.
+        The size is computed without unfolding.
         """
         size = 0
         inner: set[tuple[str, type]] = set()
@@ -247,7 +247,7 @@ class EventBatch:
         return self.publishers[self.publisher[row]], int(self.sequence[row])
 
     def take(self, rows: Rows) -> EventBatch:
-        """Return a batch of these events, in this order; the whole batch itself when these are all of it."""
+        """Return a batch of these events, in this order; the batch itself when they are all of its events, in order."""
         if len(rows) == len(self) and (len(rows) <= 1 or bool((rows == np.arange(len(rows))).all())):
             return self
         return EventBatch(
@@ -260,7 +260,7 @@ class EventBatch:
 
 
 class Ways(NamedTuple):
-    """The flat events that the events of a batch stand for, and for each the row of its event."""
+    """The ways (flat events) of the events of a batch, and for each way the row of its event."""
 
     batch: EventBatch
     owners: Rows
@@ -279,18 +279,18 @@ def batch_of(
     Parameters
     ----------
     events
-        One mapping an event. ``None`` and NaN are missing values. A value may be a mapping, or a list of values and
+        One mapping per event. ``None`` and NaN are missing values. A value may be a mapping, or a list of values and
         mappings: see :mod:`.documents`.
     publisher, first_sequence, published_at
-        Who published them, the first one's number, and when (seconds).
+        Their publisher, the sequence number of the first event, and the time of publication (seconds).
     bytes_max
-        How large the columns may be; None for what they come to. Each has a cell for every event, so events that have
-        nothing in common take much more than their text.
+        The maximum size of the columns; None for no limit. Each column has a cell for every event, so events with
+        different attributes take much more space than their text.
 
     Raises
     ------
     EventError
-        If an attribute name or a value is not one, or an event is too large; the message says which event. If the
+        If an attribute name or a value is invalid, or an event is too large; the message says which event. If the
         columns are too large.
     """
     if not isinstance(events, Iterable):
@@ -315,7 +315,7 @@ def batch_of(
 
 
 def cells_bytes(columns: int, events: int) -> int:
-    """Return how much so many columns take for so many events, at most, without the words of strings."""
+    """Return an upper bound on the size of so many columns for so many events, without the words of strings."""
     return CELL_BYTES * columns * events
 
 
@@ -348,7 +348,9 @@ def _gather(
         values.append(value)
     if nested:
         characters += _gather_nested(gathered, row, event, nested)
-    if isinstance(event, NestedEvent) and event.form:  # of a batch: it was checked when it came into it
+    if (
+        isinstance(event, NestedEvent) and event.form
+    ):  # an event of a batch: it was checked when the batch was made
         rows, values = gathered.setdefault(_FORMS, ([], []))
         rows.append(row)
         values.append(event.form)
@@ -362,7 +364,7 @@ def _gather_nested(
     event: Mapping[str, Any],
     nested: Mapping[str, Any],
 ) -> int:
-    """Gather the attributes of what is nested, and its form; return how many characters they have."""
+    """Gather the nested attributes and the form; return the number of their characters."""
     found, form, names = flattened(nested, check_name, normalize)
     attributes = len(event) - len(nested) + len(names)
     if attributes > ATTRIBUTES_MAX:
@@ -380,16 +382,16 @@ def _gather_nested(
 
 
 def check_name(name: object) -> str:
-    """Return the name of an attribute, 1 to 128 printable characters, as a plain string.
+    """Validate an attribute name, 1 to 128 printable characters, and return it as a plain string.
 
     Raises
     ------
     EventError
-        If it can be none.
+        If the name is invalid.
     """
     if not isinstance(name, str):
         raise EventError(f"attribute name {shown(name)} is a {type(name).__name__}, not a string")
-    plain = str.__str__(name)  # a subclass may have an order, and an equality, of its own
+    plain = str.__str__(name)  # a subclass may define its own order and equality
     if not plain or len(plain) > NAME_CHARACTERS_MAX or not plain.isprintable():
         raise EventError(
             f"attribute name {plain[:40]!r}: a name is 1 to {NAME_CHARACTERS_MAX} printable characters"
@@ -421,7 +423,7 @@ def batch_from_columns(
     first_sequence: int = 1,
     published_at: float = 0.0,
 ) -> EventBatch:
-    """Make a batch of one publisher's events from finished columns of `size` entries each."""
+    """Make a batch of one publisher's events from complete columns of `size` entries each."""
     return EventBatch(
         columns,
         (publisher,),
@@ -432,13 +434,13 @@ def batch_from_columns(
 
 
 def joined_bytes(batches: Collection[EventBatch]) -> int:
-    """Return how much the columns of all in one batch take, at most: each attribute has a cell for every event."""
+    """Return an upper bound on the columns' size of the concatenated batches: every attribute has a cell per event."""
     columns = {key for batch in batches for key in batch.columns}
     return cells_bytes(len(columns), sum(map(len, batches)))
 
 
 def concat(batches: Sequence[EventBatch]) -> EventBatch:
-    """Return one batch with the events of all, in order."""
+    """Return one batch with the events of all batches, in order."""
     if len(batches) == 1:
         return batches[0]
     sizes = [len(batch) for batch in batches]
@@ -459,7 +461,7 @@ def concat(batches: Sequence[EventBatch]) -> EventBatch:
 
 def _concat_columns(kind: Kind, columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
     there = [column for column in columns if column is not None]
-    # Batches of one source often have the same words: then they need no look.
+    # Batches of one source often have the same words; then the words need no lookup.
     shared = all(column.words == there[0].words for column in there)
     words: dict[str, int] = {}
     parts: list[npt.NDArray[Any]] = []

@@ -1,10 +1,10 @@
-"""Checks of arguments, in one place: what a user gave either is what was asked for, or is named in an error.
+"""Validation of arguments, in one place: an argument is either valid, or is named in an error.
 
 Rules
 -----
-* Every check returns the value, so that it stands where the value is used.
-* A truth value is no number, and NaN is no number either. Numbers of numpy are numbers.
-* The message has the argument's name, its value, and what it must be. A long value is cut.
+* Every check returns the value, so that a call can stand where the value is used.
+* Booleans and NaN are not numbers. Numbers of numpy are numbers.
+* The message has the argument's name, its value, and the requirement. A long value is truncated.
 * The error is an `InputError`, or the subclass that the caller names.
 """
 
@@ -20,33 +20,33 @@ from typing import Any, Final, TypeVar
 from .errors import InputError
 
 SECONDS_MAX: Final = 1e9
-"""The longest wait, some 31 years; what waits below this takes no more."""
+"""The longest wait, about 31 years; the underlying wait functions accept no more."""
 SHOWN_CHARACTERS: Final = 80
 
 T = TypeVar("T")
 
 
 def shown(value: object) -> str:
-    """Return a value for the message of an error: on one line, and cut when it is long."""
+    """Return a value for an error message: on one line, and truncated when it is long."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # the repr of what a user gave may fail as well
+    except Exception:  # the repr of a user's value may fail as well
         text = f"a {type(value).__name__}"
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
 
 
 def wrong(name: str, value: object, must: str, error: type[InputError] = InputError) -> InputError:
-    """Return the error that says what an argument must be."""
+    """Return the error that states what an argument must be."""
     return error(f"{name} is {shown(value)}: it must be {must}")
 
 
 def instance(name: str, value: T, kind: Any, must: str, error: type[InputError] = InputError) -> T:
-    """Return a value of that type, or one of several; `must` says what it must be.
+    """Return the value if it is of that type, or of one of several; `must` states the requirement.
 
     Raises
     ------
     InputError
-        If it is of another type.
+        If the value is of another type.
     """
     if not isinstance(value, kind):
         raise wrong(name, value, must, error)
@@ -54,22 +54,22 @@ def instance(name: str, value: T, kind: Any, must: str, error: type[InputError] 
 
 
 def optional(name: str, value: T, kind: Any, must: str, error: type[InputError] = InputError) -> T:
-    """Return a value of that type, or None when it is None; see `instance`."""
+    """Return the value if it is of that type, or None when it is None; see `instance`."""
     return value if value is None else instance(name, value, kind, f"{must}, or None", error)
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return a truth value; InputError for anything but True and False."""
+    """Return the boolean; InputError for anything but True and False."""
     return bool(instance(name, value, bool, "True or False"))
 
 
 def text(name: str, value: Any, error: type[InputError] = InputError) -> str:
-    """Return a string of at least one character that can be sent, so without half a surrogate pair.
+    """Return the string if it has at least one character and can be encoded: no half of a surrogate pair.
 
     Raises
     ------
     InputError
-        If it is none.
+        If the value is not such a string.
     """
     if not isinstance(value, str) or not value or not _encodable(value):
         raise wrong(name, value, "a string of at least one character", error)
@@ -85,14 +85,14 @@ def _encodable(value: str) -> bool:
 
 
 def texts(name: str, values: Any, error: type[InputError] = InputError) -> list[str]:
-    """Return a list of strings; a single string is not one."""
+    """Return a list of strings; a single string is rejected."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise wrong(name, values, "a list of strings", error)
     return [text(name, value, error) for value in values]
 
 
 def path(name: str, value: Any, error: type[InputError] = InputError) -> Path:
-    """Return a path; InputError for what is neither a string nor a path, or can be none."""
+    """Return a path; InputError for a value that is neither a string nor a path, or is no valid path."""
     given = str(value) if isinstance(value, str | Path) else ""
     if not given or "\0" in given or not _encodable(given):
         raise wrong(name, value, "a path", error)
@@ -100,14 +100,14 @@ def path(name: str, value: Any, error: type[InputError] = InputError) -> Path:
 
 
 def callback(name: str, value: Any) -> Callable[..., Any] | None:
-    """Return what can be called, or None."""
+    """Return the value if it is callable or None; InputError otherwise."""
     if value is not None and not callable(value):
         raise wrong(name, value, "a function, or None")
     return value  # type: ignore[no-any-return]
 
 
 def one_of(name: str, value: Any, words: Collection[str], error: type[InputError] = InputError) -> str:
-    """Return one of a few words; the message names them all."""
+    """Return the value if it is one of a few words; the message of the error names them all."""
     if not isinstance(value, str) or value not in words:
         raise wrong(name, value, f"one of {', '.join(words)}", error)
     return value
@@ -125,7 +125,7 @@ def whole_number(
     Raises
     ------
     InputError
-        If it is no whole number, or outside.
+        If the value is no whole number, or out of range.
     """
     if type(value) is int and (low is None or low <= value) and (high is None or value <= high):
         return value
@@ -137,7 +137,7 @@ def whole_number(
 
 
 def whole_numbers(name: str, values: Any, error: type[InputError] = InputError) -> list[int]:
-    """Return a list of whole numbers, of which none is below 0."""
+    """Return a list of whole numbers, none of which is below 0."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise wrong(name, values, "a list of whole numbers", error)
     return [whole_number(name, value, 0, error=error) for value in values]
@@ -152,25 +152,25 @@ def number(
     infinite: bool = False,
     error: type[InputError] = InputError,
 ) -> float:
-    """Return a number from `low`.
+    """Return the number if it is `low` or more.
 
     Parameters
     ----------
     name, value
-        What is checked.
+        The argument to check.
     low
-        The least that it may be.
+        The lower bound.
     above
-        Whether it must be more than that.
+        Whether the value must be greater than `low`.
     infinite
-        Whether it may be infinite.
+        Whether the value may be infinite.
     error
-        Which error is raised.
+        The error class to raise.
 
     Raises
     ------
     InputError
-        If it is no number, or out of range.
+        If the value is no number, or out of range.
     """
     real = isinstance(value, Real) and not isinstance(value, bool)
     if not real or not (value > low if above else value >= low) or (not infinite and _endless(value)):
@@ -187,12 +187,12 @@ def _endless(value: Any) -> bool:
 
 
 def seconds(name: str, value: Any, error: type[InputError] = InputError) -> float:
-    """Return how long to wait: a number of seconds from 0 to `SECONDS_MAX`.
+    """Return a duration: a number of seconds from 0 to `SECONDS_MAX`.
 
     Raises
     ------
     InputError
-        If it is none.
+        If the value is not such a number.
     """
     real = isinstance(value, Real) and not isinstance(value, bool)
     if not real or not 0 <= value <= SECONDS_MAX:
@@ -201,19 +201,19 @@ def seconds(name: str, value: Any, error: type[InputError] = InputError) -> floa
 
 
 def optional_seconds(name: str, value: Any) -> float | None:
-    """Return how long to wait, or None when it is None; see `seconds`."""
+    """Return a duration, or None when the value is None; see `seconds`."""
     return None if value is None else seconds(name, value)
 
 
 def positive_fields(given: Any, prefix: str, skip: Collection[str] = (), none: Collection[str] = ()) -> None:
     """Require that the fields of a dataclass are numbers above 0; those in `none` may also be None.
 
-    A field whose default is a whole number has to be one.
+    A field whose default is a whole number must be a whole number. Fields in `skip` are not checked.
 
     Raises
     ------
     InputError
-        If one is not; `prefix` stands before its name.
+        If a field is invalid; the message puts `prefix` before its name.
     """
     for entry in fields(given):
         value = getattr(given, entry.name)

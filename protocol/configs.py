@@ -1,6 +1,6 @@
-"""What a broker is told at its start: its place in the network, and the limits that it keeps.
+"""Start-up configuration of a broker: its place in the network, and its limits.
 
-Every queue, cache and log of the system has its limit here; nothing grows without one (promise 9).
+Every queue, cache and log of the system has its limit here; nothing grows without a limit (promise 9).
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ Role: TypeAlias = Literal["REB", "DEB", "NEB"]
 """Root, designated or normal event broker (paper 1, section 2). A root is a designated broker too."""
 
 Onward: TypeAlias = tuple[tuple[BrokerId | None, tuple[BrokerId, ...]], ...]
-"""For each link that events come over, None for a broker's own publishers, the links that they may go on to."""
+"""For each link that events arrive over (None: a broker's own publishers), the links that they may leave over."""
 
 
 class Ways(NamedTuple):
-    """How events go at a broker, as far as it decides what has to be reserved for them.
+    """How events flow through a broker, as far as admission control needs it for reservations.
 
     Attributes
     ----------
     onward
-        Where events may go that come over a link: for None, publishers here, and for the links over which some come.
-        None where they come over every link, and go on over every other one, as in a tree.
+        The links to which events of each incoming link may go; the key None stands for publishers here. None as a
+        whole if events arrive over every link and may leave over every other one, as in a tree.
     group
-        Those of the neighbours that are in its cluster: what is for one of them comes to every member.
+        The neighbours in the broker's cluster: an event for one of them reaches every member.
     speaks
-        Whether the broker is the one of the cluster that all others are joined to.
+        Whether the broker is the member that all other members of the cluster are connected to.
     floods
-        Whether an event goes over every link when anybody wants it.
+        Whether an event goes over every link as soon as any broker wants it.
     relays
-        By the broker of its publisher, to whom this one may have to pass on an event that it wants itself; None where
-        nobody passes on anything.
+        For each origin (the publisher's broker), the brokers to which this broker may have to relay an event that
+        it wants itself; None where brokers do not relay.
     """
 
     onward: Onward | None = None
@@ -46,27 +46,28 @@ class Ways(NamedTuple):
 
     @property
     def concerns_all(self) -> bool:
-        """Whether what one wants is a load for brokers that are not on its way to where it is published."""
+        """Whether a subscription loads brokers that are not on the path between its broker and the publishers."""
         return self.floods or self.relays is not None
 
 
 IN_A_TREE: Final = Ways()
-"""Where an event goes on over every link that wants it, and nobody else has any part in it."""
+"""An event goes over every link that wants it; no other broker takes part."""
 
 
 class Placed(NamedTuple):
-    """Where a broker stands now: what the side that knows who is in the network says to the others.
+    """The current place of a broker: the layer that knows the membership tells the other layers.
 
     Attributes
     ----------
     neighbours
-        The brokers that it is joined to. These links join all brokers that know the same; each end has the other.
+        The brokers that it is connected to. These links connect all brokers with the same membership; each end of
+        a link lists the other.
     way_up
-        The one of them towards the root; None at the root, and where there is no root.
+        The neighbour towards the root; None at the root, and where there is no root.
     over_group
-        Whether what goes to the root is multicast.
+        Whether messages towards the root are multicast.
     ways
-        How events go.
+        How events flow through the broker.
     """
 
     neighbours: tuple[BrokerId, ...]
@@ -82,9 +83,9 @@ class Position:
     Attributes
     ----------
     broker, cluster
-        Who and where.
+        The broker and its cluster.
     label
-        What people call it, for pictures and traces: ``D1``, ``N3``.
+        Its human-readable name, for pictures and traces: ``D1``, ``N3``.
     members
         Every broker of the cluster, itself included, in rising order.
     designated
@@ -96,8 +97,8 @@ class Position:
     parent_cluster, child_clusters
         Their clusters, in the same order.
     cube
-        Who stands where in a hypercube; None under the other schemes. There `children` are those that the broker
-        exchanges messages with, and there is no parent.
+        The view of a hypercube; None under the other schemes. In a hypercube, `children` are the brokers that
+        this broker exchanges messages with, and there is no parent.
     """
 
     broker: BrokerId
@@ -120,18 +121,18 @@ class Position:
 
     @property
     def neighbours(self) -> tuple[BrokerId, ...]:
-        """Every broker that this one talks to: its group, and when it is designated its parent and children."""
+        """Every broker that this one exchanges messages with: its group and, if designated, its parent and children."""
         others = tuple(member for member in self.members if member != self.broker)
         if self.broker != self.designated:
             return others
         return others + (() if self.parent is None else (self.parent,)) + self.children
 
     def alone(self) -> Position:
-        """Return the place as that of a cluster of one with the number of the broker, in a tree of such clusters."""
+        """Return the place in a tree of one-broker clusters: the cluster gets the broker's number."""
         return replace(self, cluster=self.broker, parent_cluster=self.parent, child_clusters=self.children)
 
     def placed(self, members: tuple[BrokerId, ...], *, floods: bool = False) -> Placed:
-        """Return where this is when a cluster, of which these `members` live, is a star around who speaks for it."""
+        """Return the place when the cluster is a star around its designated broker; `members` are those alive."""
         if self.broker != self.designated:
             speaker = (self.designated,)
             return Placed(speaker, self.designated, over_group=True, ways=Ways(group=speaker, floods=floods))
@@ -143,24 +144,24 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what a broker and its host keep.
+    """Limits on what a broker and its host store and queue.
 
     Attributes
     ----------
     filter_clauses_max
-        Clauses of one filter's normal form; past it `FilterTooComplex`.
+        Clauses of one filter's normal form; a filter with more raises `FilterTooComplex`.
     call_events_max
-        Events in one call over a link; what is more waits for the next call.
+        Events in one call over a link; the rest waits for the next call.
     outbox_events_max
-        Events (and other messages) that wait for one link; past it the calls that bring more wait (backpressure up
-        to the publishers).
+        Events (and other messages) that wait for one link. Past this limit the calls that bring more wait; the
+        backpressure reaches the publishers.
     delivery_events_max
-        Notifications that wait for one client process; past it the calls that bring more wait, at most
-        `delivery_wait_seconds`, and then the oldest are shed and counted (`shed_notifications`, `Subscriber.shed`).
+        Notifications that wait for one client process. Past this limit the calls that bring more wait, at most
+        `delivery_wait_seconds`; then the oldest are shed and counted (`shed_notifications`, `Subscriber.shed`).
     session_seconds
-        A client process that has not fetched for so long is gone: its subscribers are detached.
+        A client process that has not polled for this long counts as gone; its subscribers are detached.
     telemetry_rows_max
-        Rows in one telemetry table between two flushes; past it new rows are dropped and counted.
+        Rows in one telemetry table between two flushes; past this limit new rows are dropped and counted.
     call_seconds
         How long one call from a client may take before its broker counts as unavailable.
     """
@@ -175,7 +176,7 @@ class Limits:
     call_seconds: float = 60.0
 
     def validate(self) -> Limits:
-        """Return the limits themselves.
+        """Validate the limits and return them.
 
         Raises
         ------
@@ -187,6 +188,6 @@ class Limits:
 
     @classmethod
     def for_tests(cls, **changes: float) -> Limits:
-        """Return small limits, so that a test reaches them."""
+        """Return small limits that a test can reach."""
         small = cls(call_events_max=64, outbox_events_max=256, delivery_events_max=1024, call_seconds=20.0)
         return replace(small, **changes).validate()  # type: ignore[arg-type]

@@ -1,17 +1,19 @@
-"""Events with objects and arrays in them: how they become attributes, and documents again.
+"""Events with nested objects and arrays: how they are flattened to attributes, and turned back into documents.
 
 Rules
 -----
-* An object inside an event is a beginning of names: ``{"order": {"tier": "gold"}}`` has the attribute ``order.tier``.
-* An array is a choice: an event with arrays stands for all the flat events that take one element of each. It matches
-  what one of these *ways* matches. Elements that are objects are taken whole, so what is said of two of their
-  attributes is said of one element. Elements that are objects and those that are none are two choices. What is in an
-  array in an array is as if it were in the outer one.
-* An attribute has one place: a name that two places of an event give, whether or not they are in arrays, is refused,
-  so no way hides a value from a condition, or from a right to publish, that an event has.
-* What is nested is kept beside the attributes in one text, the *form*, under a name that no attribute can have: its
-  objects, with 0 for each value that is an attribute, and its arrays with all that is in them. So events of one
-  form share it, batches that have none are what they were, and a document comes back as it was.
+* The names of a nested object are prefixes: ``{"order": {"tier": "gold"}}`` has the attribute ``order.tier``.
+* An array is a choice: an event with arrays stands for all flat events that take one element of each array. These
+  flat events are the *ways* of the event; the event matches what any of its ways matches. An element that is an
+  object is taken whole, so conditions on two of its attributes apply to the same element. In an array with
+  objects and single values, the objects are one choice and the single values are another. The elements of an
+  array inside an array count as elements of the outer one.
+* An attribute has one place: a name that occurs at two places of an event, inside or outside of arrays, is
+  rejected. So a way cannot hide a value of the event from a condition or from the check of a publish right.
+* The nested structure is stored beside the attributes as one text, the *form*, under a name that no attribute can
+  have. The form has the objects, with 0 for each value that is an attribute, and the arrays with all their
+  content. Events of one form share it, batches without nested events are unchanged, and a document is restored as
+  it was.
 * A ``None`` in an object is no attribute, as everywhere; in an array it has a place, and is null.
 
 Source: Event Ruler (aws/event-ruler), README, JSON array matching: membership of elements.
@@ -44,20 +46,20 @@ __all__ = [
 ]
 
 FORM: Final = ""
-"""The name of the column that says what is nested."""
+"""The name of the column that holds the forms."""
 NESTING_MAX: Final = 32
-"""How deep objects and arrays may be nested in each other."""
+"""The maximum nesting depth of objects and arrays."""
 WAYS_MAX: Final = 1_024
-"""How many ways an event may have."""
+"""The maximum number of ways of an event."""
 ELEMENTS_MAX: Final = WAYS_MAX * 256
-"""How many elements and members all that is nested in an event may have: no more could be attributes of its ways."""
+"""The maximum number of nested elements and members of an event: its ways cannot have more attributes than this."""
 
 _LEAF: Final = 0
-_TIME: Final = ""  # an attribute has a name, so an object with this one is none
+_TIME: Final = ""  # attribute names are not empty, so an object with this key stands for a timestamp or null
 
 
 class NestedEvent(dict[str, Value]):
-    """The attributes of an event outside its arrays, its ways, and its form, by which it goes into a batch again."""
+    """The attributes of an event outside its arrays, with its ways and its form; the form puts it back into a batch."""
 
     __slots__ = ("form", "ways")
 
@@ -73,9 +75,9 @@ class NestedEvent(dict[str, Value]):
 
 
 def of_json(value: Any, depth: int = 0) -> Any:
-    """Return what JSON says as a value of an event: its null is said, so it is one; all else is what it is.
+    """Return a parsed JSON value as a value of an event: JSON's null becomes `NULL`; other values are unchanged.
 
-    What is nested too deep for an event, or too large, is left as it is.
+    A value that is nested too deep for an event, or too large, is returned unchanged.
     """
     if value is None:
         return NULL
@@ -89,19 +91,20 @@ def of_json(value: Any, depth: int = 0) -> Any:
 def flattened(
     nested: Mapping[str, Any], check: Callable[[object], str], read: Callable[[Any], Value | None]
 ) -> tuple[dict[str, Value], str, set[str]]:
-    """Return the attributes of what is nested in an event outside of arrays, the form, and the names of all.
+    """Return the nested attributes outside of arrays, the form, and all nested attribute names.
 
     Parameters
     ----------
     nested
         The objects and arrays of an event, by attribute name.
     check, read
-        What makes a name and a value of what is given.
+        Functions that validate and convert a name and a value.
 
     Raises
     ------
     EventError
-        If a name or a value is none, two are called the same, or it is nested too deep or has too many ways.
+        If a name or a value is invalid, a name occurs twice, or the event is nested too deep or has too many
+        ways.
     """
     _check_size(nested)
     values: dict[str, Value] = {}
@@ -115,14 +118,14 @@ def flattened(
 
 
 def _join(names: set[str], found: set[str]) -> None:
-    """Add names that one more place of an event gives."""
+    """Add the names of one more place of an event; reject a name that is already there."""
     if twice := names & found:
         raise EventError(f"attribute {min(twice)!r} is there twice")
     names |= found
 
 
 def _check_size(nested: Mapping[str, Any]) -> None:
-    """Return if what is nested has no more elements and ways than an event may; told before anything is made of it."""
+    """Check the limits on nested elements and ways before anything is built from them."""
     elements, waiting = 0, [nested]
     while waiting:
         each: Any = waiting.pop()
@@ -146,9 +149,10 @@ def _form(
     read: Callable[[Any], Value | None],
     depth: int,
 ) -> tuple[Any, set[str]]:
-    """Return the form of a value and the names in it; the value goes into `values` outside of arrays.
+    """Return the form of a value and the attribute names in it.
 
-    Inside (`values` is None), it goes into the form.
+    Outside of arrays the value goes into `values`; inside of arrays, where `values` is None, it goes into the
+    form.
     """
     if depth > NESTING_MAX:
         raise EventError(f"attribute {path[:40]!r}: nested more than {NESTING_MAX} deep")
@@ -183,7 +187,7 @@ def _form(
 
 
 def has_arrays(form: Any) -> bool:
-    """Return whether there is an array in a form that was read."""
+    """Return whether a parsed form contains an array."""
     return isinstance(form, list) or (isinstance(form, dict) and any(map(has_arrays, form.values())))
 
 
@@ -192,7 +196,7 @@ def _is_object(form: Any) -> bool:
 
 
 def _elements(array: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the objects and the single values in an array, as it was given or of a form, and in the arrays in it."""
+    """Return the objects and the single values of an array and of the arrays in it, given or of a form."""
     objects: list[Any] = []
     single: list[Any] = []
     waiting = [*reversed(array)]
@@ -206,7 +210,7 @@ def _elements(array: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def ways_of(given: Any, depth: int = 0) -> int:
-    """Return how many ways there are of what is nested, as it was given or as a form."""
+    """Return the number of ways of a nested value, given or as a form."""
     if depth > NESTING_MAX:
         return 1  # no form is made of it
     if isinstance(given, Mapping):
@@ -218,7 +222,7 @@ def ways_of(given: Any, depth: int = 0) -> int:
 
 
 def inner_names(form: Any, path: str = "", *, inside: bool = False) -> Iterator[tuple[str, type]]:
-    """Iterate over the attributes inside the arrays of a form, and the types of their values, for each value."""
+    """Iterate over the values inside the arrays of a form: the attribute name and the type of each."""
     if _is_object(form):
         for name, inner in form.items():
             yield from inner_names(inner, f"{path}.{name}" if path else name, inside=inside)
@@ -230,7 +234,7 @@ def inner_names(form: Any, path: str = "", *, inside: bool = False) -> Iterator[
 
 
 def ways(attributes: Mapping[str, Value], form: Mapping[str, Any]) -> list[dict[str, Value]]:
-    """Return the flat events that an event stands for, from its attributes outside of arrays and its form."""
+    """Return the ways of an event, made from its attributes outside of arrays and its form."""
     return [dict(attributes) | way for way in _object_ways(form, "", inside=False)]
 
 
@@ -265,7 +269,7 @@ def _value(form: Any) -> Any:
 def document(
     attributes: Mapping[str, Any], form: Mapping[str, Any], shown: Callable[[Any], Any]
 ) -> dict[str, Any]:
-    """Return an event as it was given, nested; `shown` makes of the values inside arrays what is to be seen."""
+    """Return an event as it was given, nested; `shown` converts the values inside arrays."""
     taken: set[str] = set()
     nested = {
         name: _document(inner, name, attributes, shown, taken, inside=False) for name, inner in form.items()

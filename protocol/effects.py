@@ -1,19 +1,21 @@
-"""What a broker wants done: the effects that ``broker.handle(event)`` returns, and the events that it takes.
+"""The events that a broker handles, and the effects that ``broker.handle(event)`` returns.
 
-The contract of a host (the simulator, the Ray actor) is short:
+The contract of a host (the simulator or the Ray actor):
 
-* It hands the broker one event at a time and carries out the effects it gets back **in their order**.
-* Two effects to the same link leave in the order in which they were returned, also over several events.
-* It never changes a message: batches are shared.
-* In a network that heals it tells the time (`Ticked`) several times a heartbeat, and when it could not for a whole one,
-  before it hands over anything else: what is accepted must not seem older than it is.
-* A broker that has nothing to do before some time (`rests_until`) need not be told it meanwhile, as long as the host
-  hears those that it listens to. Then it is told so (`Rested`), and the time, before anything else.
-* In a tree that heals it tells the broker of what did not reach another one that may live (`Missed`). From there on
-  it hands that one nothing more over that way but heartbeats, until the broker says `Renew`: what was returned before
-  that is gone.
-* What comes after a `Persist`, also in later steps of the same broker, leaves only when its changes are stable. When
-  they cannot be made so, nothing after it leaves, ever: the broker stands still until it is started again.
+* The host hands the broker one event at a time and carries out the returned effects **in their order**.
+* Two effects to the same link leave in the order in which they were returned, also across several events.
+* The host never changes a message, because batches are shared.
+* In a network that heals, the host tells the time (`Ticked`) several times per heartbeat. After a stall of a
+  whole heartbeat, it tells the time before it hands over anything else: received messages must not seem older
+  than they are.
+* A broker that has nothing to do before some time (`rests_until`) need not be told the time until then, as long
+  as the host hears the peers that the broker listens to. Then the host tells it that (`Rested`), and the time,
+  before anything else.
+* In a tree that heals, the host reports each message that did not reach a broker that may be alive (`Missed`). After
+  that, it hands that broker only heartbeats over that path until the broker returns `Renew`; effects for that path
+  that were returned before the `Renew` are dropped.
+* Effects after a `Persist`, also those of later steps of the same broker, leave only when the changes are stable. If
+  the changes cannot be made stable, no later effect ever leaves: the broker is halted until it is restarted.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from .messages.pubsub import BrokerMessage, Events, Lost, Message
 from .messages.recovery import RecoveryMessage
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar  # one that may have a default, as in Python 3.13
+    from typing_extensions import TypeVar  # this one supports defaults, as in Python 3.13
 
     Source = TypeVar("Source", covariant=True, default=Link)
     Said = TypeVar(
@@ -43,9 +45,9 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[Source, Said]):
-    """A message came in from a broker or a client.
+    """A message from a broker or a client arrived.
 
-    A handler of one type of message says what it is given: ``Received[ClientId, Register]``.
+    A handler of one message type names its argument type: ``Received[ClientId, Register]``.
     """
 
     source: Source
@@ -54,22 +56,22 @@ class Received(Generic[Source, Said]):
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """Time has passed: it is `now` seconds, on a clock of the host that never goes back."""
+    """Time has passed: the host's monotonic clock now reads `now` seconds."""
 
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class Rested:
-    """The broker was told nothing since the last tick, as there was nothing to tell; a tick follows.
+    """The broker rested since the last tick because there was nothing to tell it; a tick follows.
 
     Attributes
     ----------
     now
-        Until when: no time that it stood still.
+        The end of the rest. The rest does not count as a stall of the broker.
     heard
-        When each of the brokers that it listens to was heard meanwhile, at least the last times; what that one had said
-        before held until then.
+        When each of the brokers that it listens to was heard meanwhile, at least the most recent times. The last
+        state that such a broker had reported held until then.
     """
 
     now: float
@@ -78,26 +80,26 @@ class Rested:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """All that was delivered before the `Drain` of this number has reached its clients, or they are gone."""
+    """Everything delivered before the `Drain` of this number has reached its clients, or the clients are gone."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Something that was sent to a broker did not reach it, and nothing after it will before a `Renew`; it may live.
+    """A message did not reach a broker that may be alive; no later message will before a `Renew`.
 
     Attributes
     ----------
     broker
-        Who missed it.
+        The broker that missed the message.
     over_group
-        Whether it was a multicast.
+        Whether the message was a multicast.
     seconds
-        How long ago it was sent.
+        How long ago the message was sent.
     anew
-        Whether the other one was heard only now for the first time since it was started again. What was sent before
-        then went nowhere: it matters as far as the broker knew of the new life by others.
+        Whether the other broker was heard only now for the first time since its restart. Earlier messages reached
+        nobody; they matter only if this broker already knew of the new life from others.
     """
 
     broker: BrokerId
@@ -123,14 +125,14 @@ class Multicast:
 
 @dataclass(frozen=True, slots=True)
 class Regroup:
-    """From now on a multicast goes to these brokers; at first it is all other members of the position."""
+    """Send multicasts to these brokers from now on; initially they go to all other members of the position."""
 
     members: tuple[BrokerId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Hand messages to a broker again that has `Missed` some: those that are returned after this."""
+    """Resume sending to a broker that has `Missed` messages, beginning with those returned after this effect."""
 
     broker: BrokerId
     over_group: bool
@@ -141,9 +143,9 @@ class Deliver:
     """Notify attached subscribers: client ``clients[i]`` of the events ``rows[starts[i]:starts[i + 1]]`` of `batch`.
 
     The rows of one client rise, so a client sees the events of one publisher in the order of publication. With a
-    `number` it is delivered again until the client has acknowledged that number, or a higher one.
+    `number` the delivery is repeated until the client has acknowledged that number, or a higher one.
 
-    `brought_by` is the message that brought them, in a network that heals: of which round they are, and how old.
+    In a network that heals, `brought_by` is the message that brought the events; it has their round and their age.
     """
 
     batch: EventBatch
@@ -165,10 +167,9 @@ class Confirm:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """Tell a client that what it sent up to this number is stable (paper 4: ``ACK``).
+    """Tell a client that everything it sent up to this number is stable (paper 4: ``ACK``).
 
-    `about` is "events" or "subscriptions": what a publisher sends and what a subscriber sends have numbers of their
-    own.
+    `about` is "events" or "subscriptions": publishers' and subscribers' messages are numbered separately.
     """
 
     client: ClientId
@@ -178,7 +179,7 @@ class Acknowledge:
 
 @dataclass(frozen=True, slots=True)
 class TellLost:
-    """Tell a subscriber what it may have lost for good."""
+    """Tell a subscriber which events it may have lost for good."""
 
     client: ClientId
     losses: tuple[Lost, ...]
@@ -186,14 +187,14 @@ class TellLost:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Say `Drained` when all that was delivered so far has reached its clients."""
+    """Report `Drained` when everything delivered so far has reached its clients."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """Tell a publisher that what it had published before its `Flush` of this number is delivered."""
+    """Tell a publisher that everything it published before its `Flush` of this number is delivered."""
 
     client: ClientId
     number: int
@@ -201,7 +202,7 @@ class Flushed:
 
 @dataclass(frozen=True, slots=True)
 class Inform:
-    """Tell a client what became of its subscription or its advertisement; for the number see `Deliver`."""
+    """Tell a client the outcome of its subscription or advertisement; for the number see `Deliver`."""
 
     client: ClientId
     news: News
@@ -212,7 +213,7 @@ class Inform:
 class Propose:
     """Ask a subscriber to move to another broker: nearer to its publishers, or because this one leaves (paper 2, 2.4).
 
-    The client is free not to; when it moves, it does what it does when its broker dies.
+    The client may decline. To move, it takes the same steps as after a crash of its broker.
     """
 
     client: ClientId
@@ -223,11 +224,11 @@ Key: TypeAlias = tuple[int | str, ...]
 
 
 Plain: TypeAlias = Any
-"""What a store can keep: numbers, strings, filters, batches and messages, in tuples, lists and mappings."""
+"""What a store can hold: numbers, strings, filters, batches and messages, in tuples, lists and mappings."""
 
 
-class Write(NamedTuple):  # several are made a step, and a tuple is made faster than a dataclass
-    """One change in stable storage: row `key` of `table` gets this value; None removes it."""
+class Write(NamedTuple):  # a step creates several, and a tuple is faster to create than a dataclass
+    """One change in stable storage: set row `key` of `table` to this value; None removes the row."""
 
     table: str
     key: Key
@@ -236,7 +237,7 @@ class Write(NamedTuple):  # several are made a step, and a tuple is made faster 
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """Make these changes stable, all of them or none (paper 4, algorithms 1 to 3: the atomic backup)."""
+    """Make these changes stable atomically (paper 4, algorithms 1 to 3: the atomic backup)."""
 
     writes: tuple[Write, ...]
 

@@ -1,7 +1,7 @@
-"""Every error that Rayvous raises on purpose, each with a name a caller can catch.
+"""Every error that Rayvous raises on purpose, each with a name that a caller can catch.
 
-Rule: an :class:`InputError` is the caller's to mend and says what is wrong and where; the command line prints it as
-one line and exits with status 2. Every other :class:`RayvousError` is about the state of the system.
+Rule: the caller can fix an :class:`InputError`; its message says what is wrong and where. The command line prints
+it as one line and exits with status 2. Every other :class:`RayvousError` is about the state of the system.
 """
 
 from typing import Any
@@ -12,20 +12,20 @@ class RayvousError(Exception):
 
 
 class InputError(RayvousError, ValueError):
-    """What was given cannot be used; the message says what and where."""
+    """The input cannot be used; the message says what is wrong and where."""
 
 
 class MissingExtra(InputError):
-    """What was asked for needs packages that are not installed; the message has the line that installs them."""
+    """The request needs packages that are not installed; the message has the command that installs them."""
 
 
 class SelectorError(InputError):
-    """A selector is not in the grammar, or compares what cannot be compared.
+    """A selector does not follow the grammar, or compares values that cannot be compared.
 
     Attributes
     ----------
     line, column
-        Where, counted from 1; 0 when the place is not known (a filter that was not built from text).
+        The position, counted from 1; 0 when it is not known (a filter that was not built from text).
     """
 
     def __init__(self, message: str, *, line: int = 0, column: int = 0) -> None:
@@ -35,19 +35,19 @@ class SelectorError(InputError):
 
 
 class NoTruthValue(SelectorError, TypeError):
-    """A condition was used as a truth value (with ``and``, ``or``, ``not``, ``if``); it has one only for an event."""
+    """A condition was used as a truth value (with ``and``, ``or``, ``not``, ``if``); only an event gives it one."""
 
 
 class FilterTooComplex(InputError):
-    """The normal form of a filter is larger than the limit."""
+    """The normal form of a filter exceeds the limit."""
 
 
 class EventError(InputError):
-    """An event has a bad attribute name, a value of no known kind, or is too large."""
+    """An event has an invalid attribute name or a value of no known kind, or is too large."""
 
 
 class TopologyError(InputError):
-    """The network that was described cannot be built (a degree too small, a broker that is not there)."""
+    """The described network cannot be built (for example, its degree is too small or a broker does not exist)."""
 
 
 class ScenarioError(InputError):
@@ -55,27 +55,27 @@ class ScenarioError(InputError):
 
 
 class NetworkNotFound(InputError):
-    """There is no network of that name on this Ray cluster."""
+    """No network of that name exists on this Ray cluster."""
 
 
 class NetworkExists(InputError):
-    """There is already a network of that name on this Ray cluster."""
+    """A network of that name already exists on this Ray cluster."""
 
 
 class ClientError(InputError):
-    """A client was used in a way that it does not allow (a name taken, closed already)."""
+    """A client was used in an invalid way (for example, its name is taken or it is already closed)."""
 
 
 class BrokerUnavailable(RayvousError):
-    """A broker or its host is gone and did not answer."""
+    """A broker or its host is unreachable and did not answer."""
 
 
 class BrokerLeaving(BrokerUnavailable):
-    """The broker is about to leave the network: its clients go to another one."""
+    """The broker is about to leave the network; its clients must move to another broker."""
 
 
 class SubscriptionTimeout(RayvousError):
-    """A subscription was not installed up to the root in the time that the caller allowed."""
+    """A subscription was not installed up to the root within the caller's timeout."""
 
 
 class SubscriptionRejected(RayvousError):
@@ -84,7 +84,7 @@ class SubscriptionRejected(RayvousError):
     Attributes
     ----------
     refusals
-        What each refusing broker said: `broker`, `resource`, `asked`, `free` and, for bandwidth, `link`.
+        The reason of each refusing broker: `broker`, `resource`, `asked`, `free` and, for bandwidth, `link`.
     asked
         How many brokers were asked.
     """
@@ -99,20 +99,20 @@ class SubscriptionRejected(RayvousError):
 
 
 class NotAdvertised(InputError):
-    """A publisher published what none of its advertisements covers."""
+    """A publisher published an event that none of its advertisements covers."""
 
 
 class RateExceeded(RayvousError):
-    """A publisher published more than it advertised, and had asked to be told so."""
+    """A publisher exceeded its advertised rate, and had asked for an error in this case."""
 
 
 class AccessDenied(RayvousError):
-    """A client of a gateway asked for what it has no right to.
+    """A gateway client requested something that it has no right to.
 
     Attributes
     ----------
     right
-        Which is missing: ``"token"``, ``"publish"`` or ``"subscribe"``.
+        The missing right: ``"token"``, ``"publish"`` or ``"subscribe"``.
     """
 
     def __init__(self, message: str, right: str = "token") -> None:
@@ -124,14 +124,14 @@ class AccessDenied(RayvousError):
 
 
 class LimitReached(RayvousError):
-    """A client of a gateway asked for more than a limit allows just now.
+    """A gateway client requested more than a limit allows at the moment.
 
     Attributes
     ----------
     limit
-        The name of the limit, as the file of the network has it.
+        The name of the limit, as in the network file.
     after_seconds
-        When it may come again; None when waiting does not help.
+        How long the client should wait before it retries; None when waiting does not help.
     """
 
     def __init__(self, message: str, limit: str = "", after_seconds: float | None = None) -> None:
@@ -144,16 +144,16 @@ class LimitReached(RayvousError):
 
 
 class KeyReused(InputError):
-    """Other events were published under a key before."""
+    """Different events were already published under this key."""
 
 
 class PublicationUnderWay(RayvousError):
-    """What is published again under its key is not known to have been accepted yet, nor not to have been.
+    """A publication was retried under its key while the outcome of the first attempt is still unknown.
 
     Attributes
     ----------
     after_seconds
-        When it may be asked again.
+        How long the client should wait before it retries.
     """
 
     def __init__(self, message: str, after_seconds: float = 1.0) -> None:
@@ -165,15 +165,15 @@ class PublicationUnderWay(RayvousError):
 
 
 class StreamEnded(RayvousError):
-    """A stream of a gateway brings nothing more: closed, too slow, taken over, or the network is gone."""
+    """A gateway stream has ended: it was closed, too slow or taken over, or the network is gone."""
 
 
 class RayUnavailable(RayvousError):
-    """Ray could not be started, or the cluster that was named could not be joined."""
+    """Ray could not be started, or the named cluster could not be joined."""
 
 
 class HostsUnavailable(RayvousError):
-    """Hosts of one's own cannot be made on this machine; the message says why, and what to do."""
+    """Emulated hosts cannot be created on this machine; the message says why, and what to do."""
 
 
 class SparkUnavailable(RayvousError):
@@ -181,16 +181,16 @@ class SparkUnavailable(RayvousError):
 
 
 class SimulationStepLimit(RayvousError):
-    """A simulation did not come to rest within the steps that its caller allowed."""
+    """A simulation did not become quiescent within the number of steps that its caller allowed."""
 
 
 class ProcessLost(RayvousError):
-    """A process that had a share of the work ended before it was done; the message says what is left."""
+    """A worker process ended before its share of the work was done; the message says what remains."""
 
 
 class StorageFailed(RayvousError):
-    """Stable storage could not be read or written; nothing that depends on it was acknowledged."""
+    """Stable storage could not be read or written. Nothing that depends on the failed operation was acknowledged."""
 
 
 class StateDamaged(StorageFailed):
-    """A broker has seen that its state is not what it can have come to by itself: it has to start again."""
+    """A broker has found its state damaged, that is, not reachable by its own transitions. The broker must restart."""

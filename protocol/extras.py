@@ -1,10 +1,10 @@
-"""What is installed only when it is wanted: Spark, plots, a demo, PostgreSQL; and what to say when it is missing.
+"""Optional dependencies (Spark, plots, demo, PostgreSQL and others), and the error for a missing one.
 
 Rules
 -----
 * The extras are those of ``pyproject.toml``. The base package starts networks without any of them.
-* Whoever is about to do something that takes minutes asks with `require` first; whoever imports uses `extra`.
-* Only a module that belongs to an extra counts. That another one is missing is an error of ours, and stays what it is.
+* Code that is about to start a long task calls `require` first; code that imports an optional module uses `extra`.
+* Only the modules of an extra count. If another module is missing, that is a bug of ours, and its error is unchanged.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "postgresql": ("psycopg", "psycopg_pool"),
     "peers": ("pika",),
 }
-"""The modules of each extra, as they are imported."""
+"""The modules of each extra, by import name."""
 
 _MODULES: Final = frozenset(module for modules in EXTRAS.values() for module in modules)
 
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Say which extra is missing when an import in the block fails for it.
+    """Convert a failed import of an extra's module in the block into an error that names the extra.
 
     Parameters
     ----------
     name
-        The extra that brings what is imported, for example ``"spark"``: a key of `EXTRAS`.
+        The extra that provides the import, for example ``"spark"``: a key of `EXTRAS`.
 
     Raises
     ------
@@ -52,12 +52,12 @@ def extra(name: str) -> Iterator[None]:
 
 
 def require(name: str) -> None:
-    """Return if an extra is installed; nothing is imported for that.
+    """Check that an extra is installed, without importing it.
 
     Raises
     ------
     MissingExtra
-        If it is not; the message says what is missing, and how to install it.
+        If it is not installed; the message says what is missing, and how to install it.
     """
     for module in EXTRAS[name]:
         if not _installed(module):

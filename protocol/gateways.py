@@ -1,11 +1,10 @@
-"""Where a gateway listens, who may come, and how much each may ask for: the sections of the network file.
+"""Configuration of gateways (addresses, access rights and limits): the sections of the network file.
 
 Rules
 -----
-* Tokens stand here as SHA-256 digests. They are made by chance (``rayvous token``), 256 bits, so a digest gives
-  nothing away.
-* Rights are selectors, kept as text; `gateway.access` makes filters of them.
-* Who is not named may come only where `anonymous` says what it may do.
+* Tokens are stored as SHA-256 digests. A token is 256 random bits (``rayvous token``), so a digest reveals nothing.
+* Rights are selectors, stored as text; `gateway.access` makes filters of them.
+* A client without a token is accepted only where `anonymous` defines its rights.
 * Every queue, request and wait of a gateway has its limit here (promise 9).
 """
 
@@ -29,33 +28,33 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def digest_of(token: str) -> str:
-    """Return what is written down of a token."""
+    """Return the digest of a token, the form in which it is stored."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """What one who comes may do.
+    """The rights and limits of one principal.
 
     Attributes
     ----------
     token_sha256
-        The digests of its tokens; any of them will do, so that one can be replaced by the next.
+        The digests of its tokens. Each of them is valid, so that tokens can be rotated.
     publish, subscribe
-        Selectors. It may publish the events that the first matches, and subscribe to what the second covers.
+        Selectors. It may publish the events that the first matches, and subscribe to filters that the second covers.
     watch, operate
-        Whether it may see how the network is, on the live page; and kill brokers there.
+        Whether it may see the state of the network on the live page, and whether it may kill brokers there.
     events_per_second, burst_events
-        How much it may publish: a token bucket of that rate; None for a burst of one second's events.
+        The token bucket for its publications: rate and burst. A burst of None is one second's events.
     connections_max
-        Connections (and requests under way) at once, at each gateway.
+        Concurrent connections (and requests in progress) at each gateway.
     streams_max
-        Subscriptions at once, over all its connections to a gateway.
+        Concurrent subscriptions over all its connections to a gateway.
     durables_max
         Durable names that it may use at a gateway.
 
-    All of these count at each gateway, unless `GatewayConfig.share_limits` gives each a share of them (`shared`); but
-    for durable names, which may be used at any gateway, and are forgotten where they end.
+    These limits apply at each gateway separately, unless `GatewayConfig.share_limits` divides them among the gateways
+    (`shared`). Durable names are not divided: they may be used at any gateway, and are released where they end.
     """
 
     token_sha256: tuple[str, ...] = ()
@@ -70,7 +69,7 @@ class Principal:
     durables_max: int = 16
 
     def validate(self, name: str = "principal") -> Principal:
-        """Return the principal itself; InputError, with its name, if something of it cannot be."""
+        """Validate the principal and return it; InputError, with its name, if a field is invalid."""
         for digest in checks.texts(f"{name} token_sha256", self.token_sha256):
             if not _DIGEST.fullmatch(digest):
                 raise InputError(
@@ -90,10 +89,10 @@ class Principal:
         return self
 
     def shared(self, gateways: int) -> Principal:
-        """Return what each of so many gateways allows, so that all of them together allow what this says.
+        """Return the share of each of so many gateways, so that together they allow what this principal is allowed.
 
-        Of what is counted, each allows one at least, so together they may allow as many as there are gateways. Durable
-        names are not divided: one that is used at several gateways counts at each of them.
+        Each gateway allows at least one of every counted resource, so together they may allow as many as there are
+        gateways. Durable names are not divided: a name that is used at several gateways counts at each of them.
         """
         if gateways == 1:
             return self
@@ -109,26 +108,26 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class AccessConfig:
-    """Who may come to a network from outside Ray: the section ``[access]``.
+    """Access to a network from outside Ray: the section ``[access]``.
 
     Attributes
     ----------
     principals
-        By name, what each may do.
+        The principals by name.
     anonymous
-        What those may do who show no token; None lets none in.
+        The rights of clients without a token; None rejects them.
     """
 
     principals: dict[str, Principal] = field(default_factory=dict)
     anonymous: Principal | None = None
 
     def validate(self) -> AccessConfig:
-        """Return the section itself.
+        """Validate the section and return it.
 
         Raises
         ------
         InputError
-            If a name, a digest or a number cannot be, or two principals share a token.
+            If a name, a digest or a number is invalid, or two principals share a token.
         """
         owners: dict[str, str] = {}
         checks.instance("access principals", self.principals, dict, "a mapping from name to Principal")
@@ -158,36 +157,36 @@ class AccessConfig:
 
 @dataclass(frozen=True, slots=True)
 class GatewayLimits:
-    """How much a gateway takes in and keeps: the section ``[gateway.limits]``.
+    """Limits on what a gateway accepts and queues: the section ``[gateway.limits]``.
 
     Attributes
     ----------
     connections_max
-        Connections of all clients at once; more are refused.
+        Concurrent connections of all clients; more are refused.
     header_bytes_max, body_bytes_max, bodies_bytes_max
-        Of one request; and of all bodies that are being worked on at once.
+        Size of one request's header and body; and of all bodies in progress together.
     batch_events_max
         Events in one request or message.
     selector_characters_max, selector_clauses_max
-        Of a subscription; clauses are those of its normal form.
+        Size of a subscription's selector, and the number of clauses of its normal form.
     queue_events_max, queue_bytes_max
-        What waits for one stream. When it is full a durable stream waits, while its broker keeps what comes; any other
-        is treated as `slow` says.
+        The queue of one stream. When the queue is full, a durable stream waits while its broker retains new
+        events; `slow` defines what happens to any other stream.
     slow
-        What becomes of a stream that is not durable, and full: ``"shed"`` drops the oldest and tells which, ``"cut"``
-        ends it.
+        The policy for a full queue of a stream that is not durable: ``"shed"`` drops the oldest events and
+        reports which, ``"cut"`` ends the stream.
     unacknowledged_max
-        Deliveries of a durable stream that may be unacknowledged; then it waits.
+        Deliveries of a durable stream that may be unacknowledged; at the limit the stream waits.
     publishing_events_max
-        Events of one principal that wait to be accepted; more are refused.
+        Events of one principal that may wait to be accepted; more are refused.
     rate_wait_seconds
-        How long who publishes too fast is made to wait; who would have to wait longer is refused.
+        How long a client that publishes too fast is delayed; a client that would have to wait longer is refused.
     request_seconds
-        How long a request may take to come in: its header, then its body.
+        How long a request may take to arrive: its header, then its body.
     stall_seconds
-        How long a client may take nothing of what was sent to it.
+        How long a client may read nothing of what was sent to it.
     heartbeat_seconds
-        How often a stream that has nothing to say says that it is there.
+        The time between two heartbeats of an idle stream.
     """
 
     connections_max: int = 1_000
@@ -208,7 +207,7 @@ class GatewayLimits:
     heartbeat_seconds: float = 15.0
 
     def validate(self) -> GatewayLimits:
-        """Return the limits themselves; InputError if one is not a number above 0."""
+        """Validate the limits and return them; InputError if one is not a number above 0."""
         checks.one_of("gateway limits slow", self.slow, SLOW)
         checks.positive_fields(self, "gateway limits", skip=("slow",))
         return self
@@ -216,24 +215,25 @@ class GatewayLimits:
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """Where a gateway listens: the section ``[gateway]``.
+    """The addresses and settings of a gateway: the section ``[gateway]``.
 
     Attributes
     ----------
     http
-        Address and port for HTTP and WebSocket, ``"host:port"``; port 0 takes any that is free.
+        Address and port for HTTP and WebSocket, ``"host:port"``; port 0 selects any free port.
     stomp
-        Address and port for STOMP; None for none.
+        Address and port for STOMP; None disables STOMP.
     stomp_processes
-        Processes on each node that serve STOMP at that address; the first serves HTTP, too.
+        Processes on each node that serve STOMP at that address; the first one also serves HTTP.
     certificate, private_key
-        Files in PEM for TLS; both or none.
+        PEM files for TLS; both or none.
     origins
-        Web pages of other hosts that may come, for example ``"https://app.example.org"``.
+        Origins of web pages of other hosts that may connect, for example ``"https://app.example.org"``.
     share_limits
-        Whether the limits of a principal are those of all gateways on the nodes together: each allows an equal share.
+        Whether the limits of a principal apply to the gateways of all nodes together; each gateway allows an equal
+        share.
     limits
-        How much it takes in and keeps.
+        Limits on what the gateway accepts and queues.
     """
 
     http: str = "127.0.0.1:8080"
@@ -246,7 +246,7 @@ class GatewayConfig:
     limits: GatewayLimits = field(default_factory=GatewayLimits)
 
     def validate(self) -> GatewayConfig:
-        """Return the section itself; InputError if an address, a file or a limit cannot be."""
+        """Validate the section and return it; InputError if an address, a file or a limit is invalid."""
         address_of("gateway http", self.http)
         if self.stomp is not None:
             address_of("gateway stomp", self.stomp)
@@ -272,7 +272,7 @@ class GatewayConfig:
 
 
 def address_of(name: str, text: str) -> tuple[str, int]:
-    """Return the host and the port that a text names; InputError if it names none. An IPv6 address is in brackets."""
+    """Parse ``host:port``; InputError if the text is invalid. An IPv6 address is in brackets."""
     host, colon, port = checks.text(name, text).rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise checks.wrong(name, text, "an address and a port, for example 127.0.0.1:8080")

@@ -1,14 +1,14 @@
-"""Names for the things that take part: brokers, clusters, clients, and the links between them.
+"""Identifiers of brokers, clusters and clients, and of the links between them.
 
-A broker is a whole number, because succession asks for an order ("the highest id takes over", paper 1, 4.1.1);
-a client is a string that its user chose. So a *link*, one way out of a broker, is an ``int`` (a neighbouring
-broker, or :data:`GROUP`, the multicast group of the broker's own cluster) or a ``str`` (an attached client).
+A broker is a whole number, because succession needs an order ("the highest id takes over", paper 1, 4.1.1). A
+client is a string that its user chose. A *link* is one way out of a broker: an ``int`` (a neighbouring broker, or
+:data:`GROUP`, the multicast group of the broker's own cluster) or a ``str`` (an attached client).
 """
 
 from typing import Final, NamedTuple, TypeAlias
 
 BrokerId: TypeAlias = int
-"""A broker; 0 or greater, unique in its network, ordered."""
+"""A broker; 0 or greater, unique in its network. Broker ids are ordered."""
 
 ClusterId: TypeAlias = int
 """A multicast cluster; 0 or greater, unique in its network."""
@@ -26,11 +26,11 @@ GROUP: Final[BrokerLink] = -1
 """The link to the multicast group of the broker's own cluster (paper 1, section 3: the address of the MC)."""
 
 Ballot: TypeAlias = tuple[int, BrokerId]
-"""Who speaks for a cluster, and since when: the epoch and the designated broker. Of two, the higher one counts."""
+"""The epoch of a cluster and its designated broker. The higher of two ballots prevails."""
 
 
 class RoundNumber(NamedTuple):
-    """A round of sending again: the term of the root that began it, and its number in that term; they only grow."""
+    """A round of retransmission: the term of the root that began it, and its number in that term. Both only grow."""
 
     term: int
     number: int

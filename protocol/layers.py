@@ -1,26 +1,26 @@
-"""What a layer of a broker is: the contract that lets features compose.
+"""The contract of a broker's layers, which lets features compose.
 
-A broker is a stack of layers, as Netty's pipelines and JGroups' and Ensemble's protocol stacks are. Each is a value
-machine with messages and state of its own.
+A broker is a stack of layers, like the pipelines of Netty and the protocol stacks of JGroups and Ensemble. Each
+layer is a value machine with its own messages and state.
 
 Rules
 -----
-* Events travel inwards, from the outermost layer to the one whose they are. Effects travel outwards.
-* A layer says by type what it does: `takes` has the messages and events that are its own, `sees` those of layers inside
-  it that it looks at on their way in, `alters` the effects and news of layers inside it that it looks at on their way
-  out. What is not in these tables goes by without a call.
-* A handler returns a list of what is to be done, in order: effects for the layers around it, `Inward` where an event is
-  to go to the layers inside, `Write` for what has to be stable before anything of the step leaves, and news.
-* A message that a layer has looked at goes on inwards only as an `Inward`; an effect only if the handler returns it. So
-  a layer may use up, change, split, hold back and send on later.
-* News are for the layers around; what nobody asks for ends at the edge.
-* A layer may have a `begin`, which returns events that the layers inside take in at the start of a life, before
-  anything else. What is to be done for that leaves with the first step; nothing is written.
-* A layer that is told the time may have a `rests_until`, which returns the moment before which that leads to nothing
-  if nothing else happens; one that has none is always told it.
-* No layer names another one. What two have to tell each other is a piece of news, or an event, that stands here.
+* Events travel inwards, from the outermost layer to the layer that owns them. Effects travel outwards.
+* A layer declares by type what it handles: `takes` has the messages and events that it owns, `sees` those of
+  inner layers that it inspects on their way in, `alters` the effects and news of inner layers that it inspects on
+  their way out. A type that is in none of these tables passes the layer without a call.
+* A handler returns a list of actions, in order: effects for the outer layers, `Inward` for an event that goes to
+  the inner layers, `Write` for a change that must be stable before anything of the step leaves, and news.
+* A message that a layer has inspected continues inwards only as an `Inward`; an effect continues outwards only if
+  the handler returns it. So a layer may consume, change, split, hold back and delay messages and effects.
+* News is for the outer layers; news that no layer handles is dropped at the edge.
+* A layer may have a `begin`. It returns events that the inner layers handle at the start of a life, before
+  anything else. Their effects leave with the first step; nothing is written.
+* A layer that handles ticks may have a `rests_until`. It returns the time before which a tick has no effect if
+  nothing else happens. A layer without `rests_until` is always told the time.
+* No layer names another one. Layers communicate through the news and events that are defined here.
 
-docs/decisions/0021-layers.md says why it has this form.
+docs/decisions/0021-layers.md explains why the contract has this form.
 """
 
 from __future__ import annotations
@@ -35,21 +35,23 @@ from .ids import BrokerId, ClientId, RoundNumber
 from .messages.pubsub import Cancel, Detach, Register
 from .messages.rounds import Forgotten, Marker
 
-# What a layer tells those inside it.
+# Events from a layer to the layers inside it.
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """This message is for every broker, behind all that was sent to them before; whoever knows the ways passes it on.
+    """Broadcast a message to every broker, behind everything sent to them before; the routing layer passes it on.
 
     Attributes
     ----------
     source
-        From where it came, where it is not passed back to; the broker itself where it begins.
+        The broker that it came from, to which it is not passed back; the broker itself where the broadcast
+        begins.
     message
-        What is told.
+        The message to broadcast.
     whole
-        Whether it goes nowhere, and is not `Passed`, unless an event that is published here would reach everybody.
+        Whether to send it nowhere, and report no `Passed`, unless an event published here would reach every
+        broker.
     """
 
     source: BrokerId
@@ -59,9 +61,9 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class RoundWanted:
-    """Somebody here may lack something: a round of sending again is to begin as soon as it can be of use.
+    """A client here may lack events: a round of retransmission should begin as soon as it is useful.
 
-    With `again` it has been wanted for a while, and what it waits for may have been lost on its way.
+    With `again` the round was requested a while ago, and a message that it waits for may have been lost.
     """
 
     again: bool = False
@@ -69,25 +71,25 @@ class RoundWanted:
 
 @dataclass(frozen=True, slots=True)
 class RoundHeard:
-    """A round has begun at another broker that belongs with this one, which seems not to have been told."""
+    """A round has begun at another broker of this network; this broker appears to have missed its start."""
 
     number: RoundNumber
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A durable subscriber is here since an earlier life: from a store, before anything else is taken in.
+    """A durable subscriber of an earlier life was restored from a store, before any other event is handled.
 
     Attributes
     ----------
     client
-        Who.
+        The subscriber.
     marks
-        The last sequence of each publisher that is not needed again.
+        For each publisher, the last sequence that is not needed again.
     since
-        Since when it is a subscriber.
+        When it first subscribed.
     registers
-        What it wants.
+        Its subscriptions.
     """
 
     client: ClientId
@@ -98,7 +100,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """All that had been sent when this was asked (`IsDelivered`) has come to everybody."""
+    """Everything that had been sent at the time of the `IsDelivered` has reached every broker."""
 
     number: int
 
@@ -106,28 +108,28 @@ class Delivered:
 Event: TypeAlias = (
     Received | Ticked | Rested | Drained | Missed | Tell | RoundWanted | RoundHeard | Restored | Delivered
 )
-"""What layers take in: what happened outside, and what layers around tell."""
+"""What layers handle: events from outside, and events from outer layers."""
 
 
 class Inward(NamedTuple):  # one is made for each message that passes a layer, and a tuple is made fast
-    """This event is for the layers inside now; what they want done stands in the place of this."""
+    """Pass this event to the inner layers now; their actions take its place in the list."""
 
     event: Event
 
 
-# What a layer tells those around it.
+# News from a layer to the layers around it.
 
 
 @dataclass(frozen=True, slots=True)
 class RoundBegan:
-    """A round of sending again has begun at this broker."""
+    """A round of retransmission has begun at this broker."""
 
     number: RoundNumber
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Another broker has told everybody this, and it came over the ways of the network as it stands."""
+    """Another broker's broadcast arrived here, over the current routes of the network."""
 
     source: BrokerId
     message: Forgotten | Marker
@@ -135,7 +137,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What was to be told from here on is on its way to these brokers, each of which answers for those behind it."""
+    """A broadcast was passed on to these brokers; each of them answers for the brokers behind it."""
 
     source: BrokerId
     message: Forgotten | Marker
@@ -144,14 +146,14 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class IsDelivered:
-    """A layer inside asks to be told when all that has been sent so far has come to everybody."""
+    """An inner layer asks to be told when everything sent so far has reached every broker."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A layer inside knows a subscription of a client that has not come this way: it was restored from a store."""
+    """An inner layer has a subscription that the outer layers have not seen: it was restored from a store."""
 
     client: ClientId
     register: Register
@@ -159,18 +161,18 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A layer inside has let a subscription, or a client, go without a message that came this way."""
+    """An inner layer has dropped a subscription or a client without a message that the outer layers saw."""
 
     client: ClientId
     message: Cancel | Detach
 
 
 News: TypeAlias = Placed | RoundBegan | Heard | Passed | IsDelivered | Held | Released
-"""What a layer tells those around it; `Placed` says where the broker stands from now on."""
+"""What a layer reports to the layers around it; `Placed` is the new position of the broker."""
 
 Out: TypeAlias = Effect | News | Write | Inward
 Handler: TypeAlias = Callable[[Any], list[Any]]
-"""Takes an event, an effect or a piece of news, and returns a list of `Out`."""
+"""Takes an event, an effect or a news item, and returns a list of `Out`."""
 
 
 class Layer(Protocol):
@@ -178,51 +180,51 @@ class Layer(Protocol):
 
     @property
     def takes(self) -> Mapping[type, Handler]:
-        """What is its own, by the type of the message, or of an event that is none."""
+        """The handlers of what it owns, by the type of the message, or of the event when it is not a message."""
         ...
 
     @property
     def sees(self) -> Mapping[type, Handler]:
-        """What it looks at on its way to a layer inside."""
+        """The handlers of what it inspects on the way to an inner layer."""
         ...
 
     @property
     def alters(self) -> Mapping[type, Handler]:
-        """What it looks at on its way out of a layer inside, by the type of the effect or the piece of news."""
+        """The handlers of what it inspects on the way out of an inner layer, by the type of the effect or news."""
         ...
 
     def snapshot(self) -> Plain:
-        """Return all that it keeps, as plain data of its own: nothing that it changes later."""
+        """Return the whole state as plain data that the layer does not change later."""
         ...
 
     def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has not handled anything."""
+        """Restore the state from a snapshot; only before anything was handled."""
         ...
 
     def describe(self) -> Mapping[str, int]:
-        """Return the sizes of what it keeps."""
+        """Return the sizes of its tables and queues."""
         ...
 
     def check(self) -> None:
-        """Assert its invariants; for tests."""
+        """Assert the layer's invariants; for tests."""
         ...
 
 
 class Recorded(Protocol):
-    """What can be put down and made again; a layer that is, works inside a layer that recovers from a store."""
+    """What can be snapshotted and restored; such a layer works inside a layer that recovers from a store."""
 
     def changed_by(self, event: Received) -> bool:
-        """Return whether a message can change what it keeps."""
+        """Return whether a message can change the state."""
         ...
 
     def snapshot(self) -> Plain:
-        """Return all that it keeps, as plain data of its own: nothing that it changes later."""
+        """Return the whole state as plain data that the layer does not change later."""
         ...
 
     def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has not handled anything."""
+        """Restore the state from a snapshot; only before anything was handled."""
         ...
 
 
 class RecordedLayer(Layer, Recorded, Protocol):
-    """A layer that can be put down and made again."""
+    """A layer that can be snapshotted and restored."""

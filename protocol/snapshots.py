@@ -1,16 +1,18 @@
-"""The state of a machine as plain data, and back: for machines that are made of attributes and nothing hidden.
+"""Snapshots of a machine's state as plain data, and their restoration; all state must be in attributes.
 
 Rules
 -----
-* The state of a machine is its attributes. No state are functions, tables of functions, and what :data:`SHARED` of its
-  class names: what it was made with, and other machines that it knows but does not own.
-* What has a `snapshot` of its own is asked for it. Values of `protocol` and filters are as they are: nobody changes
-  them. Anything else of this package is taken apart in the same way, and made again without its constructor.
-* It is put back into a machine that was made with the same arguments: parts that this has are filled in their place, so
-  whoever else knows them goes on knowing them.
-* The order of mappings and sets is kept. Nothing is called by name: a class is one of this package that is loaded.
+* The state of a machine is its attributes, except functions, tables of functions, and the attributes that
+  :data:`SHARED` of its class names: constructor arguments, and other machines that it references but does not own.
+* An object with its own `snapshot` method provides its snapshot. Values of `protocol` and filters are immutable and
+  stored unchanged. Any other object of this package is decomposed in the same way, and recreated without its
+  constructor.
+* State is restored into a machine that was made with the same arguments. Its existing parts are restored in place, so
+  that references to them stay valid.
+* The order of mappings and sets is preserved. A snapshot cannot call arbitrary names: it can only name classes of
+  this package that are loaded.
 
-Source: decision 0021 (a layer can be put down and made again).
+Source: decision 0021 (a layer can be snapshotted and restored).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import numpy as np
 from .effects import Plain
 
 SHARED: Final = "SHARED"
-"""The class attribute that names, in a frozenset, attributes that are no state of the machine."""
+"""The class attribute, a frozenset, that names the attributes that are not state of the machine."""
 
 _PACKAGE: Final = __name__.partition(".")[0]
 _VALUES: Final = (f"{_PACKAGE}.protocol.", f"{_PACKAGE}.routing.filters.")
@@ -34,7 +36,7 @@ _ATOMS: Final = (type(None), bool, int, float, str, bytes, np.ndarray, np.generi
 
 
 class Part(NamedTuple):
-    """What is not plain by itself: what it is, of which class, and what it is made from."""
+    """The stored form of a value that is not plain data: its kind, its class, and its parts."""
 
     kind: str
     name: str
@@ -42,32 +44,34 @@ class Part(NamedTuple):
 
 
 def state_of(machine: Any) -> Plain:
-    """Return the state of a machine: nothing that it changes later."""
+    """Return the state of a machine as data that the machine does not change later."""
     return {name: _plain(value) for name, value in _attributes(machine)}
 
 
 def restore_state(machine: Any, plain: Plain) -> None:
-    """Be as the machine of this class was whose state that is; only for one that has handled nothing."""
+    """Restore a machine of the same class to this state; only before it has handled anything."""
     for name, value in plain.items():
-        object.__setattr__(machine, name, _made(value, getattr(machine, name, None)))  # it may be frozen
+        object.__setattr__(
+            machine, name, _made(value, getattr(machine, name, None))
+        )  # the dataclass may be frozen
 
 
 class Restorable:
-    """A machine the snapshot of which is its state."""
+    """A machine whose snapshot is its state."""
 
     __slots__ = ()
 
     def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
+        """Return the whole state, for `restore`."""
         return state_of(self)
 
     def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is; only for one that has handled nothing."""
+        """Restore the state from a snapshot; only before anything was handled."""
         restore_state(self, plain)
 
 
 def _attributes(machine: Any) -> Iterator[tuple[str, Any]]:
-    """Iterate over (name, value) of what is state."""
+    """Iterate over (name, value) of the attributes that are state."""
     kind = type(machine)
     shared = frozenset().union(*(getattr(each, SHARED, ()) for each in kind.__mro__))
     names = [name for each in kind.__mro__ for name in _slots(each)]
@@ -85,7 +89,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def _is_code(value: Any) -> bool:
-    """Return whether a value is a function, a class, or a table of functions, which is never empty."""
+    """Return whether a value is a function, a class, or a non-empty table of functions."""
     if isinstance(value, Mapping) and value:
         return all(map(_is_code, value.values()))
     return isinstance(value, Callable | type) and not isinstance(value, Enum)  # type: ignore[arg-type]
@@ -97,7 +101,7 @@ def _plain(value: Any) -> Any:
         return value
     if kind in _CONTAINERS:
         return _CONTAINERS[kind](value)
-    if hasattr(value, "getstate") and hasattr(value, "setstate"):  # a source of chance
+    if hasattr(value, "getstate") and hasattr(value, "setstate"):  # a random generator
         return Part("chance", "", value.getstate())
     if hasattr(value, "snapshot"):
         return Part("own", _name_of(kind), value.snapshot())
@@ -123,7 +127,7 @@ _CONTAINERS: Final[dict[type, Callable[[Any], Any]]] = {
 
 
 def _made(plain: Any, there: Any = None) -> Any:
-    """Return what stands for plain data; `there` is what stands in its place in a machine that is new."""
+    """Return the value that plain data stands for; `there` is the current value in the new machine."""
     kind = type(plain)
     if kind is Part:
         return _MAKERS[plain.kind](plain, there)
@@ -172,12 +176,12 @@ def _name_of(kind: type) -> str:
 
 
 def _class_of(name: str) -> Any:
-    """Return a class of this package.
+    """Return the class of this package with that name.
 
     Raises
     ------
     TypeError
-        If there is none of that name.
+        If there is none.
     """
     module, _, qualname = name.partition(":")
     found = getattr(sys.modules.get(_PACKAGE + module), qualname, None)

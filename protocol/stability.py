@@ -1,4 +1,4 @@
-"""How a broker that recovers from crashes sends again, what it keeps, and where (paper 4, section 3).
+"""Settings of brokers that recover from crashes: retransmission, limits and storage (paper 4, section 3).
 
 Every queue of such a broker has its limit here (promise 9).
 """
@@ -18,29 +18,31 @@ from .stores import Database, database_of, folder_of, is_database, shown_address
 
 Synchronous: TypeAlias = Literal["off", "normal", "full"]
 SYNCHRONOUS: Final = ("off", "normal", "full")
-"""What a commit waits for; `faults.durability.sqlite_store` says what each promises."""
+"""What a commit waits for; `faults.durability.sqlite_store` says what each setting guarantees."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """Times and limits of the crash/recover protocol.
+    """Timeouts and limits of the crash-recovery protocol.
 
     Attributes
     ----------
     retransmit_seconds
-        How long a message may be unacknowledged before it is sent again; then twice as long, and so on.
+        How long a message may be unacknowledged before it is retransmitted; the wait doubles with each
+        retransmission.
     retransmit_seconds_max
         The longest such wait.
     window_messages
-        Messages of one interface that are under way at once; the rest waits for acknowledgements.
+        Messages of one interface that may be in flight at once; the others wait for acknowledgements.
     queue_events_max
-        Events (and other messages) of one interface that may wait to be acknowledged; past it the broker takes
-        nothing in that could add to them, so whoever sends to it waits, up to the publishers.
+        Events (and other messages) of one interface that may wait to be acknowledged. Past this limit the broker
+        accepts nothing that could add to them, so its senders wait; the backpressure reaches the publishers.
     notifications_max
-        Notifications of one subscriber that may wait to be acknowledged; past it the oldest are shed and counted.
+        Notifications of one subscriber that may wait to be acknowledged. Past this limit the oldest are shed
+        and counted.
     inputs_max
-        Messages about subscriptions that are kept as they came; past it, and past the number of filters, the broker
-        keeps the state that they led to instead.
+        Messages about subscriptions that are stored as received. Past this limit, and past the number of filters,
+        the broker stores the resulting state instead.
     """
 
     retransmit_seconds: float = 0.25
@@ -51,12 +53,12 @@ class Stability:
     inputs_max: int = 1_024
 
     def validate(self) -> Stability:
-        """Return the settings themselves.
+        """Validate the settings and return them.
 
         Raises
         ------
         InputError
-            If one is not a number above 0.
+            If a setting is not a number above 0.
         """
         positive_fields(self, "stability")
         return self
@@ -64,20 +66,21 @@ class Stability:
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """Where the brokers of a network keep what must outlive their processes.
+    """Where the brokers of a network store the state that must outlive their processes.
 
     Attributes
     ----------
     address
-        A folder, or ``sqlite:///folder``: it has one file a broker, ``broker-3.sqlite``; on several machines each has
-        to see the files of its own brokers. Or ``postgresql://user@host/database?schema=name``: a database outlives the
-        machines of the brokers, too. The schema is ``rayvous`` when none is given, and is of one network.
+        A folder, or ``sqlite:///folder``: it holds one file per broker, ``broker-3.sqlite``. On several machines
+        each machine must see the files of its own brokers. Alternatively
+        ``postgresql://user@host/database?schema=name``: a database also outlives the machines of the brokers. The
+        schema is ``rayvous`` when none is given; a schema belongs to one network.
     synchronous
         What a commit waits for: "off", "normal" or "full".
     pages_max
-        Pages of 4 KiB that a file may grow to, a limit against full disks; None for none.
+        Maximum size of a file in pages of 4 KiB, which protects against full disks; None for no limit.
     stability
-        Times and limits.
+        Timeouts and limits.
     """
 
     address: str | Path
@@ -86,19 +89,19 @@ class Stable:
     stability: Stability = field(default_factory=Stability)
 
     def __repr__(self) -> str:
-        """Show all but what may be secret."""
+        """Show everything except possible secrets."""
         rest = f"{self.synchronous!r}, pages_max={self.pages_max!r}, stability={self.stability!r}"
         return f"Stable({shown_address(self.address)}, {rest})"
 
     def validate(self) -> Stable:
-        """Return the settings themselves.
+        """Validate the settings and return them.
 
         Raises
         ------
         InputError
-            If one cannot be used; an address that is wrong is not repeated.
+            If a setting cannot be used. The message does not repeat an invalid address.
         MissingExtra
-            If the address is one of PostgreSQL, and the driver is not installed.
+            If the address names PostgreSQL and the driver is not installed.
         """
         one_of("synchronous", self.synchronous, SYNCHRONOUS)
         if self.pages_max is not None:
@@ -114,10 +117,10 @@ class Stable:
 
     @property
     def database(self) -> Database | None:
-        """The database that has the stores; None when they are files."""
+        """The database that holds the stores; None when the stores are files."""
         return database_of(self.address) if is_database(self.address) else None
 
     def file_of(self, broker: BrokerId) -> Path:
-        """Return the file where a broker, or the rendezvous point, keeps what it keeps."""
+        """Return the store file of a broker or of the rendezvous point."""
         name = "rendezvous" if broker == RENDEZVOUS else f"broker-{broker}"
         return folder_of(self.address).absolute() / f"{name}.sqlite"

@@ -1,11 +1,12 @@
-"""Where stores are: a folder of files, or a database; and how that is said to people.
+"""Addresses of stores (a folder of files, or a database), and how addresses are shown.
 
 Rules
 -----
 * An address is a folder, ``sqlite:///folder`` (``sqlite:////folder`` from the root), or
   ``postgresql://user@host:port/database?schema=flights``.
-* What may hold a password is never shown: not in errors, not in a repr. So an address that is wrong is not repeated.
-* Nothing is opened here.
+* An address may contain a password, so it is never shown in full: not in errors, not in a repr. An error about an
+  invalid address does not repeat it.
+* This module opens nothing.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A PostgreSQL database that has the stores of a network.
+    """A PostgreSQL database that holds the stores of a network.
 
     Attributes
     ----------
     conninfo
-        What libpq takes; it may have a password.
+        The connection string for libpq; it may have a password.
     schema
-        Has the tables.
+        The schema of the tables.
     shown
-        The address without what may be secret.
+        The address without secrets.
     secrets
-        What is to be left out of whatever a driver says.
+        The texts to remove from the driver's messages.
     """
 
     conninfo: str = field(repr=False)
@@ -58,7 +59,7 @@ class Database:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def told(self, error: object) -> str:
-        """Return what a driver says, on one line and without secrets."""
+        """Return a driver's error message on one line, without secrets."""
         text = " ".join(str(error).split())
         for secret in self.secrets:
             text = text.replace(secret, "***")
@@ -66,7 +67,7 @@ class Database:
 
 
 def is_database(address: str | Path) -> bool:
-    """Return whether an address is one of PostgreSQL."""
+    """Return whether an address names PostgreSQL."""
     found = _SCHEME.match(str(address)) if isinstance(address, str | Path) else None
     return found is not None and found[1].lower() in _POSTGRESQL
 
@@ -95,7 +96,7 @@ def database_of(address: str | Path) -> Database:
     Raises
     ------
     InputError
-        If it cannot be read; the message does not repeat it.
+        If the address cannot be parsed; the message does not repeat it.
     """
     text = str(address)
     found = _ADDRESS.fullmatch(text)
@@ -121,14 +122,14 @@ def database_of(address: str | Path) -> Database:
 
 
 def apart(address: str | Path, name: str) -> str | Path:
-    """Return the address of a part of its own at an address: a folder below it, or a schema whose name goes on so.
+    """Return the address of a separate part below an address: a subfolder, or a schema with a suffix.
 
     Parameters
     ----------
     address
-        Of the whole.
+        The address of the whole.
     name
-        Small letters, digits and ``-``; a schema has ``_`` for these.
+        The name of the part: small letters, digits and ``-``; in the name of a schema, ``-`` becomes ``_``.
     """
     if not is_database(address):
         return folder_of(address) / name
@@ -139,7 +140,7 @@ def apart(address: str | Path, name: str) -> str | Path:
 
 
 def shown_address(address: Any) -> str:
-    """Return an address as it may be shown to anybody."""
+    """Return an address in a form without secrets."""
     try:
         return repr(database_of(address).shown if is_database(address) else str(folder_of(address)))
     except InputError:

@@ -1,12 +1,11 @@
-"""The five kinds of value that an event attribute can have, and what Python values they are made of.
+"""The five kinds of value that an event attribute can have, and the Python values that they are made from.
 
 Rules
 -----
 * A value is a boolean, an integer (64 bits), a float, a string or a timestamp (paper 1, section 2: type, name, value).
-* ``None``, NaN, NaT and ``pandas.NA`` are *missing*: an attribute that has no value is the same as one that is not
-  there.
-* :data:`NULL` is JSON's null, said on purpose: the attribute is there and has no value. To a comparison it is missing.
-* Integers and floats compare as numbers, exactly. No other two kinds compare.
+* ``None``, NaN, NaT and ``pandas.NA`` are *missing*: an attribute without a value equals an absent attribute.
+* :data:`NULL` is an explicit JSON null: the attribute is present and has no value. Comparisons treat it as missing.
+* Integers and floats compare as numbers, exactly. No other two kinds are comparable.
 * A naive ``datetime`` is UTC.
 """
 
@@ -61,27 +60,27 @@ class Null:
 
 
 NULL: Final = Null()
-"""The attribute is there, its value is null. Only IS MISSING and EventBridge patterns tell it from no attribute."""
+"""A present attribute whose value is null. Only IS MISSING and EventBridge patterns tell it from a missing one."""
 
 
 class Timestamp(int):
-    """A moment: whole nanoseconds since 1970-01-01 UTC.
+    """A point in time: whole nanoseconds since 1970-01-01 UTC.
 
-    A class of its own, so that a moment is never taken for a number.
+    It is a separate class, so that a timestamp is never taken for a number.
     """
 
     __slots__ = ()
 
     @property
     def datetime(self) -> datetime.datetime:
-        """The moment as an aware ``datetime`` in UTC, cut to microseconds."""
+        """The timestamp as an aware ``datetime`` in UTC, truncated to microseconds."""
         return _EPOCH + datetime.timedelta(microseconds=int(self) // 1000)
 
     def __repr__(self) -> str:
         return f"Timestamp({self.isoformat()})"
 
     def isoformat(self) -> str:
-        """ISO 8601 with as many digits as are needed, for example ``2013-01-01T05:00:00Z``."""
+        """Return the timestamp in ISO 8601 with as many digits as needed, for example ``2013-01-01T05:00:00Z``."""
         seconds, nanoseconds = divmod(int(self), 1_000_000_000)
         text = (_EPOCH + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
         if nanoseconds:
@@ -90,9 +89,9 @@ class Timestamp(int):
 
 
 Value: TypeAlias = bool | int | float | str | Timestamp
-"""One attribute's value, as the broker sees it. A :class:`Timestamp` is an ``int`` by class but never by kind.
+"""One attribute's value, as the broker sees it. A :class:`Timestamp` is an ``int`` by class but not by kind.
 
-:data:`NULL` is a value of events too; it is left out here, since nothing is compared with it.
+Events can also have the value :data:`NULL`; it is left out here because nothing is compared with it.
 """
 
 _KINDS: Final[dict[type, Kind]] = {
@@ -106,22 +105,22 @@ _KINDS: Final[dict[type, Kind]] = {
 
 
 def is_null(value: object) -> bool:
-    """Return whether this is JSON's null; None is no value at all."""
+    """Return whether the value is JSON's null; None is no value at all."""
     return value is NULL
 
 
 def kind_of(value: Value) -> Kind:
-    """Return the kind of a value that :func:`normalize` has returned."""
+    """Return the kind of a value that :func:`normalize` returned."""
     return _KINDS[type(value)]
 
 
 def timestamp_of(moment: datetime.datetime, nanoseconds: int = 0) -> Timestamp:
-    """Return a ``datetime``, and so many nanoseconds, as a :class:`Timestamp`; a naive one is taken as UTC.
+    """Return a ``datetime`` plus some nanoseconds as a :class:`Timestamp`; a naive ``datetime`` is taken as UTC.
 
     Raises
     ------
     EventError
-        If the moment is outside the years 1678 to 2262, which 64 bits of nanoseconds hold.
+        If the time is outside the years 1678 to 2262, which 64 bits of nanoseconds hold.
     """
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
@@ -134,23 +133,23 @@ def timestamp_of(moment: datetime.datetime, nanoseconds: int = 0) -> Timestamp:
 
 
 def moment_of(text: Any) -> Timestamp:
-    """Return the moment that a text says in ISO 8601, to the nanosecond; one without an offset is UTC.
+    """Parse a timestamp in ISO 8601, to the nanosecond; one without an offset is UTC.
 
     Raises
     ------
     EventError
-        If it says none, or one outside the years 1678 to 2262.
+        If the text is not a timestamp, or is outside the years 1678 to 2262.
     """
     try:
         moment = datetime.datetime.fromisoformat(text)
     except (TypeError, ValueError):
         raise EventError(f"{text!r:.80} is no moment in ISO 8601") from None
-    below = _BELOW_A_MICROSECOND.match(text)  # which `fromisoformat` cuts
+    below = _BELOW_A_MICROSECOND.match(text)  # `fromisoformat` truncates these digits
     return timestamp_of(moment, 0 if below is None else int(below[1].ljust(3, "0")))
 
 
 def _timestamp_of_numpy(moment: np.datetime64) -> Timestamp:
-    # In Python's integers: between units numpy wraps around, or fails, where 64 bits end.
+    # Use Python's integers: a conversion between units in numpy overflows or fails beyond 64 bits.
     unit, step = np.datetime_data(moment.dtype)
     count = int(moment.astype(np.int64)) * step
     if unit in ("Y", "M"):
@@ -194,7 +193,7 @@ def normalize(value: Any) -> Value | None:
         plain = value.item() if isinstance(value, np.generic) else _plain(value)
         if type(plain) in _KINDS:
             return normalize(plain)
-    if kind.__name__ == "NAType":  # of pandas, which this package does without
+    if kind.__name__ == "NAType":  # pandas.NA; this package does not depend on pandas
         return None
     raise EventError(
         f"a value of type {type(value).__name__} is of no known kind: use a bool, int, float, str or datetime"
@@ -202,7 +201,7 @@ def normalize(value: Any) -> Value | None:
 
 
 def comparable(value: Any) -> Value | None:
-    """Return what :func:`normalize` returns, and None for a null, too: what can be compared and calculated with."""
+    """Return what :func:`normalize` returns, but None for a null: a value that can be compared and calculated with."""
     found = normalize(value)
     return None if is_null(found) else found
 
@@ -210,7 +209,7 @@ def comparable(value: Any) -> Value | None:
 def _plain(value: int | float | str) -> int | float | str:
     """Return an instance of a subclass (an enum member, say) as its base class."""
     if isinstance(value, str):
-        return str.__str__(value)  # an enum's own gives the member's name
+        return str.__str__(value)  # the `__str__` of an enum returns the member's name
     return int.__int__(value) if isinstance(value, int) else float.__float__(value)
 
 

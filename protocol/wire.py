@@ -1,18 +1,19 @@
-"""Batches in few bytes, for what crosses between processes: how :mod:`pickle` takes the values of the data plane apart.
+"""A compact encoding of batches between processes: how :mod:`pickle` reduces the values of the data plane.
 
 Rules
 -----
-* What is read is equal to what was written, array by array: types, the bits of every number, places of words, what is
-  missing, the order of the columns. A batch whose arrays are not of the types that it names travels as it is.
-* The arrays of a small batch are three runs of bytes: those of eight bytes a value, of four, and of one. So each that
-  is read is aligned, as code in C takes it to be. Those of a larger one are made narrow first: a value that all have
-  is there once, numbers that rise by one are their first, integers are as wide as their range, booleans are bits.
-* Words are one string with a separator, where none of them has it. Batch after batch of one source often has the same:
-  the last few are kept, and are one object for all batches that have them.
-* Nothing here is checked when it is read: it comes from a process of the same network. Bytes of a store, which may
-  come from anywhere, are read by :mod:`...faults.durability.packed`.
+* Decoding restores exactly what was encoded, array by array: types, the bits of every number, positions of words,
+  missing values, the order of the columns. A batch whose arrays do not have the expected types is pickled unchanged.
+* The arrays of a small batch are three runs of bytes: those with eight bytes per value, with four, and with one. So
+  every decoded array is aligned, as C code expects. The arrays of a larger batch are narrowed first: a constant is
+  stored once, numbers that increase by one are stored as the first number, integers are as wide as their range,
+  booleans are bits.
+* Words are one string with a separator, unless a word contains the separator. Successive batches of one source often
+  have the same words: the last few are cached and shared as one object by all batches that have them.
+* Decoding does not validate: the bytes come from a process of the same network. Bytes of a store, which may come from
+  anywhere, are read by :mod:`...faults.durability.packed`.
 
-:data:`REDUCERS` is a `dispatch_table` of :class:`pickle.Pickler`: what is written with it any unpickler reads.
+:data:`REDUCERS` is a `dispatch_table` of :class:`pickle.Pickler`; any unpickler reads what it writes.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from .values import Kind
 
 _Array: TypeAlias = npt.NDArray[Any]
 _Narrow: TypeAlias = tuple[str, int, bytes]
-"""How an array was made narrow, the number that was taken off it, and bytes."""
+"""The form of narrowing, the number that was subtracted, and the bytes."""
 Reduced: TypeAlias = tuple[Any, ...] | str
 
 NARROW_EVENTS_MIN: Final = 64
-"""With fewer events, looking for what is alike takes longer than it saves."""
+"""With fewer events, narrowing takes longer than it saves."""
 SEPARATOR: Final = "\0"
 KEPT_TEXTS_MAX: Final = 8
 KEPT_CHARACTERS_MAX: Final = 1 << 16
-"""In the words of a column that are kept: of all together not more than 16 MB, if each is a single character."""
+"""The most characters of a column's cached words: the cache takes at most 16 MB, if each word is one character."""
 
 _KINDS: Final = tuple(Kind)
 _WIDTHS: Final = ((1 << 8, np.dtype("u1")), (1 << 16, np.dtype("u2")), (1 << 32, np.dtype("u4")))
@@ -86,7 +87,7 @@ def _large_batch(
 def _batch(
     array: Callable[[np.dtype[Any]], _Array], publishers: tuple[str, ...], columns: list[Any]
 ) -> EventBatch:
-    """Return the batch whose arrays come one after the other, as they were written."""
+    """Return the batch from its arrays, which follow each other in the order in which they were written."""
     sequence, published_at, publisher = array(INT64), array(FLOAT64), array(INT32)
     found = {}
     for name, kind, some_missing, words in columns:
@@ -115,7 +116,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _narrow(array: _Array) -> _Narrow:
-    """Return what an array of some size can be made of again, given its size and its type."""
+    """Return an encoding from which a non-empty array can be restored, given its size and its type."""
     kind = array.dtype.kind
     bits = array if kind != "f" else np.ascontiguousarray(array).view(np.int64)
     first, last = bits[0], bits[-1]
@@ -151,7 +152,7 @@ def _widened(narrow: _Narrow, size: int, dtype: np.dtype[Any]) -> _Array:
 
 
 def _reduce_array(array: _Array) -> Reduced:
-    """Take any other array apart: rows and starts of deliveries."""
+    """Reduce any other array: rows and starts of deliveries."""
     if array.ndim != 1 or array.dtype.kind not in "bi" or type(array) is not np.ndarray:
         return array.__reduce_ex__(5)
     if len(array) < NARROW_EVENTS_MIN:
@@ -168,7 +169,7 @@ def _large_array(dtype: str, size: int, narrow: _Narrow) -> _Array:
 
 
 def by_fields(kind: type, *fields: str) -> Callable[[Any], Reduced]:
-    """Return how a frozen dataclass of these fields is taken apart: what is made for one looks up each on its own."""
+    """Return a reducer for a frozen dataclass with these fields; the default one looks up each field separately."""
     values = attrgetter(*fields)
     return lambda value: (kind, values(value))
 
@@ -191,4 +192,4 @@ REDUCERS: Final[Mapping[type, Callable[[Any], Reduced]]] = {
     Ack: by_fields(Ack, "number", "group"),
     np.ndarray: _reduce_array,
 }
-"""How values are taken apart, by their type: a `dispatch_table`."""
+"""The reducers by type: a `dispatch_table`."""

@@ -1,1 +1,1 @@
-"""Whether an event goes where: filters and their language, covering, matching, tables, overlays, routing schemes."""
+"""Routing decisions: filters and their language, covering, matching, tables, overlays and routing schemes."""

@@ -1,1 +1,1 @@
-"""What crosses links, between brokers, the rendezvous point and clients: one file a subject."""
+"""The messages between brokers, the rendezvous point and clients: one file per subject."""

@@ -1,12 +1,12 @@
-"""What admission control says over the network, and what it is told at its start (paper 3).
+"""Messages and configuration of admission control (paper 3).
 
 Rules
 -----
-* A rate is in events per second. In books and on the wire between brokers it is a whole number of micro-events a
-  second, so that what is added can be taken away again to the last digit.
-* A broker answers an `Ask` with one `AskAnswer` that stands for everything behind it. An `Ask` with token 0 wants no
-  answer: its subscription was admitted before, and the broker has to take it in.
-* What was released, withdrawn or asked goes over the links of the tree only, each of which is first in, first out.
+* A rate is in events per second. In the books and on the wire between brokers it is a whole number of micro-events
+  per second, so that additions can be undone exactly.
+* A broker answers an `Ask` with one `AskAnswer` for all brokers behind it. An `Ask` with token 0 needs no answer: its
+  subscription was admitted before, and the broker must accept it.
+* Releases, withdrawals and requests travel only over the links of the tree, each of which is first in, first out.
 
 Source: paper 3, sections 3.1 (extended advertisements), 4.1 (resources), 4.2 and 4.3 (criteria).
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...routing.filters.filter import Filter
 
 MICRO: Final = 1_000_000
-"""Micro-events in an event."""
+"""The number of micro-events in an event."""
 
 CpuCounts: TypeAlias = Literal["events", "copies"]
 ShareOf: TypeAlias = Literal["all", "way"]
@@ -42,13 +42,13 @@ class Capacity:
     Attributes
     ----------
     events_per_second
-        Events that it can take in.
+        The events per second that it can receive.
     link_events_per_second
-        Events that each of its links can carry in one direction.
+        The events per second that each of its links can carry in one direction.
     links
-        The same for the links to some neighbours, where it differs.
+        The same for the links to certain neighbours, where it differs.
     entries
-        Advertisements and filters that it can keep.
+        The advertisements and filters that it can store.
     """
 
     events_per_second: float = math.inf
@@ -61,7 +61,7 @@ class Capacity:
         return self.links.get(to, self.link_events_per_second)
 
     def validate(self) -> Capacity:
-        """Return the capacity itself.
+        """Validate the capacity and return it.
 
         Raises
         ------
@@ -85,35 +85,38 @@ class AdmissionConfig:
     Attributes
     ----------
     refusing_share_max
-        Of the brokers asked, the share that may refuse while the subscription still enters: 0 is the full guarantee,
-        0.2 and 0.4 the paper's percentages; None admits everything and only keeps the books.
+        The share of the asked brokers that may refuse a subscription that is still admitted. 0 is the full
+        guarantee, 0.2 and 0.4 are the paper's percentages; None admits everything and only keeps the books.
     estimator
-        How the demand of a subscription is estimated: ``"paper"`` (3.4, with a bound that holds), ``"printed"``
-        (formula 1 to the letter, under which more may come than was reserved) or ``"tight"``.
+        How the demand of a subscription is estimated: ``"paper"`` (3.4, with a correct upper bound),
+        ``"printed"`` (formula 1 to the letter, under which more events may arrive than were reserved) or
+        ``"tight"``.
     capacity
-        Of every broker that is not in `capacities`.
+        The capacity of every broker that is not in `capacities`.
     capacities
-        Of single brokers.
+        The capacities of single brokers.
     default_rate
-        Events per second of a publisher that gives no rate and has no history, if its broker has as many free.
+        The rate, in events per second, of a publisher that gives no rate and has no history, if its broker has
+        that much free.
     measure
-        Whether hosts measure the CPU capacity of their brokers; then the measured one counts once there is one.
+        Whether hosts measure the CPU capacity of their brokers. If so, a measured capacity replaces the configured
+        one.
     utilisation_max
-        Share of one CPU at which a broker counts as at its limit.
+        The share of one CPU at which a broker counts as at its limit.
     sample_seconds
-        Between two samples of the load (the paper's interval I).
+        The time between two samples of the load (the paper's interval I).
     deadline_seconds
-        Events that have waited longer at one broker, for it or for one of its links, are dropped there and counted (the
-        paper's 5 s); None keeps all and slows publishers down instead.
+        Events that have waited longer at one broker, for the broker or for one of its links, are dropped there
+        and counted (the paper's 5 s). None drops nothing and slows publishers down instead.
     held_events_max, held_bytes_max
-        How much of one publisher may wait at its broker because it publishes faster than it advertised; what comes past
-        that is refused.
+        How much of one publisher may wait at its broker because the publisher exceeds its advertised rate; events
+        past this limit are refused.
     share_of
-        Who is asked where a share above 0 may refuse: ``"all"`` brokers, as in the paper (4.3), or those on the
-        ``"way"`` to publishers that the filter meets.
+        Which brokers are asked where a share above 0 may refuse: ``"all"`` brokers, as in the paper (4.3), or
+        those on the ``"way"`` to publishers whose advertisements overlap the filter.
     cpu_counts
-        What a broker's events per second are spent on: the ``"events"`` that it takes in, as in the paper, or the
-        ``"copies"`` of them that it sends to other brokers as well, one each.
+        What a broker's events per second count: the ``"events"`` that it receives, as in the paper, or also the
+        ``"copies"`` that it sends to other brokers, one each.
     """
 
     refusing_share_max: float | None = 0.0
@@ -135,7 +138,7 @@ class AdmissionConfig:
         return self.capacities.get(broker, self.capacity)
 
     def validate(self) -> AdmissionConfig:
-        """Return the configuration itself.
+        """Validate the configuration and return it.
 
         Raises
         ------
@@ -165,12 +168,12 @@ class AdmissionConfig:
 
 
 def required(config: AdmissionConfig | None) -> AdmissionConfig:
-    """Return what a network admits by, for what makes sense only with that.
+    """Return the admission configuration of a network, for features that require it.
 
     Raises
     ------
     InputError
-        If it has no admission control.
+        If the network has no admission control.
     """
     if config is None:
         raise InputError("this network has no admission control: launch it with admission=AdmissionConfig()")
@@ -179,10 +182,10 @@ def required(config: AdmissionConfig | None) -> AdmissionConfig:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A broker cannot carry a subscription: which resource, what was asked, and what was free.
+    """A broker cannot carry a subscription: the resource, the amount requested, and the amount free.
 
-    `asked` and `free` are events per second for ``"cpu"`` and ``"bandwidth"``, entries for ``"memory"``; `link` is the
-    neighbour at the other end for ``"bandwidth"``, or `GROUP` for what is multicast.
+    `asked` and `free` are events per second for ``"cpu"`` and ``"bandwidth"``, entries for ``"memory"``; `link`
+    is the neighbour at the other end for ``"bandwidth"``, or `GROUP` for multicasts.
     """
 
     broker: BrokerId
@@ -192,7 +195,7 @@ class Refusal:
     link: BrokerId | None = None
 
     def __str__(self) -> str:
-        """Return it for people."""
+        """Return a human-readable description."""
         to = "its cluster" if self.link == GROUP else f"broker {self.link}"
         where = f"broker {self.broker}" + ("" if self.link is None else f" to {to}")
         unit = "entries" if self.resource == "memory" else "events/s"
@@ -204,10 +207,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """A publisher will publish events of this filter, at most `rate` micro-events a second.
+    """A publisher will publish events of this filter, at most `rate` micro-events per second.
 
-    Said again at another broker it has a higher `version`: the last word counts. Without admission control no rate is
-    looked at. One that is a `default`, since the publisher gave none, is cut to what its broker has free.
+    Repeated at another broker, it has a higher `version`; the highest version counts. Without admission control
+    the rate is ignored. A `default` rate, used when the publisher gave none, is reduced to what its broker has
+    free.
     """
 
     number: int
@@ -219,9 +223,9 @@ class Advertise:
 
 @dataclass(frozen=True, slots=True)
 class Unadvertise:
-    """A publisher withdraws an advertisement: as it was said up to a `version`, or, without one, whatever was said.
+    """A publisher withdraws an advertisement up to a `version`, or, without one, in any version.
 
-    One that has been said again since, by a publisher that is back, stays: what is late withdraws nothing newer.
+    An advertisement that a returning publisher has since repeated stays: a late withdrawal removes nothing newer.
     """
 
     number: int
@@ -239,7 +243,7 @@ class WouldAdmit:
 
 @dataclass(frozen=True, slots=True)
 class CapacityMeasured:
-    """How many events per second a broker can take in, as its host has measured; members tell who speaks for them."""
+    """The measured events per second that a broker can receive; members send it to the designated broker."""
 
     events_per_second: float
 
@@ -249,9 +253,9 @@ class CapacityMeasured:
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """An advertisement on its way to every broker; `KnownBehind` with the token comes back when it is everywhere.
+    """An advertisement in transit to every broker; `KnownBehind` with the token returns when all brokers have it.
 
-    `path` has the brokers that it came through, the publisher's first.
+    `path` has the brokers that it passed through, the publisher's broker first.
     """
 
     publisher: ClientId
@@ -265,7 +269,7 @@ class Advertised:
 
 @dataclass(frozen=True, slots=True)
 class KnownBehind:
-    """The answer to `Advertised`: everybody behind the sender knows it and has told what it wants."""
+    """The answer to `Advertised`: every broker behind the sender has it and has reported what it wants."""
 
     token: int
 
@@ -280,7 +284,7 @@ class Unadvertised:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The sender wants the events of a filter; may it? A dry one reserves nothing."""
+    """Ask whether the sender may receive the events of a filter; a dry request reserves nothing."""
 
     filter: Filter
     priority: int
@@ -290,7 +294,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class AskAnswer:
-    """The answer to an `Ask`: how many brokers were asked, and who refuses, and why."""
+    """The answer to an `Ask`: the number of brokers asked, and the refusals with their reasons."""
 
     token: int
     asked: int
@@ -306,7 +310,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """A broker cannot carry a filter any more that it had taken in; without refusals, it can again."""
+    """A broker can no longer carry a filter that it had accepted; without refusals, it can again."""
 
     filter: Filter
     broker: BrokerId
@@ -315,7 +319,7 @@ class Degraded:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """All advertisements that the sender knows, over a link that is new; who is asked to answers with its own."""
+    """All advertisements that the sender knows, over a new link; with `answer` the receiver replies with its own."""
 
     advertisements: tuple[Advertised, ...]
     answer: bool
@@ -340,7 +344,7 @@ AdmissionRequest: TypeAlias = Advertise | Unadvertise | WouldAdmit | CapacityMea
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether a subscription was admitted, or would be; of how many brokers asked, and who refused."""
+    """Whether a subscription was, or would be, admitted; the number of brokers asked, and the refusals."""
 
     number: int
     admitted: bool
@@ -351,7 +355,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What keeps an admitted subscription from what it was promised; empty when nothing does any more."""
+    """The refusals that keep an admitted subscription from its guarantee; empty when the guarantee holds again."""
 
     number: int
     refusals: tuple[Refusal, ...]
@@ -359,14 +363,14 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Everywhere:
-    """An advertisement is known everywhere, and what is wanted of it is known to the publisher's broker."""
+    """Every broker knows an advertisement, and the publisher's broker knows which of its events are wanted."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Events of a publisher, up to that number, came faster than it advertised; the first pass in so many seconds."""
+    """Events of a publisher, up to this number, exceed its advertised rate; the first pass after `seconds`."""
 
     number: int
     seconds: float
@@ -374,7 +378,7 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True)
 class LetIn:
-    """Events that were held back have passed, up to that number; the next, if any wait, pass after so many seconds."""
+    """Events that were held back have passed, up to this number; the next, if any wait, pass after `seconds`."""
 
     number: int
     seconds: float
@@ -382,7 +386,7 @@ class LetIn:
 
 @dataclass(frozen=True, slots=True)
 class OverQuota:
-    """So many events of a publisher, up to that number, are refused: too much of it waits already."""
+    """Refuse so many events of a publisher, up to this number: too many of its events already wait."""
 
     number: int
     events: int

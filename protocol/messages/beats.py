@@ -1,6 +1,6 @@
-"""Heartbeats: signs of life, which wait for nothing, are counted nowhere and may be lost.
+"""Heartbeats: messages that are never queued behind others, are not counted and may be lost.
 
-Rule: they come for ever, so they keep no network from being at rest.
+Rule: heartbeats never stop, so a network with heartbeats in flight still counts as quiescent.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat, CubeBeat)
 
 
 LASTING: Final = (ClusterBeat, MemberBeat, TreeBeat)
-"""Those that say between brokers how things stand: what one of them says holds until another one says otherwise."""
+"""Heartbeats between brokers that report state: the reported state holds until another heartbeat changes it."""
 
 
 def is_beat(message: object) -> bool:
-    """Return whether a message is only a sign of life."""
+    """Return whether a message is a heartbeat."""
     return isinstance(message, BEATS)

@@ -1,4 +1,4 @@
-"""What brokers tell each other to compare: whether what both have to know is the same at both.
+"""Comparison of state between brokers: whether both hold the same copy of their shared state.
 
 Source: paper 4, section 2; docs/decisions/0028-damaged-tables.md and 0043-damaged-state.md.
 """
@@ -12,18 +12,19 @@ from ..ids import FIRST_ROUND, RoundNumber
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Digests of what the sender and this broker have to know alike; empty where the sender knows nothing of that.
+    """Digests of the state that the sender and this broker share; empty where the sender has no such state.
 
     Attributes
     ----------
     told
-        Of what the sender has told this broker that it wants.
+        Of the filters that the sender has announced to this broker.
     place
-        Of where both stand.
+        Of the places of both.
     stream
-        Of the numbers under which events have gone between the two.
+        Of the numbers of the events sent between the two.
     books
-        Of the advertisements that the sender has passed on to this broker, and the filters that it has asked it for.
+        Of the advertisements that the sender has passed on to this broker, and the filters that it has asked this
+        broker for.
     round
         The last round that has begun at the sender.
     """

@@ -1,13 +1,13 @@
-"""What crosses the network: between brokers, and between a client and its broker.
+"""Messages of publish/subscribe: between brokers, and between a client and its broker.
 
 Rules
 -----
 * A link delivers its messages in the order in which they were sent.
-* Between brokers a subscription is its filter: a broker tells its neighbour which filters it wants events for. Whose
-  they are stays with the broker that the subscriber is attached to.
-* A `token` names one announcement of a filter; the answer carries it, so that an answer that is late for an
-  announcement since withdrawn and made again is not taken for the new one's.
-* Between brokers that recover from crashes, and their clients, messages travel in an `Numbered` each and are
+* Between brokers a subscription is its filter: a broker tells its neighbour which filters it wants events for. Only
+  the broker that a subscriber is attached to knows the subscriber.
+* A `token` identifies one announcement of a filter, and the answer carries it. When a filter was withdrawn and
+  announced again, a late answer to the first announcement is not mistaken for an answer to the second.
+* Between brokers that recover from crashes, and their clients, each message travels in a `Numbered` and is
   acknowledged.
 """
 
@@ -20,30 +20,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from ..batch import EventBatch
 from ..ids import FIRST_ROUND, Ballot, BrokerId, ClientId, RoundNumber
 
-if TYPE_CHECKING:  # only a type: nothing here makes one, or looks into it
+if TYPE_CHECKING:  # only a type: this module neither creates filters nor inspects them
     from ...routing.filters.filter import Filter
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events on their way: from a publisher to its broker, or from a broker to another (paper 1: event).
+    """Events in transit: from a publisher to its broker, or from one broker to another (paper 1: event).
 
     Attributes
     ----------
     round
-        The round in which its broker has sent them.
+        The round in which the publisher's broker sent them.
     again
-        Whether they were sent before, in an earlier round.
+        Whether they are retransmitted, that is, were sent before in an earlier round.
     ballot
-        Over a group that heals: under which designated broker they were sent.
+        Over a group that heals: the ballot of the designated broker under which they were sent.
     age_seconds
-        How long ago, at least, the publisher's broker had accepted them when it sent them again.
+        For retransmitted events, the minimum time since the publisher's broker had accepted them.
     forgot_seconds
-        Of what a publisher publishes again at another broker: how long ago it published what it does not keep any more.
+        For events that a publisher publishes again at another broker: how long ago it published the events that it no
+        longer retains.
     doubt_seconds
-        How far back the round mends: see `Round`.
+        How far back the round repairs losses: see `Round`.
     entry
-        In a hypercube: the broker that they were published at; in a cluster that fans out: the member that does.
+        In a hypercube: the broker at which they were published. In a cluster that fans out: the member that fans out.
     """
 
     batch: EventBatch
@@ -58,10 +59,10 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class Directed:
-    """Events whose destinations are settled (paper 5): row ``i`` is for the brokers ``targets[i]`` and no others.
+    """Events whose destinations are already decided (paper 5): row ``i`` is for the brokers ``targets[i]`` only.
 
-    `origin` is the publisher's broker; ``numbers[i]`` has, for each of those brokers, how many events the origin has
-    directed to it so far, in a network that heals in this round; there the rest is as in `Events`.
+    `origin` is the publisher's broker. ``numbers[i]`` has, for each of those brokers, how many events the origin has
+    directed to it so far; in a network that heals, so far in this round. There the other fields are as in `Events`.
     """
 
     batch: EventBatch
@@ -75,7 +76,7 @@ class Directed:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A broker is gone for good: whoever could not reach it says so, or a host that knows."""
+    """A broker is gone for good; sent by a broker that could not reach it, or by a host that knows."""
 
     broker: BrokerId
 
@@ -99,7 +100,8 @@ class Withdraw:
 class Installed:
     """The answer to an `Announce`: the filter is in the tables of every broker up to the root.
 
-    In a network that heals, `round` is the highest that was known on the way: a later one began after this.
+    In a network that heals, `round` is the highest round known on the path; a later round began after the
+    installation.
     """
 
     token: int
@@ -108,13 +110,14 @@ class Installed:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A subscriber registers a subscription under a number of its own (paper 4, table 1).
+    """A subscriber registers a subscription under a number that it chooses (paper 4, table 1).
 
-    With admission control, the lowest `priority` degrades first, and what was `admitted` before is not judged again.
+    With admission control, the subscription of lowest `priority` degrades first, and a subscription that was
+    `admitted` before is not judged again.
 
-    With `local_first` the subscriber is satisfied with publishers at its own broker, as long as some of them advertise
-    something that the filter overlaps (paper 2, 2.3(1)). It is a permission: a scheme may tell other brokers all the
-    same, and then the subscriber is notified of more.
+    With `local_first` publishers at the subscriber's own broker suffice, as long as the advertisement of at least
+    one of them overlaps the filter (paper 2, 2.3(1)). This is a permission: a scheme may still tell other
+    brokers, and then the subscriber receives more notifications.
     """
 
     subscription: int
@@ -133,18 +136,18 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """A subscriber moved here, or a durable one comes; before its `Register`.
+    """A subscriber moved here, or a durable subscriber connects; sent before its `Register`.
 
     Attributes
     ----------
     marks
-        The last sequence of each publisher that it had; of a durable one, that it acknowledged.
+        For each publisher, the last sequence that it received; for a durable subscriber, that it acknowledged.
     since_seconds
         How long ago it first subscribed.
     away_seconds
-        How long ago it last heard of its broker, at most.
+        The maximum time since it last heard from its broker.
     life
-        Of a durable subscriber: grows whenever it comes, wherever that is; 0 for one that is not durable.
+        Of a durable subscriber: increases with each connection, at any broker; 0 for one that is not durable.
     numbers
         Of a durable subscriber: its subscriptions. Others that are still here under its name are cancelled.
     ages_seconds
@@ -161,7 +164,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A durable subscriber in its `life` has done with all events up to these sequences, per publisher."""
+    """A durable subscriber in this `life` has acknowledged all events up to these sequences, per publisher."""
 
     marks: Mapping[str, int]
     life: int
@@ -169,14 +172,14 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class HasHad:
-    """A subscriber says up to which sequence of each publisher it was notified, to be compared with what is known."""
+    """A subscriber reports the last sequence that it received of each publisher, to compare with the broker's state."""
 
     marks: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class HasConsumed:
-    """A durable subscriber in its `life` says what it has acknowledged so far, to be compared with what is known."""
+    """A durable subscriber in this `life` reports what it has acknowledged, for comparison with the broker's state."""
 
     marks: Mapping[str, int]
     life: int
@@ -184,14 +187,14 @@ class HasConsumed:
 
 @dataclass(frozen=True, slots=True)
 class HasPublished:
-    """A publisher says what the last number is that it has used, to be compared with what is known."""
+    """A publisher reports the last number that it has used, for comparison with the broker's state."""
 
     last: int
 
 
 @dataclass(frozen=True, slots=True)
 class TakenOver:
-    """A publisher tells a broker that it has left: another one has accepted its events from `first` to `last`."""
+    """A publisher tells its former broker that another broker has accepted its events from `first` to `last`."""
 
     first: int
     last: int
@@ -199,21 +202,21 @@ class TakenOver:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A durable subscriber's host could not hand on all: say again what is kept from these sequences on."""
+    """The host of a durable subscriber could not hand on everything: resend retained events from these sequences on."""
 
     first: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """A publisher asks to be told when all that it has published so far is delivered; `number` names the question."""
+    """A publisher asks to be told when everything it published so far is delivered; `number` identifies the request."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Events that a subscriber may have missed for good: of `publisher`, those from `first` to `last`."""
+    """Events that a subscriber may have lost for good: those of `publisher` from `first` to `last`."""
 
     publisher: ClientId
     first: int
@@ -227,18 +230,18 @@ class Detach:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A numbered message of an interface (paper 4, section 3: ``adv(Sn)``); kept by its sender until acknowledged.
+    """A numbered message of an interface (paper 4, section 3: ``adv(Sn)``); its sender retains it until acknowledged.
 
     Attributes
     ----------
     number
-        Its number there. Of a publisher's events it is the sequence of the last one.
+        Its number on the interface. For a publisher's events, the sequence of the last event.
     before
-        The number of the message before it, 0 for none: who has not had that one has a gap.
+        The number of the message before it, 0 for none. A receiver without that message has a gap.
     message
-        What travels.
+        The payload.
     group
-        Whether it is one of the messages to the sender's group, which have numbers of their own.
+        Whether it is a message to the sender's group; these are numbered separately.
     """
 
     number: int
@@ -249,9 +252,9 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """The receiver has made all up to this number stable (paper 4, algorithm 2: ``ACK``).
+    """The receiver has made everything up to this number stable (paper 4, algorithm 2: ``ACK``).
 
-    From a subscriber: it has been notified of all up to this number (`Deliver.number`).
+    From a subscriber: it has received everything up to this number (`Deliver.number`).
     """
 
     number: int
@@ -260,7 +263,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """The sender is there again and has all up to this number: send what comes after it (paper 4, algorithm 3)."""
+    """The sender has recovered and has everything up to this number: resend what follows (paper 4, algorithm 3)."""
 
     number: int
     group: bool = False
@@ -268,16 +271,17 @@ class Back:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A broker of a hypercube tells all others what it wants; each passes it on (paper 2, 2.2 and 2.3).
+    """A broker of a hypercube tells all others what it wants; each broker passes the message on (paper 2, 2.2 and 2.3).
 
     Attributes
     ----------
     version
-        The view of the cube under which it travels: the ways are those of this view.
+        The view of the cube under which it travels; it takes the routes of this view.
     origin, number
-        Whose it is; each broker numbers what it spreads.
+        The broker that sent it first, and the number that this broker gave it.
     change
-        What it wants from now on, or no longer. None changes nothing: its echo says that all before it has arrived.
+        A filter that the origin wants from now on, or no longer wants. None changes nothing: its echo confirms that
+        everything before it has arrived.
     """
 
     version: int
@@ -287,7 +291,7 @@ class Spread:
 
 
 class Answer(NamedTuple):
-    """A publisher that may have what a subscription asks for: who, at which broker, and what it advertises."""
+    """A publisher whose advertisement overlaps a subscription: its name, its broker, and the advertised filter."""
 
     publisher: ClientId
     broker: BrokerId
@@ -296,16 +300,17 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """The reply to a `Spread`, back along its path: it has been taken in here and by everybody behind.
+    """The reply to a `Spread`, back along its path: this broker and all brokers behind it have processed the `Spread`.
 
     Attributes
     ----------
     version, origin, number
         Those of the `Spread`.
     answers
-        Advertisements of publishers here and behind that overlap the filter, by broker (paper 2, 2.3(2)).
+        Advertisements, of publishers here and behind this broker, that overlap the filter, by broker (paper 2,
+        2.3(2)).
     more
-        How many there are beside these: the answers that are named are bounded.
+        How many further advertisements exist; the number of listed answers is bounded.
     """
 
     version: int
@@ -317,17 +322,17 @@ class Echo:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a subscriber is told of publishers that may have what it asks for (paper 2, 2.3(1) and (4)).
+    """Tell a subscriber which publishers may have the events that it asks for (paper 2, 2.3(1) and (4)).
 
     Attributes
     ----------
     number
-        Of the subscription.
+        The number of the subscription.
     known, more
-        As in `Echo`.
+        The answers, and how many more exist, as in `Echo`.
     here
-        Whether these are all at the subscriber's own broker and satisfy it: the subscription is in force there, and no
-        other broker is told of it.
+        Whether all of them are at the subscriber's own broker and satisfy it. Then the subscription is in force
+        there, and no other broker is told of it.
     """
 
     number: int
@@ -338,9 +343,9 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """Publishers at the subscriber's broker satisfy a subscription no longer: all others are told of it now.
+    """Publishers at the subscriber's broker no longer satisfy a subscription; all other brokers are told of it now.
 
-    What they publish is not due before that is confirmed.
+    Events published at other brokers are not guaranteed before the subscription is confirmed.
     """
 
     number: int

@@ -1,7 +1,7 @@
-"""What a designated broker tells the ones below of what is wanted above and beside them, in a tree that heals.
+"""Quenching in a tree that heals: a designated broker tells those below it what is wanted above and beside them.
 
-Rule: who has been told nothing, or that nothing is known, sends all events up; so in doubt too much climbs, never too
-little. Source: docs/decisions/0018-schemes.md.
+Rule: a broker that has been told nothing, or that nothing is known, sends all events up. So in doubt too many events
+travel up, never too few. Source: docs/decisions/0018-schemes.md.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from .pubsub import Announce, Withdraw
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """What is wanted elsewhere, as a change of what was said before.
+    """The filters that are wanted elsewhere, as a change to the previous message.
 
     Attributes
     ----------
     number
-        Rises with each of the sender's messages.
+        Increases with each of the sender's messages.
     known
-        Whether the sender knows what is wanted above itself; if not, nothing is known.
+        Whether the sender knows what is wanted above itself; if not, the receiver knows nothing either.
     begins
-        Whether this is the whole set, and not a change.
+        Whether this is the complete set instead of a change.
     changes
-        Filters that are wanted from now on, and such as are not any more.
+        Filters that are wanted from now on, and filters that are no longer wanted.
     """
 
     number: int
@@ -36,7 +36,7 @@ class Above:
 
 @dataclass(frozen=True, slots=True)
 class AboveDone:
-    """The answer to an `Above`: it counts here, and everywhere below."""
+    """The answer to an `Above`: it is in force here and everywhere below."""
 
     number: int
 

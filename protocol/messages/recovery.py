@@ -1,6 +1,6 @@
-"""What brokers, and the rendezvous point, tell each other to stay one tree (paper 1, section 4).
+"""Messages between brokers and the rendezvous point that maintain a single tree (paper 1, section 4).
 
-Who sends what when is in docs/decisions/0011-recovery.md. All of these are small, and none is ever batched.
+docs/decisions/0011-recovery.md describes who sends what, and when. All of these messages are small; none is batched.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ if TYPE_CHECKING:
     from ...routing.filters.filter import Filter
 
 LOAD_MAX: Final = 100_000.0
-"""Events a second above which a broker takes no other child, if nothing else is said.
+"""The default load, in events per second, above which a broker accepts no further child.
 
-Of three brokers in a row on two cores each passed on 222,023 events a second (docs/benchmarks.md). What hangs below
-a new child brings at most as much again as all that is there already; so whoever handles half of what it can, rounded
-down, is full.
+Each of three brokers in a row on two cores passed on 222,023 events per second (docs/benchmarks.md). The subtree of a
+new child at most doubles the load. So a broker is full at half of what it can handle, rounded down.
 """
 
 RENDEZVOUS: Final[BrokerId] = -2
-"""The address of the rendezvous point: every broker can send to it, and it to every broker."""
+"""The address of the rendezvous point. Every broker can send to it, and it can send to every broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What is known of a cluster: its members, rising, and who speaks for it since when."""
+    """The known state of a cluster: its members, in rising order, its epoch and its designated broker."""
 
     cluster: ClusterId
     epoch: int
@@ -42,11 +41,11 @@ class ClusterView:
 
     @property
     def ballot(self) -> Ballot:
-        """Since when, and by whom, the cluster is spoken for; views succeed each other by this."""
+        """The epoch and the designated broker, which order the views of a cluster."""
         return (self.epoch, self.designated)
 
     def newer_than(self, other: ClusterView) -> bool:
-        """Return whether this view succeeds the other: a higher epoch, or the same and a higher id."""
+        """Return whether this view succeeds the other: a higher epoch, or the same epoch and a higher id."""
         return self.ballot > other.ballot
 
 
@@ -62,11 +61,11 @@ class ClusterBeat:
     view
         Its own cluster.
     parent, children
-        The clusters beside it in the tree.
+        The adjacent clusters in the tree.
     path
-        The clusters from the root down to this one, both included; empty while there is no way to the root.
+        The clusters from the root down to this one, both included; empty while there is no path to the root.
     term
-        The term of the root, as far as it is known here.
+        The last known term of the root.
     """
 
     view: ClusterView
@@ -78,10 +77,10 @@ class ClusterBeat:
 
 @dataclass(frozen=True, slots=True)
 class MemberBeat:
-    """A normal broker's registration with the designated one, and its sign of life.
+    """A normal broker's heartbeat to the designated broker, and its registration there.
 
-    `incarnation` grows with each start of the broker, so that a restart that was quicker than the detector is seen; the
-    first one of a new life `introduces` it, also to whoever has never heard of the one before.
+    `incarnation` increases with each start of the broker, so that a restart faster than the failure detector is
+    noticed. The first beat of a new life `introduces` it, also to brokers that never heard of the previous life.
     """
 
     cluster: ClusterId
@@ -92,7 +91,7 @@ class MemberBeat:
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A change of what a child cluster wants, for the members' copies of the table under this ballot."""
+    """A change to what a child cluster wants, for the members' copies of the table under this ballot."""
 
     child: ClusterId
     filter: Filter
@@ -102,7 +101,7 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class TableOfChild:
-    """All that a child cluster wants, for the members' copies: it has joined; nothing when it is a child no more."""
+    """All filters of a child cluster that has joined, for the members' copies; empty when it is no longer a child."""
 
     child: ClusterId
     filters: tuple[Filter, ...]
@@ -111,10 +110,10 @@ class TableOfChild:
 
 @dataclass(frozen=True, slots=True)
 class TableCopy:
-    """The whole of what the child clusters want: with each ballot, and for members that have just come.
+    """All filters of all child clusters; sent with each new ballot, and to members that have just joined.
 
-    Over the group, as all changes of it, so that nothing overtakes it. `joined` are the members that have come; nobody
-    when a ballot begins.
+    Sent over the group, like all changes to the table, so that they stay in order. `joined` are the new members;
+    empty when a ballot begins.
     """
 
     entries: tuple[tuple[ClusterId, tuple[Filter, ...]], ...]
@@ -124,14 +123,14 @@ class TableCopy:
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """All that a member wants, with the token of each announcement, for a designated broker that does not know it."""
+    """All filters of a member, with the token of each announcement, for a designated broker that lacks them."""
 
     filters: tuple[tuple[Filter, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MemberInstalled:
-    """What `Installed` is to a neighbour, for a member; over the group, so that it stays in order with `Round`."""
+    """The equivalent of `Installed` for a member; sent over the group, so that it stays in order with `Round`."""
 
     member: BrokerId
     token: int
@@ -140,7 +139,7 @@ class MemberInstalled:
 
 @dataclass(frozen=True, slots=True)
 class Resign:
-    """The designated broker, of this epoch, leaves: over the group, `heir` takes over at once."""
+    """The designated broker of this epoch leaves, and `heir` takes over immediately; sent over the group."""
 
     cluster: ClusterId
     epoch: int
@@ -149,7 +148,7 @@ class Resign:
 
 @dataclass(frozen=True, slots=True)
 class MemberGone:
-    """A member leaves for good; over the group, behind all that it has sent."""
+    """A member leaves for good; sent over the group, behind everything else that it has sent."""
 
     cluster: ClusterId
 
@@ -168,28 +167,28 @@ class TreeBeat:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A neighbour that misses the designated broker asks a member who it is now."""
+    """A neighbour that no longer hears the designated broker asks a member which broker is designated now."""
 
     cluster: ClusterId
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What the member that was probed knows."""
+    """The view that the probed member has."""
 
     view: ClusterView
 
 
 @dataclass(frozen=True, slots=True)
 class Goodbye:
-    """A neighbour gives the link up: it expects nothing from here any more and sends nothing."""
+    """A neighbour drops the link: it neither sends nor expects messages over it any more."""
 
     cluster: ClusterId
 
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """This cluster will leave: its children look for another parent, its parent counts its place as free."""
+    """This cluster is about to leave: its children look for another parent, its parent counts its place as free."""
 
     cluster: ClusterId
 
@@ -199,7 +198,7 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class AskRoot:
-    """To the rendezvous point: who is the root? `me` is who asks, and becomes root when there is none."""
+    """Ask the rendezvous point for the root; `me` is the cluster that asks, which becomes root if there is none."""
 
     me: ClusterView
 
@@ -208,7 +207,7 @@ class AskRoot:
 class Root:
     """The rendezvous point's answer: the root's view and its term.
 
-    `children` are the root's, as it last said; who cannot reach the root goes on at these.
+    `children` are the root's children, as it last reported; a cluster that cannot reach the root tries these.
     """
 
     root: ClusterView
@@ -218,14 +217,14 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class BecomeRoot:
-    """The rendezvous point's answer to the first that asks when the root is dead: you are it, under this term."""
+    """The rendezvous point's answer to the first cluster that asks after the root died: become root with this term."""
 
     term: int
 
 
 @dataclass(frozen=True, slots=True)
 class RootBeat:
-    """The root's sign of life to the rendezvous point; answered with `Root` when another one is root by now."""
+    """The root's heartbeat to the rendezvous point; answered with `Root` when another cluster is root by now."""
 
     view: ClusterView
     term: int
@@ -234,7 +233,7 @@ class RootBeat:
 
 @dataclass(frozen=True, slots=True)
 class YieldRoot:
-    """To the rendezvous point: the root leaves, and `heir`, a child of it, is to be root in its place."""
+    """Tell the rendezvous point that the root leaves and that `heir`, one of its children, replaces it."""
 
     heir: ClusterView
     term: int
@@ -242,14 +241,14 @@ class YieldRoot:
 
 @dataclass(frozen=True, slots=True)
 class AskChildren:
-    """Which child clusters has your cluster? The answer also measures the round trip."""
+    """Ask a cluster for its child clusters; the answer also measures the round trip."""
 
     nonce: int
 
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The answer to `AskChildren`; `view` is the cluster that was asked."""
+    """The answer to `AskChildren`; `view` is the cluster that was asked, `children` are its child clusters."""
 
     nonce: int
     view: ClusterView
@@ -258,7 +257,7 @@ class Children:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Answer at once: the round trip is measured (figure 3: the nearest node)."""
+    """A request to answer immediately, to measure the round trip (figure 3: the nearest node)."""
 
     nonce: int
 
@@ -272,16 +271,16 @@ class Pong:
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """A cluster asks to become a child, or to stay one after a succession on either side.
+    """A cluster asks to become a child, or to remain one after a succession on either side.
 
     Attributes
     ----------
     view
         The cluster that asks.
     filters
-        All that it wants, with the token of each announcement.
+        All filters that it wants, with the token of each announcement.
     last_resort
-        Whether a whole search has found nobody because of load: then load is no reason to refuse any more.
+        Whether a complete search failed because every candidate was overloaded. Then load is no reason to refuse.
     """
 
     view: ClusterView
@@ -291,7 +290,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswer:
-    """Accepted, with the path that the joiner now hangs on; or refused, with the reason.
+    """The answer to a `JoinRequest`: accepted, with the path above the joining cluster; or refused, with the reason.
 
     `reason` is one of "", "not designated", "no way to the root", "full", "ring", "overloaded", "leaving".
     """
@@ -303,29 +302,29 @@ class JoinAnswer:
     term: int
 
 
-# Durable subscribers, and the rendezvous point: at which broker each is.
+# Durable subscribers and the rendezvous point: the broker of each subscriber.
 
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """A broker to the rendezvous point: these durable subscribers are here, each in this life of its own."""
+    """A broker tells the rendezvous point which durable subscribers it holds, and the life of each."""
 
     clients: tuple[tuple[ClientId, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """The answer for those that have come back elsewhere, in a later life: forget what you hold for them."""
+    """The answer for subscribers that reconnected elsewhere in a later life: drop their state."""
 
     clients: tuple[tuple[ClientId, int], ...]
 
 
-# From whoever operates the network; the rendezvous point passes it on, so it comes from RENDEZVOUS.
+# From the operator of the network; the rendezvous point forwards these messages, so they come from RENDEZVOUS.
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveNetwork:
-    """Leave the network; clients that the broker has still are asked to go where brokers have views."""
+    """Leave the network; where brokers have views, the broker's remaining clients are asked to move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,48 +372,49 @@ RecoveryMessage: TypeAlias = (
 )
 
 TIMED: Final = (Root, Children, Pong, Reconsider)
-"""Before one of these a host tells the time (`Ticked`): round trips are measured from it, and between them."""
+"""A host tells the time (`Ticked`) before it hands over one of these; they are used to measure durations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How quickly brokers notice and mend failures; times in seconds.
+    """Settings of failure detection and recovery; times are in seconds.
 
     Attributes
     ----------
     heartbeat_seconds
-        Between two beats of one sender.
+        The time between two heartbeats of one sender.
     detector
-        "adaptive" learns each sender's gaps between beats; "fixed" waits `suspect_after_seconds` (the paper's).
+        "adaptive" learns the intervals between each sender's heartbeats; "fixed" waits `suspect_after_seconds` (the
+        paper's detector).
     suspect_after_seconds
-        The fixed detector's patience, and the adaptive one's least.
+        The timeout of the fixed detector, and the minimum timeout of the adaptive one.
     suspect_deviations
-        The adaptive detector's patience in standard deviations above the mean gap.
+        The timeout of the adaptive detector, in standard deviations above the mean interval.
     probe_seconds, probe_tries
-        How long one probe waits, and how often each member is probed.
+        The timeout of one probe, and how often each member is probed.
     answer_seconds
-        How long any other question waits for its answer.
+        The timeout of any other request.
     root_wait_seconds
-        The longest random wait before a dead root's child asks the rendezvous point.
+        The maximum random delay before a child of a dead root asks the rendezvous point.
     degree
-        The most children that a cluster takes.
+        The maximum number of children of a cluster.
     load_max
-        The most events per second that a designated broker handles and still takes another child; None for no limit.
+        The load, in events per second, up to which a designated broker accepts another child; None for no limit.
     node_cluster_max
-        How many brokers of a hypercube may share a vertex before a dimension is opened; None for as many as the largest
-        cluster of the topology has.
+        How many brokers of a hypercube may share a vertex before a dimension is opened; None for the size of the
+        largest cluster of the topology.
     retention_events_max, retention_bytes_max, retention_seconds
-        What a publisher's broker keeps to send again.
+        Limits on what a publisher's broker retains for retransmission.
     client_patience_seconds
-        How long a client waits for a sign of life of its broker before it goes to another one.
+        How long a client waits for a sign of life of its broker before it moves to another broker.
     durable_events_max, durable_bytes_max, durable_seconds
-        What a broker keeps for each durable subscriber until it is acknowledged; and how long it keeps one that does
-        not come back.
+        Limits on what a broker retains for each durable subscriber until it is acknowledged; and how long it
+        retains a subscriber that stays disconnected.
     dead_letters_max
-        How many undelivered events a broker keeps for inspection.
+        How many undelivered events a broker retains for inspection.
     compare_heartbeats
-        How often brokers compare what they know with each other, their clients and the rendezvous point, in heartbeats;
-        None for never.
+        How often brokers compare their state with each other, their clients and the rendezvous point, in
+        heartbeats; None for never.
     """
 
     heartbeat_seconds: float = 1.0
@@ -440,16 +440,16 @@ class Recovery:
 
     @property
     def doubt_seconds(self) -> float:
-        """How long a failure may have gone unnoticed: what is taken for granted about a link is that much older."""
+        """How long a failure may go unnoticed; a link counts as verified only up to this long ago."""
         return 5 * (self.suspect_after_seconds + self.heartbeat_seconds)
 
     @property
     def compare_seconds(self) -> float | None:
-        """Between two comparisons; None where nothing is compared."""
+        """The time between two comparisons; None where nothing is compared."""
         return None if self.compare_heartbeats is None else self.compare_heartbeats * self.heartbeat_seconds
 
     def validate(self) -> Recovery:
-        """Return the settings themselves.
+        """Validate the settings and return them.
 
         Raises
         ------
@@ -470,12 +470,12 @@ class Recovery:
 
     @classmethod
     def for_simulator(cls, **changes: float | str) -> Recovery:
-        """Return settings for virtual time, where a second costs nothing."""
+        """Return settings for virtual time, where waiting costs nothing."""
         return replace(cls(), **changes).validate()  # type: ignore[arg-type]
 
     @classmethod
     def for_tests(cls, **changes: float | str) -> Recovery:
-        """Return quick settings for real actors on one machine."""
+        """Return settings with short timeouts for real actors on one machine."""
         quick = cls(
             heartbeat_seconds=0.2,
             suspect_after_seconds=1.0,

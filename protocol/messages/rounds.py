@@ -1,6 +1,6 @@
-"""Messages of rounds, in which all that is kept is sent again, and of flushing: they go to every broker.
+"""Messages of rounds (retransmission of all retained events) and of flushing; they go to every broker.
 
-How they fit together: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
+docs/decisions/0011-recovery.md and 0015-exactly-once.md explain how they fit together.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ..ids import Ballot, BrokerId, ClientId, RoundNumber
 
 @dataclass(frozen=True, slots=True)
 class AskRound:
-    """Somebody below has joined and wants what may have been lost; climbs to the root.
+    """A broker below has joined and asks for events that may have been lost; forwarded up to the root.
 
-    `after` is the last round known below: the next one has to be higher, also when the root is new to its office.
-    `doubt_seconds` is how long ago the link that was mended was surely good.
+    `after` is the last round known below: the next round must be higher, also when the root has just taken over.
+    `doubt_seconds` is how long ago the repaired link was certainly working.
     """
 
     after: RoundNumber
@@ -25,9 +25,10 @@ class AskRound:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A new round begins; floods down the tree and through the groups.
+    """A new round begins; flooded down the tree and through the groups.
 
-    What was accepted in the last `doubt_seconds` may be missing somewhere. Who keeps all of it loses nothing.
+    Events accepted in the last `doubt_seconds` may be missing somewhere. A broker that retains all of them loses
+    none.
     """
 
     number: RoundNumber
@@ -36,14 +37,14 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What a round should mend and its publishers' broker does not keep any more; floods ahead of what it does keep.
+    """Events that a round should retransmit but the publishers' broker no longer retains; flooded ahead of the others.
 
     Attributes
     ----------
     entries
-        (publisher, the last sequence that is gone, how many seconds ago that was accepted).
+        (publisher, the last sequence that is gone, how many seconds ago that event was accepted).
     round, doubt_seconds, ballot
-        As with events, which it goes ahead of.
+        As for the events that follow this message.
     """
 
     entries: tuple[tuple[ClientId, int, float], ...]
@@ -54,9 +55,10 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Something has failed somewhere: what was accepted in the last `seconds` may not have come everywhere.
+    """A failure has occurred: events accepted in the last `seconds` may not have reached every broker.
 
-    Floods as soon as a neighbour or a member is suspected, since publishers go on elsewhere before a round mends it.
+    Flooded as soon as a neighbour or a member is suspected, because publishers resume elsewhere before a round
+    repairs the failure.
     """
 
     seconds: float
@@ -67,18 +69,18 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Goes behind all events that `origin` has sent, wherever they may have gone; names its question by `number`."""
+    """Follows all events that `origin` has sent, along all paths of theirs; `number` identifies the flush."""
 
     origin: BrokerId
     number: int
     round: RoundNumber
-    doubt_seconds: float  # of the round, which begins with the marker where it has not begun
-    ballot: Ballot | None = None  # over the group: as with events
+    doubt_seconds: float  # of the round; a broker at which the round has not begun begins it with the marker
+    ballot: Ballot | None = None  # over the group: as for events
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerDone:
-    """The answer to a `Marker`: all ahead of it has been delivered, here and beyond."""
+    """The answer to a `Marker`: everything ahead of it has been delivered, here and beyond."""
 
     origin: BrokerId
     number: int
@@ -86,7 +88,7 @@ class MarkerDone:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What member `entry` has multicast, in a cluster whose members hand on to each other what stays behind events."""
+    """A message that member `entry` multicast, in a cluster whose members relay messages that must follow events."""
 
     entry: BrokerId
     message: Marker | Forgotten

@@ -1,14 +1,15 @@
-"""Who stands where in a hypercube of brokers, and what they tell the rendezvous point and each other about it.
+"""Views of a hypercube of brokers, and the messages about them between brokers and the rendezvous point.
 
 Rules
 -----
 * A *label* is a string of :data:`LABEL_BITS` bits, written as a number. Its first `dimensions` bits are the vertex of
-  the cube; the rest tells the brokers of one node cluster, which share a vertex, from each other.
-* A *view* says who is in the cube, and where. Views are numbered; each one replaces the one before, for everybody.
-* Of a broker that was out and came in again the others know nothing: it is *born* anew, at the number of that view.
+  the cube; the remaining bits distinguish the brokers of one node cluster, which share a vertex.
+* A *view* has the brokers of the cube and their labels. Views are numbered; each one replaces the one before, at
+  every broker.
+* The others have no state of a broker that left and joined again: it is *born* again, at the number of that view.
 
-Source: paper 2, sections 2.1 and 2.4. What is done with labels stands in `routing.topologies.cube`; how views change in
-docs/decisions/0017-hypercube.md.
+Source: paper 2, sections 2.1 and 2.4. `routing.topologies.cube` has the operations on labels;
+docs/decisions/0017-hypercube.md explains how views change.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LABEL_BITS: Final = 32
 
 
 class CubeSeat(NamedTuple):
-    """A broker, its label, and the view in which it came in."""
+    """A broker, its label, and the number of the view in which it joined."""
 
     broker: BrokerId
     label: int
@@ -36,20 +37,20 @@ class CubeSeat(NamedTuple):
 
 @dataclass(frozen=True)
 class CubeView:
-    """Who is in the cube, and where.
+    """The brokers of the cube, and their labels.
 
     Attributes
     ----------
     version
-        Its number, from 1.
+        The number of the view, from 1.
     dimensions
-        Of the cube.
+        The number of dimensions of the cube.
     cluster_max
         How many brokers a node cluster may have before it is split.
     seats
         The brokers, in rising order.
     doubt_seconds
-        How far back its round mends: what was accepted since then may be missing somewhere.
+        How far back the view's round repairs losses: events accepted since then may be missing somewhere.
     """
 
     version: int
@@ -60,36 +61,36 @@ class CubeView:
 
     @cached_property
     def born(self) -> dict[BrokerId, int]:
-        """When each broker came in."""
+        """The view in which each broker joined."""
         return {seat.broker: seat.born for seat in self.seats}
 
     @property
     def who(self) -> tuple[int, int, int, tuple[CubeSeat, ...]]:
-        """All that says who is in it and where."""
+        """The identity of the view: everything except `doubt_seconds`."""
         return self.version, self.dimensions, self.cluster_max, self.seats
 
     @cached_property
     def labels(self) -> dict[BrokerId, int]:
-        """Where each broker stands."""
+        """The label of each broker."""
         return {seat.broker: seat.label for seat in self.seats}
 
 
 @dataclass(frozen=True, slots=True)
 class CubeBeat:
-    """A broker's sign of life to the rendezvous point, which is also its request to join while it is not in the cube.
+    """A broker's heartbeat to the rendezvous point; also its join request while it is not in the cube.
 
     Attributes
     ----------
     incarnation
-        Grows with each start of the broker.
+        Increases with each start of the broker.
     version
         The last view that it has; 0 for none.
     contacts
-        Near whom it would like to stand: the brokers of its cluster when the network began.
+        The brokers that it would like to be near: those of its cluster when the network began.
     wants_round
-        Whether what was published lately has to be sent again, since a client came here that may lack some of it.
+        Whether recent events must be retransmitted, because a client connected here that may lack some of them.
     doubt_seconds
-        How far back that has to mend, or what this broker has missed while it was not in the cube.
+        How far back that round must repair losses, or how long this broker was not in the cube.
     """
 
     incarnation: int
@@ -101,21 +102,21 @@ class CubeBeat:
 
 @dataclass(frozen=True, slots=True)
 class CubeLeave:
-    """A broker leaves: told to the rendezvous point by the broker."""
+    """A broker tells the rendezvous point that it leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class CubeWants:
-    """All that a broker wants, for one that knows nothing of it: one of the two came in anew.
+    """All filters that a broker wants, for a broker without this state because one of the two joined anew.
 
     Attributes
     ----------
     mine, yours
-        When the two came in; to anybody else this says nothing.
+        The views in which the two joined; a broker with other values ignores the message.
     number
-        The last change of the sender's that is in it.
+        The number of the last of the sender's changes that is included.
     filters
-        What it wants.
+        The filters.
     """
 
     mine: int
@@ -126,18 +127,18 @@ class CubeWants:
 
 @dataclass(frozen=True, slots=True)
 class ToAll:
-    """What `origin` tells every broker of a view, behind all events that it has sent before under that view.
+    """A broadcast of `origin` to every broker of a view, behind all events that it sent before under that view.
 
     Attributes
     ----------
     version
-        Of the view.
+        The number of the view.
     origin
-        Who tells it.
+        The sender.
     message
-        What is told.
+        The message that is broadcast.
     number
-        Where events take different ways and are put into their order by numbers: its number among these.
+        Where events take different routes and are ordered by number: the number of this message among them.
     """
 
     version: int

@@ -1,1 +1,1 @@
-"""A network, a load and a seed as data that every host runs alike, and how it is read from files."""
+"""Scenarios: a network, a load and a seed as data that every host runs identically; and their file format."""

@@ -1,4 +1,4 @@
-"""Reading plain data from JSON files, with errors that say where."""
+"""Read plain data from JSON files; errors name the file and the position."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 def read_json(path: str | Path, make: Callable[[Any], T], **options: Any) -> T:
-    """Return what `make` makes of the plain data in a JSON file.
+    """Read a JSON file and return what `make` builds from its data.
 
     Parameters
     ----------
     path
         The file.
     make
-        Takes the data; its `ScenarioError` is raised with the file's name before it.
+        Builds the result from the data; its `ScenarioError` is raised again with the file's name in front.
     options
         Passed on to ``json.loads``.
 

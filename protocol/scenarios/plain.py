@@ -1,6 +1,6 @@
-"""Plain data, as JSON gives it, on its way to a dataclass: scenarios and fault plans.
+"""Conversion of plain data, as parsed from JSON, to dataclasses: scenarios and fault plans.
 
-Rule: what is wrong is said with the place that `where` names, and with what there could be instead.
+Rule: an error names the position (`where`) and the valid alternatives.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ K = TypeVar("K")
 
 
 def known_keys(given: Any, kind: type, where: str) -> dict[str, Any]:
-    """Return the mapping as a dict, if it has no key that `kind` does not have, and all that it needs.
+    """Return the mapping as a dict if it has only keys of `kind`, and all required ones.
 
     Raises
     ------
     ScenarioError
-        If not, or if it is no mapping.
+        If a key is unknown or missing, or if the data is no mapping.
     """
     values = _as_dict(given, where)
     names = [entry.name for entry in fields(kind)]
@@ -41,7 +41,7 @@ def named_kind(
     Raises
     ------
     ScenarioError
-        If it is no mapping, or names none of the kinds.
+        If the data is no mapping, or names none of the kinds.
     """
     values = _as_dict(given, where)
     word = values.pop(key, None)

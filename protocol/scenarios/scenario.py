@@ -1,13 +1,13 @@
-"""A scenario: a network, a load, and a seed, as data that every host runs alike.
+"""A scenario: a network, a load and a seed, as data that every host runs identically.
 
 Rules
 -----
-* Steps are done in order. `Subscribe` and `Unsubscribe` are complete before the next step begins; a `Publish`
-  is not, so events may overlap; `Settle` waits until nothing moves any more.
+* Steps run in order. `Subscribe` and `Unsubscribe` are complete before the next step begins; a `Publish` is not, so
+  publications may overlap. `Settle` waits until the network is quiescent.
 * A client is attached to one broker: the one of its first step. Brokers are named by id or by label.
-* A scenario has either steps or a workload; :meth:`Scenario.explicit` turns a workload into steps, and those
-  are what is run, so that two hosts run the very same.
-* JSON has no moments: a timestamp is written ``{"timestamp": "2013-01-01T05:00:00Z"}`` or as nanoseconds
+* A scenario has either steps or a workload. :meth:`Scenario.explicit` turns a workload into steps, and the steps are
+  run, so that two hosts run exactly the same.
+* JSON has no timestamps: a timestamp is written ``{"timestamp": "2013-01-01T05:00:00Z"}`` or as nanoseconds
   since 1970.
 """
 
@@ -41,7 +41,7 @@ from .workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class LinkModel:
-    """How links behave in the simulator; the Ray host has links of its own and ignores this.
+    """How links behave in the simulator; the Ray host has real links and ignores this.
 
     Attributes
     ----------
@@ -52,15 +52,14 @@ class LinkModel:
     client_seconds
         Delay between a client and its broker.
     spread_seconds
-        Each link takes up to this much longer, drawn once for a link.
+        The maximum of an extra delay that is drawn once per link.
     jitter_seconds
-        Each message takes up to this much longer, drawn for each; a message never overtakes another on its
-        link.
+        The maximum of an extra delay that is drawn for each message; a message never overtakes another on its link.
     loss
-        Chance that a message between brokers is lost, from 0 up to 1.
+        The probability that a message between brokers is lost, from 0 to below 1.
     send_seconds
-        How long a broker is busy with putting one message on a link; a multicast is one message, and
-        notifying one client is one.
+        How long a broker is busy sending one message over a link; a multicast counts as one message, and so does the
+        notification of one client.
     """
 
     delay_seconds: float | None = None
@@ -82,25 +81,25 @@ class LinkModel:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A network, what its clients do, and the seed of all chance in it.
+    """A network, the actions of its clients, and the seed of all randomness.
 
     Attributes
     ----------
     name
-        For reports.
+        A name for reports.
     topology
-        The parameters of a tree of clusters, or a tree described by hand: see
+        The parameters of a tree of clusters, or an explicit tree: see
         :func:`rayvous.routing.topologies.cluster_trees.topology_of`.
     scheme
         The routing scheme.
     seed
         The seed of the simulator's links, and of the workload when there is one.
     links
-        How the simulator's links behave.
+        The behaviour of the simulator's links.
     publish_interval_seconds
-        Virtual time between a `Publish` and the next step; the Ray host goes on at once.
+        The virtual time between a `Publish` and the next step; the Ray host continues immediately.
     steps, workload
-        What clients do, step by step, or the parameters from which the steps are made.
+        The actions of the clients, step by step, or the parameters from which the steps are generated.
     """
 
     name: str
@@ -137,8 +136,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If the file is missing, empty, not JSON, or says something that a scenario does not have; the
-            message says where.
+            If the file is missing, empty or not JSON, or is not a valid scenario; the message says where.
         """
         return read_json(path, cls.from_dict, object_pairs_hook=_without_twins)
 
@@ -179,7 +177,7 @@ class Scenario:
         return out
 
     def save(self, path: str | Path) -> None:
-        """Write the scenario to a JSON file, one step a line."""
+        """Write the scenario to a JSON file, one step per line."""
         plain = self.to_dict()
         steps = plain.pop("steps", None)
         text = json.dumps(plain, indent=1, ensure_ascii=False)
@@ -206,7 +204,7 @@ class Scenario:
 
 
 class _Resolver:
-    """Turns labels into ids, and checks that clients do what clients can do."""
+    """Turns labels into ids, and checks that the actions of each client are consistent."""
 
     def __init__(self, positions: Sequence[Position]) -> None:
         self._brokers = {place.broker for place in positions}

@@ -1,10 +1,10 @@
-"""The steps of a scenario, and how they are read from plain data and written to it.
+"""The steps of a scenario, and their conversion from and to plain data.
 
 Rules
 -----
-* What is read is checked as it is read: an unknown or missing key, or a value of the wrong type, is an error
-  that says where it stands.
-* JSON has no moments: a timestamp is written ``{"timestamp": "2013-01-01T05:00:00Z"}`` or as nanoseconds
+* Data is validated as it is read: an unknown or missing key, or a value of the wrong type, is an error that names the
+  position.
+* JSON has no timestamps: a timestamp is written ``{"timestamp": "2013-01-01T05:00:00Z"}`` or as nanoseconds
   since 1970.
 """
 
@@ -22,7 +22,7 @@ from .plain import known_keys, named_kind
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """A client subscribes under a number of its own."""
+    """A client subscribes under a number that it chooses."""
 
     client: ClientId
     broker: BrokerId | str
@@ -49,7 +49,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Wait until nothing moves any more."""
+    """Wait until the network is quiescent."""
 
 
 Step: TypeAlias = Subscribe | Unsubscribe | Publish | Settle
@@ -60,7 +60,7 @@ STEPS: Final[dict[str, type[Step]]] = {
     "publish": Publish,
     "settle": Settle,
 }
-"""The steps by the word that names them in JSON."""
+"""The step classes by their name in JSON."""
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "name": (str,),
@@ -81,13 +81,13 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 def broker_of(step: Subscribe | Publish) -> BrokerId:
-    """Return the id of a step's broker, in an explicit scenario: it has no labels."""
+    """Return the id of a step's broker, in an explicit scenario, which has no labels."""
     assert isinstance(step.broker, int), "explicit() turns labels into ids"
     return step.broker
 
 
 def checked_values(given: Any, kind: type, where: str) -> dict[str, Any]:
-    """Return the mapping as `known_keys` does, if its values are of the right types too."""
+    """Return the mapping as `known_keys` does, and check the types of its values."""
     values = known_keys(given, kind, where)
     for key, value in values.items():
         wanted = _TYPES[key]

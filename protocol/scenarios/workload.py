@@ -1,12 +1,12 @@
-"""A random load: who subscribes to what, who leaves again, and what is published; made from a seed.
+"""A random load generated from a seed: subscriptions, cancellations and publications.
 
 Rules
 -----
 * The same parameters, brokers and seed give the same steps, on every machine.
-* The load comes in rounds. In each one some subscribers leave and others come, then events are published;
-  between the phases the network settles, so that it is known which event each subscriber has to get.
-* Selectors and events are about one small market, so that filters overlap and cover each other now and then.
-  Every value of an event may be missing.
+* The load consists of rounds. In each round some subscriptions are cancelled and replaced, then events are published.
+  Between the phases the network settles, so that it is known which events each subscriber must receive.
+* Selectors and events describe one small market, so that filters sometimes overlap and cover each other. Every
+  value of an event may be missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..ids import BrokerId
 SYMBOLS: Final = ("ACME", "AXLE", "BOLT", "CORE", "CORAL", "DUNE", "ECHO", "FERN")
 
 PlainStep: TypeAlias = tuple[str, dict[str, Any]]
-"""The name of a step and its values; `scenario` makes a step of it."""
+"""The name of a step and its values, from which `scenario` makes a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +36,22 @@ class Workload:
     publishers
         How many clients publish.
     publications
-        How often something is published in a round, by a publisher chosen at random.
+        The number of publications in a round; each is by a publisher chosen at random.
     subscriptions_per_subscriber
         Subscriptions that each subscriber has.
     events_per_publication
         Events in one publication.
     rounds
-        How many rounds there are.
+        The number of rounds.
     churn
         Share of the subscriptions that are cancelled and replaced between two rounds, 0 to 1.
     missing
-        Chance that an event lacks an attribute, 0 to 1.
+        Probability that an event lacks an attribute, 0 to 1.
     leave
-        Whether all subscriptions are cancelled in the end.
+        Whether all subscriptions are cancelled at the end.
     matching
-        Share of the events that a subscription matches, 0 to 1: a range of prices, which has no gaps and may lie
-        anywhere. None draws conditions of all kinds, of which many match much.
+        Share of the events that a subscription matches, 0 to 1; each selector is then one contiguous random range of
+        prices. None draws conditions of all kinds, many of which match a large share.
     """
 
     subscribers: int
@@ -126,7 +126,7 @@ class Workload:
 
 
 def random_event(dice: random.Random, missing: float = 0.1) -> dict[str, bool | int | float | str]:
-    """Return an event of the market; each attribute is missing with the chance `missing`."""
+    """Return an event of the market; each attribute is missing with probability `missing`."""
     event: dict[str, bool | int | float | str] = {
         "symbol": dice.choice(SYMBOLS),
         "price": dice.randrange(0, 400) / 4,
@@ -137,7 +137,7 @@ def random_event(dice: random.Random, missing: float = 0.1) -> dict[str, bool | 
 
 
 def random_selector(dice: random.Random) -> str:
-    """Return a selector over the market: one to three conditions, now and then two of those joined by OR."""
+    """Return a selector over the market: one to three conditions, sometimes two such conjunctions joined by OR."""
     selector = _conjunction(dice)
     return f"{selector} OR {_conjunction(dice)}" if dice.random() < 0.15 else selector
 

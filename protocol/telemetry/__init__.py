@@ -1,1 +1,1 @@
-"""What a network writes down about itself: the tables, and what a host fills them with."""
+"""Telemetry of a network: the tables, and the recorder with which a host fills them."""

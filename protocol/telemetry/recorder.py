@@ -1,13 +1,12 @@
-"""Writes down what a broker's host did, in the tables of `telemetry`, for the collector to fetch.
+"""Records the actions of a broker's host in the tables of `telemetry`, for the collector to fetch.
 
 Rules
 -----
-* The simulator and the Ray host call it the same way: `effect` for each effect that they carry out,
-  `published` for each batch that a publisher brings. So both yield the same tables. What only Ray does is apart:
-  `carried_out`.
-* To note an effect is a few appends to lists; arrays are made at `flush`.
-* A table holds at most `telemetry_rows_max` rows between two flushes; what is more is dropped and counted.
-* A filter has no size on the wire until it is there, so the `nbytes` of a control message is 0.
+* The simulator and the Ray host call the recorder in the same way: `effect` for each effect that they carry out,
+  `published` for each batch of a publisher. So both produce the same tables. Only Ray calls `carried_out`.
+* Recording an effect takes a few appends to lists; arrays are made at `flush`.
+* A table holds at most `telemetry_rows_max` rows between two flushes; further rows are dropped and counted.
+* The size of a filter on the wire is not known before it is sent, so the `nbytes` of a control message is 0.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _Array: TypeAlias = npt.NDArray[Any]
 
 
 class _Notified:
-    """What the table `notified` needs of one `Deliver`, in the order of its rows."""
+    """The parts of one `Deliver` that the table `notified` needs, in the order of its rows."""
 
     __slots__ = ("clients", "counts", "now", "published_at", "publisher", "publishers", "sequence")
 
@@ -46,7 +45,7 @@ class _Notified:
 
 
 TARGET_BYTES: Final = 16
-"""What a destination takes in a message that names it: a broker and a number."""
+"""The size of one destination in a message that lists its destinations: a broker and a number."""
 
 
 class TelemetryBuffer:
@@ -55,16 +54,16 @@ class TelemetryBuffer:
     Parameters
     ----------
     position
-        The broker's place: it tells which links go up.
+        The broker's place, which determines the links that go up.
     limits
-        Of these, `telemetry_rows_max` counts.
+        Only `telemetry_rows_max` is used.
     trace_events
-        Whether to fill `published` and `notified`, one row an event.
+        Whether to fill `published` and `notified`, with one row per event.
 
     Attributes
     ----------
     dropped_rows
-        ``{table: rows that had no room}`` since the buffer was made.
+        ``{table: number of dropped rows}`` since the buffer was created.
     """
 
     __slots__ = (
@@ -101,7 +100,7 @@ class TelemetryBuffer:
         self._transfers: list[tuple[float, str, int, int, int, int]] = []
         self._deliveries: list[tuple[float, int, float]] = []  # time, notifications, latency_sum_seconds
         self._multicasts: list[tuple[float | int, ...]] = []
-        # Only the arrays that the tables need are kept, so that a chunk does not hold on to whole batches.
+        # Only the arrays that the tables need are stored, so that a chunk does not reference whole batches.
         self._published: list[tuple[float, tuple[str, ...], _Array, _Array]] = []
         self._published_rows = 0
         self._notified: list[_Notified] = []
@@ -109,12 +108,12 @@ class TelemetryBuffer:
 
     @property
     def rows(self) -> int:
-        """How many rows wait for the next flush, in all tables together."""
+        """The number of rows, in all tables together, that wait for the next flush."""
         waiting = len(self._transfers) + len(self._deliveries) + len(self._multicasts)
         return waiting + self._published_rows + self._notified_rows
 
     def effect(self, now: float, effect: Effect) -> None:
-        """Note an effect that is carried out at `now`, in seconds."""
+        """Record an effect that is carried out at `now`, in seconds."""
         if isinstance(effect, Send):
             self._transfer(now, "up" if effect.to == self._parent else "down", effect.to, effect.message)
         elif isinstance(effect, Multicast):
@@ -125,7 +124,7 @@ class TelemetryBuffer:
             self._row(now, "deliver", -1, 1, 0, 0)
 
     def published(self, now: float, batch: EventBatch) -> None:
-        """Note events that a publisher brought at `now`, in seconds."""
+        """Record events that a publisher sent at `now`, in seconds."""
         self._row(now, "publish", -1, 1, len(batch), self._size(batch))
         if self._trace_events:
             if self._published_rows + len(batch) > self._rows_max:
@@ -135,7 +134,7 @@ class TelemetryBuffer:
                 self._published.append((now, batch.publishers, batch.publisher, batch.sequence))
 
     def carried_out(self, now: float, multicasts: CarriedOut) -> None:
-        """Note what became of multicasts where there is no such thing, at `now`, in seconds."""
+        """Record how multicasts were carried out on a host without native multicast, at `now`, in seconds."""
         if len(self._multicasts) < self._rows_max:
             self._multicasts.append((now, *multicasts))
         else:
@@ -176,13 +175,13 @@ class TelemetryBuffer:
             self.dropped_rows["transfers"] += 1
 
     def _size(self, batch: EventBatch) -> int:
-        """Return the bytes of a batch; one batch goes over many links in a row, so the last size is kept."""
+        """Return the size of a batch in bytes; the last size is cached, since a batch goes over many links in a row."""
         if batch is not self._batch:
             self._batch, self._nbytes = batch, batch.nbytes
         return self._nbytes
 
     def flush(self) -> dict[str, Table]:
-        """Return what was noted since the last flush, by table, and forget it; empty tables are left out."""
+        """Return and clear the rows recorded since the last flush, by table; empty tables are left out."""
         tables = {}
         if self._transfers:
             tables["transfers"] = self._table_of("transfers", self._transfers)
@@ -199,7 +198,7 @@ class TelemetryBuffer:
         return tables
 
     def _table_of(self, name: str, rows: list[Any]) -> Table:
-        """Return tuples as a table: broker and cluster come from here, the rest in the schema's order."""
+        """Return tuples as a table: broker and cluster are added here, the other values are in the schema's order."""
         given = iter(zip(*rows, strict=True))
         table: Table = {}
         for column, kind in SCHEMAS[name].items():
@@ -234,7 +233,7 @@ class TelemetryBuffer:
 
 
 def merge_tables(chunks: Iterable[dict[str, Table]]) -> dict[str, Table]:
-    """Return one table of each name with the rows of all chunks, in the order in which they are given."""
+    """Return one table per name with the rows of all chunks, in the given order."""
     found: dict[str, list[Table]] = {}
     for chunk in chunks:
         for name, table in chunk.items():

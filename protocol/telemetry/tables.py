@@ -1,14 +1,14 @@
-"""What a network writes down about itself: the tables, their columns and units, and the version of both.
+"""Telemetry of a network: the tables, their columns and units, and the version of the schema.
 
 Rules
 -----
-* Brokers' hosts write five tables. Two are always kept, one row an effect, however many events it carries:
-  `transfers` (what went over which link) and `deliveries` (what was handed to subscribers). On Ray, which has no
-  multicast, `multicasts` says what became of those of `transfers`, one row a load. Two are kept when a network traces
-  events, one row an event: `published` and `notified`.
-* The collector writes the sixth, `lost`: rows of the others that were dropped, by reason, so that a sum that is too
-  small says so.
-* A buffer that is full drops the new rows and counts them (`dropped_rows`); it never grows and never blocks.
+* Brokers' hosts write five tables. Two are always written, with one row per effect, however many events it
+  carries: `transfers` (messages over links) and `deliveries` (notifications handed to subscribers). On Ray, which
+  has no multicast, `multicasts` records how the multicasts in `transfers` were carried out, one row per load. Two
+  are written when a network traces events, with one row per event: `published` and `notified`.
+* The collector writes the sixth, `lost`: the rows of the other tables that were dropped, by reason, so that
+  incomplete sums can be recognised.
+* A full buffer drops new rows and counts them (`dropped_rows`); it never grows and never blocks.
 * Times are seconds since 1970 on the host's clock, or virtual seconds in the simulator.
 * `SCHEMA_VERSION` grows by one when a column is removed, renamed, or changes its type, unit or meaning. A new table or
   a new column at the end of a table leaves it as it is: readers go by name.
@@ -26,22 +26,22 @@ from ..checks import path, positive_fields
 from ..errors import InputError
 
 SCHEMA_VERSION: Final = 1
-"""Of all tables together; it stands in the metadata of every Arrow table and Parquet file."""
+"""The version of all tables together; it is in the metadata of every Arrow table and Parquet file."""
 
 LINK_KINDS: Final = ("publish", "up", "down", "multicast", "deliver")
-"""Over what a transfer went: publisher to broker, child to parent, parent to child, group, broker to subscriber."""
+"""The link of a transfer: publisher to broker, child to parent, parent to child, group, broker to subscriber."""
 
 LOSS_REASONS: Final = ("buffer", "memory", "collector")
 """Why rows are missing.
 
-``buffer``: a host's buffer was full (`Limits.telemetry_rows_max`). ``memory``: the collector's bound was reached and
-its oldest rows went (`TelemetryConfig.memory_bytes_max`). ``collector``: the collector died with rows that were in no
-file yet.
+``buffer``: a host's buffer was full (`Limits.telemetry_rows_max`). ``memory``: the collector reached its limit and
+dropped its oldest rows (`TelemetryConfig.memory_bytes_max`). ``collector``: the collector died before it had written
+the rows to a file.
 """
 
 
 class ColumnSpec(NamedTuple):
-    """One column: its type (a numpy dtype, or str), its unit, and what it says."""
+    """One column: its type (a numpy dtype, or str), its unit, and its meaning."""
 
     kind: Any
     unit: str
@@ -120,11 +120,11 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     for name, columns in TABLES.items()
     if name != "lost"
 }
-"""``{table: {column: numpy dtype, or str}}`` of the tables that hosts write."""
+"""``{table: {column: numpy dtype, or str}}`` for the tables that hosts write."""
 
 
 class CarriedOut(NamedTuple):
-    """What became of the multicasts of one load: a row of `multicasts`, but for time and broker."""
+    """How the multicasts of one load were carried out: a row of `multicasts` without time and broker."""
 
     messages: int
     events: int
@@ -142,19 +142,19 @@ Table: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TelemetryConfig:
-    """Where a network's telemetry goes, and how much of it is kept in memory.
+    """The destination of a network's telemetry, and how much of it is held in memory.
 
     Attributes
     ----------
     folder
-        Parquet files are written there as the run goes on; None keeps the telemetry in Ray's object store. On several
-        machines it is a folder that all of them see.
+        The folder for Parquet files, written during the run; None keeps the telemetry in Ray's object store. On
+        several machines all of them must see the folder.
     roll_bytes
-        A file is written when so many bytes of a table wait for it.
+        A file is written when this many bytes of a table wait.
     roll_seconds
-        A file is written when the oldest row waits so long for it.
+        A file is written when the oldest row has waited this long.
     memory_bytes_max
-        Telemetry that is kept in memory (with a folder: that waits to be written); past it the oldest is dropped and
+        The limit on telemetry in memory (with a folder: waiting to be written). Past it the oldest is dropped and
         counted.
     """
 
@@ -164,12 +164,12 @@ class TelemetryConfig:
     memory_bytes_max: int = 1 << 30
 
     def validate(self) -> TelemetryConfig:
-        """Return the settings themselves.
+        """Validate the settings and return them.
 
         Raises
         ------
         InputError
-            If one cannot be used.
+            If a setting cannot be used.
         """
         positive_fields(self, "telemetry", skip=("folder",))
         if self.folder is not None:

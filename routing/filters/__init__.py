@@ -1,1 +1,1 @@
-"""A filter in normal form: clauses of one domain an attribute, on which covering, merging and printing are decided."""
+"""Filters in normal form: clauses with one domain per attribute, on which covering, merging and printing work."""

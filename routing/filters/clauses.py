@@ -1,11 +1,11 @@
-"""A clause of a normal form: a conjunction, one domain an attribute.
+"""A clause of a normal form: a conjunction with one domain per attribute.
 
 Rules
 -----
-* An attribute that a clause does not name is unconstrained: it may be anything, or missing. No clause names an
+* An attribute that a clause does not name is unconstrained: it may have any value, or be missing. No clause names an
   attribute whose domain is everything, or nothing.
-* What is computed from attributes (`computed`) is constrained in the same way, and stands apart: the index knows
-  attributes only, and what they let by is looked at once more.
+* Computed values (`computed`) are constrained in the same way but stored separately: the index handles attributes
+  only, and the events that pass it are then tested against the computed values.
 
 Source: paper 1, section 2 (sp: a conjunction of constraints); paper 3, definitions 3 to 5.
 """
@@ -38,9 +38,9 @@ class Clause:
     Attributes
     ----------
     constraints
-        Those of attributes.
+        The constraints on attributes.
     computed
-        Those of computed values, in rising order of their text.
+        The constraints on computed values, in rising order of their text.
     """
 
     constraints: tuple[tuple[str, Domain], ...]
@@ -57,7 +57,7 @@ class Clause:
 
     @property
     def domains(self) -> dict[Key, Domain]:
-        """All constraints, by attribute or computed value; do not change it."""
+        """All constraints, by attribute or computed value; callers must not change the mapping."""
         domains = self._domains
         if domains is None:
             domains = {**dict(self.constraints), **dict(self.computed)}
@@ -65,14 +65,14 @@ class Clause:
         return domains
 
     def without(self, key: Key) -> Clause:
-        """Return the clause of all other constraints."""
+        """Return the clause without the constraint on `key`."""
         return Clause(
             tuple(item for item in self.constraints if item[0] != key),
             tuple(item for item in self.computed if item[0] != key),
         )
 
     def covers(self, other: Clause) -> bool:
-        """Return True only if every event that `other` matches is matched by this; exact but for patterns."""
+        """Return True only if this clause matches every event that `other` matches; exact except for patterns."""
         theirs = other.domains
         for name, domain in self.constraints:
             its = theirs.get(name)
@@ -85,7 +85,7 @@ class Clause:
         return True
 
     def intersect(self, other: Clause) -> Clause | None:
-        """Return the clause of what both match, or None when that is known to be nothing."""
+        """Return the clause that matches what both match, or None when that is known to be nothing."""
         domains = dict(self.domains)
         for name, domain in other.domains.items():
             mine = domains.get(name)
@@ -97,7 +97,7 @@ class Clause:
         return clause_of(domains)
 
     def disjoint(self, other: Clause) -> bool:
-        """Return True only if no event matches both; exact but for patterns."""
+        """Return True only if no event matches both; exact except for patterns."""
         theirs = other.domains
         return any(
             name in theirs and domain.intersect(theirs[name]).is_empty
@@ -105,7 +105,7 @@ class Clause:
         )
 
     def subtract(self, other: Clause) -> list[Clause]:
-        """Return disjoint clauses that together match what this matches and `other` does not."""
+        """Return disjoint clauses that together match what this clause matches and `other` does not."""
         if self.disjoint(other):
             return [self]
         pieces: list[Clause] = []
@@ -117,7 +117,7 @@ class Clause:
         return pieces
 
     def test(self) -> Test:
-        """Return a fast function that says whether an event matches."""
+        """Return a fast function that tells whether an event matches."""
         if self.computed:
             return self._test_computed()
         tests = [(name, domain.test()) for name, domain in self.constraints]
@@ -144,7 +144,7 @@ class Clause:
         return lambda event: first(event) and all(holds(value(event)) for value, holds in tests)
 
     def mask(self, batch: EventBatch) -> Mask:
-        """Return one boolean an event of the batch: whether it matches."""
+        """Return one boolean per event of the batch: whether it matches."""
         hits = np.ones(len(batch), np.bool_)
         for name, domain in self.constraints:
             hits &= domain_mask(batch, name, domain)
@@ -156,7 +156,7 @@ class Clause:
         return hits
 
     def mask_computed(self, batch: EventBatch, rows: Rows) -> Mask:
-        """Return for each of these events whether all computed values are in their domains."""
+        """Return, for each of these events, whether all computed values are in their domains."""
         hits, chosen = np.ones(len(rows), np.bool_), Chosen(batch, rows)
         for key, domain in self.computed:
             hits &= mask_of(key.columns(chosen), len(rows), domain)
@@ -190,7 +190,7 @@ class Clause:
 
 
 def clause_of(domains: Mapping[Key, Domain]) -> Clause:
-    """Return the clause of these constraints; those that are no constraint at all are left out."""
+    """Return the clause of these constraints, without domains that constrain nothing."""
     constraints: list[tuple[str, Domain]] = []
     computed: list[tuple[Computed, Domain]] = []
     for key, domain in domains.items():

@@ -1,13 +1,15 @@
-"""What a clause may constrain beside attributes: values that are computed from an event.
+"""Computed values, which a clause can constrain in addition to attributes.
 
 Rules
 -----
-* A *computed* value is to a clause what an attribute is: it has a domain. So the filters of ``price * quantity > 1000``
-  and of ``price * quantity > 2000`` cover, meet and merge as those of one attribute do. Beyond that nothing is known
-  of how computed values hang together: "covers" then says no, "disjoint" says no, which is the safe side.
-* *Missing* is: has no value. Of a condition, such as an order of two attributes, it is: is unknown.
-* One computed value has one text, by which it is ordered, and with which its domain prints.
-* It is evaluated after all else, and for the events only that all else of the clause lets by: all at once, in columns.
+* A clause treats a *computed* value like an attribute: it has a domain. So the filters of ``price * quantity > 1000``
+  and ``price * quantity > 2000`` cover, intersect and merge like filters of one attribute. No other relation between
+  computed values is known: "covers" and "disjoint" then return False, which is safe.
+* *Missing* means that a computed value has no value; for a condition, such as an order of two attributes, that it is
+  unknown.
+* A computed value has a unique text, which defines its order and is used to print its domain.
+* Computed values are evaluated last, and only for the events that pass the rest of the clause; vectorised, in
+  columns.
 
 Source: docs/decisions/0074.
 """
@@ -37,15 +39,15 @@ __all__ = ["Asked", "Calculated", "Computed", "Key", "Order", "key_text", "order
 
 
 class Computed(ABC):
-    """A value that is computed from an event; two of one class are equal if their texts are."""
+    """A value that is computed from an event; two of one class are equal if their texts are equal."""
 
     universe: Domain
-    """All that it can be, having no value included."""
+    """All possible values, including no value."""
 
     @cached_property
     @abstractmethod
     def text(self) -> str:
-        """What it is called: two that are equal have the same text, two that differ do not."""
+        """The unique text: equal computed values have the same text, different ones have different texts."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.text == other.text
@@ -55,27 +57,27 @@ class Computed(ABC):
 
     @abstractmethod
     def names(self) -> Iterator[str]:
-        """Iterate over the attributes that it looks at."""
+        """Iterate over the attributes that it uses."""
 
     @abstractmethod
     def value(self, event: Mapping[str, Value]) -> Value | None:
-        """Return what it is for an event; None where it has no value."""
+        """Return the value for an event; None where it has no value."""
 
     @abstractmethod
     def columns(self, chosen: Chosen) -> Sequence[Column]:
-        """Return what it is for the chosen events, an event in one column at most."""
+        """Return the values for the chosen events; each event has a value in at most one column."""
 
     @abstractmethod
     def condition(self, domain: Domain) -> str:
-        """Return the selector that says that it is in a domain."""
+        """Return the selector that states that the value is in a domain."""
 
 
 Key: TypeAlias = str | Computed
-"""What a domain is of: an attribute, by its name, or a computed value."""
+"""What a domain constrains: an attribute, by name, or a computed value."""
 
 
 def universe(key: Key) -> Domain:
-    """Return all that an attribute or a computed value can be."""
+    """Return the domain of all possible values of an attribute or a computed value."""
     return Domain.ANYTHING if isinstance(key, str) else key.universe
 
 
@@ -86,7 +88,7 @@ def key_text(key: Key) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Calculated(Computed):
-    """What arithmetic gives: a number, or no value."""
+    """The result of arithmetic: a number, or no value."""
 
     expression: Expression
     universe = Domain(missing=True, numbers=EVERYTHING)
@@ -96,23 +98,23 @@ class Calculated(Computed):
 
     @cached_property
     def text(self) -> str:
-        """What it is called."""
+        """The unique text of the value."""
         return expression_text(self.expression)
 
     def names(self) -> Iterator[str]:
-        """Iterate over the attributes that it looks at."""
+        """Iterate over the attributes that it uses."""
         return self.expression.names()
 
     def value(self, event: Mapping[str, Value]) -> Value | None:
-        """Return what it is for an event; None where it has no value."""
+        """Return the value for an event; None where it has no value."""
         return value_of(self.expression, event)
 
     def columns(self, chosen: Chosen) -> Sequence[Column]:
-        """Return what it is for the chosen events."""
+        """Return the values for the chosen events."""
         return number_columns(numbers_of(self.expression, chosen))
 
     def condition(self, domain: Domain) -> str:
-        """Return the selector that says that it is in a domain."""
+        """Return the selector that states that the value is in a domain."""
         return condition_text(self.text, domain)
 
 
@@ -129,7 +131,7 @@ _ORDERS: Final = {
 
 @dataclass(frozen=True, eq=False)
 class Order(Computed):
-    """How two values compare: -1, 0 or 1; of booleans whether they are equal; no value where they do not compare."""
+    """The comparison of two values: -1, 0 or 1; for booleans, whether they are equal; no value if not comparable."""
 
     left: Expression
     right: Expression
@@ -140,19 +142,19 @@ class Order(Computed):
 
     @cached_property
     def text(self) -> str:
-        """What it is called."""
+        """The unique text of the value."""
         return self._said("=")
 
     def _said(self, op: str) -> str:
         return f"{expression_text(self.left)} {op} {expression_text(self.right)}"
 
     def names(self) -> Iterator[str]:
-        """Iterate over the attributes that it looks at."""
+        """Iterate over the attributes that it uses."""
         yield from self.left.names()
         yield from self.right.names()
 
     def value(self, event: Mapping[str, Value]) -> Value | None:
-        """Return how the two compare for an event; None where they do not."""
+        """Return the comparison of the two for an event; None where they are not comparable."""
         one: Any = value_of(self.left, event)
         other: Any = value_of(self.right, event)
         if one is None or other is None or GROUPS[type(one)] != GROUPS[type(other)]:
@@ -160,7 +162,7 @@ class Order(Computed):
         return bool(one == other) if type(one) is bool else int(one > other) - int(one < other)
 
     def columns(self, chosen: Chosen) -> Sequence[Column]:
-        """Return how the two compare for the chosen events."""
+        """Return the comparison of the two for the chosen events."""
         order, known = signs(numbers_of(self.left, chosen), numbers_of(self.right, chosen))
         out: list[Column] = []
         if isinstance(self.left, Ref) and isinstance(self.right, Ref):
@@ -178,7 +180,7 @@ class Order(Computed):
         return [Column(Kind.INTEGER, order, known), *out]
 
     def condition(self, domain: Domain) -> str:
-        """Return the selector that says how the two compare."""
+        """Return the selector that states that the comparison is in a domain."""
         below, equal, above = (domain.contains(sign) for sign in (-1, 0, 1))
         same, other = True in domain.booleans, False in domain.booleans
         terms = []
@@ -205,7 +207,7 @@ class Order(Computed):
 class Asked(Computed):
     """Whether an expression of CloudEvents SQL is true; no value where it has an error or is no Boolean.
 
-    It is evaluated once for each combination of values that the events bring.
+    It is evaluated once for each combination of attribute values in the events.
     """
 
     node: Node
@@ -216,19 +218,19 @@ class Asked(Computed):
 
     @cached_property
     def text(self) -> str:
-        """What it is called."""
+        """The unique text of the value."""
         return f"CESQL {string_text(node_text(self.node))}"
 
     def names(self) -> Iterator[str]:
-        """Iterate over the attributes that it looks at."""
+        """Iterate over the attributes that it uses."""
         return names_in(self.node)
 
     def value(self, event: Mapping[str, Value]) -> Value | None:
-        """Return whether it is true for an event; None where it has an error."""
+        """Return whether the expression is true for an event; None where it has an error."""
         return result_of(self.node, event)
 
     def columns(self, chosen: Chosen) -> Sequence[Column]:
-        """Return whether it is true for the chosen events."""
+        """Return whether the expression is true for the chosen events."""
         names = tuple(dict.fromkeys(self.names()))
         known: dict[tuple[tuple[type, Value | None], ...], bool | None] = {}
         found: list[bool | None] = []
@@ -241,7 +243,7 @@ class Asked(Computed):
         return [Column(Kind.BOOLEAN, np.array([truth is True for truth in found], np.bool_), present)]
 
     def condition(self, domain: Domain) -> str:
-        """Return the selector that says what it is."""
+        """Return the selector that states that the result is in a domain."""
         terms = [self.text] if True in domain.booleans else []
         terms += [f"NOT {self.text}"] if False in domain.booleans else []
         terms += [f"({self.text}) IS UNKNOWN"] if domain.missing else []
@@ -249,14 +251,14 @@ class Asked(Computed):
 
 
 def order_of(left: Expression, op: str, right: Expression) -> tuple[Order, Domain]:
-    """Return a comparison as the order of two values and a domain of it; its sides stand in one order."""
+    """Return a comparison as an `Order`, with its sides in canonical order, and the domain of it."""
     if expression_text(left) > expression_text(right):
         left, op, right = right, MIRRORED[op], left
     return Order(left, right), _ORDERS[op]
 
 
 def _ranks(one: Column, other: Column, both: Mask) -> tuple[Any, Any]:
-    """Return numbers that compare as the strings of two columns do where both are there."""
+    """Return numbers that compare like the strings of two columns, where both are present."""
     codes = [np.where(both, column.data, 0) for column in (one, other)]
     used = [np.unique(each[both]).tolist() for each in codes]
     texts = [{code: column.words[code] for code in of} for column, of in zip((one, other), used, strict=True)]

@@ -1,14 +1,15 @@
-"""Whether a filter matches all that another matches, or some of it; and the filter of what either matches.
+"""Covering, intersection and merging of filters.
 
 Rules
 -----
-* :func:`covers` never says yes when it is not so. It is exact for everything but patterns (LIKE with an inner
-  wildcard, SUFFIX, CONTAINS), where it may say no too often, and past :data:`STEPS_MAX`, where it says no.
-* First clause by clause: most filters have one, and then this is the whole answer. Then a clause against the
-  union of the other's clauses, by taking one after the other away from it until nothing is left.
-* A sample event that `g` matches and `f` does not settles the matter before anything is taken apart.
+* :func:`covers` has no false positives. It is exact for everything except patterns (LIKE with an inner wildcard,
+  SUFFIX, CONTAINS), where it may have false negatives, and past :data:`STEPS_MAX`, where it returns False.
+* Covering is first decided clause by clause; most filters have one clause, and then this is the complete answer.
+  Otherwise each remaining clause is compared with the union of the other filter's clauses, which are subtracted one
+  after the other until nothing is left.
+* A sample event that `g` matches and `f` does not gives the answer False before any subtraction.
 
-Source: paper 3, definition 5 (covering); section 2 of paper 1. Unions of clauses are ours.
+Source: paper 3, definition 5 (covering); section 2 of paper 1. Covering by unions of clauses is our addition.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .filter import CLAUSES_MAX, Clause, Filter, union_of
 __all__ = ["STEPS_MAX", "covers", "intersects", "merge"]
 
 STEPS_MAX: Final = 4096
-"""How many subtractions :func:`covers` may make before it gives up and says no: some 0.1 s at worst."""
+"""How many subtractions :func:`covers` may make before it returns False: about 0.1 s at worst."""
 
 
 def covers(f: Filter, g: Filter) -> bool:
@@ -52,10 +53,10 @@ def covers(f: Filter, g: Filter) -> bool:
 
 
 def _steps_to_cover(clause: Clause, clauses: tuple[Clause, ...], steps: int) -> int:
-    """Return `steps` plus those after which nothing is left; past the limit when something is."""
+    """Return `steps` plus those needed to subtract everything; more than the limit when something is left."""
     pieces = [clause]
     near = [other for other in clauses if not other.disjoint(clause)]
-    # A clause about attributes that `clause` does not name cuts it into the most pieces: it comes last.
+    # A clause with attributes that `clause` does not name cuts it into the most pieces, so it comes last.
     for other in sorted(near, key=lambda other: len(other.domains.keys() - clause.domains.keys())):
         steps += len(pieces)
         if steps > STEPS_MAX:

@@ -1,17 +1,17 @@
-"""What one attribute may be: a set of values of which inclusion and difference can be decided.
+"""The domain of one attribute: a set of values with decidable inclusion and difference.
 
 Rules
 -----
-* A :class:`Domain` has one part for each group of values that compare with each other (booleans, numbers,
-  strings, timestamps), one for *missing* and one for JSON's null. A value can only be in the part of its own
-  group: no group converts to another.
+* A :class:`Domain` has one part for each group of comparable values (booleans, numbers, strings, timestamps), one
+  for *missing* and one for JSON's null. A value can only be in the part of its own group: there are no
+  conversions between groups.
 * Numbers are the real line: 1 and 1.0 are one number, and integers and floats compare exactly.
 * Strings are ordered by code point.
-* Decisions are exact for everything but patterns (LIKE, SUFFIX, CONTAINS), where "covers" may say no too
-  often, never yes. Where two bounds are neighbours with nothing between them (a string and the same with a
-  NUL after it), an empty interval may be taken for one that is not: again the safe side.
+* Decisions are exact for everything except patterns (LIKE, SUFFIX, CONTAINS), where "covers" may be falsely negative,
+  never falsely positive. Between neighbouring bounds without a value in between (a string and the same string with a
+  NUL appended), an empty interval may be treated as not empty, which is safe as well.
 
-Source: paper 3, definitions 2 to 5 (a constraint and the set of what satisfies it).
+Source: paper 3, definitions 2 to 5 (a constraint and the set of values that satisfy it).
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ BOTH: Final = frozenset((False, True))
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A set of values of one attribute, *missing* included or not.
+    """A set of values of one attribute, which may include *missing*.
 
     Attributes
     ----------
     missing
         Whether an event without the attribute satisfies it.
     booleans
-        Some of ``False`` and ``True``.
+        The subset of ``False`` and ``True``.
     numbers
         Intervals over integers and floats together.
     strings
@@ -90,7 +90,7 @@ class Domain:
     THERE: ClassVar[Domain]
     """Every value, and null, but not missing."""
     PRESENT: ClassVar[Domain]
-    """Every value that compares with some other: neither missing nor null."""
+    """Every comparable value: neither missing nor null."""
     ABSENT: ClassVar[Domain]
     """Missing or null: no value at all."""
     MISSING: ClassVar[Domain]
@@ -119,8 +119,8 @@ class Domain:
     ) -> Domain:
         """Return the values between two bounds of one group; ``None`` leaves that side unbounded.
 
-        The group is that of the bounds: numbers, strings or timestamps. A pair with nothing between gives the
-        empty domain.
+        The group is that of the bounds: numbers, strings or timestamps. Bounds with nothing in between give the empty
+        domain.
         """
         kind = type(high if low is None else low)
         plain_low, plain_high = _plain(low), _plain(high)
@@ -156,7 +156,7 @@ class Domain:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known to hold nothing (False may be wrong only where there are patterns)."""
+        """Whether the domain is known to be empty (False may be wrong only where there are patterns)."""
         return not (
             self.missing
             or self.numbers
@@ -168,11 +168,11 @@ class Domain:
 
     @property
     def is_anything(self) -> bool:
-        """Whether it holds every value and missing: no constraint at all."""
+        """Whether the domain holds every value, null and missing: no constraint at all."""
         return self == Domain.ANYTHING
 
     def contains(self, value: Value | None) -> bool:
-        """Return whether a value (``None`` is missing) is in it."""
+        """Return whether a value (``None`` is missing) is in the domain."""
         kind = type(value)
         if kind is str:
             return self.strings.contains(value)  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ class Domain:
         return self.missing if value is None else contains(self.numbers, value)
 
     def covers(self, other: Domain) -> bool:
-        """Return True only if all of `other` is in this domain; exact when there are no patterns."""
+        """Return True only if this domain includes `other`; exact when there are no patterns."""
         if other is self:
             return True
         if (other.missing and not self.missing) or (other.null and not self.null):
@@ -199,7 +199,7 @@ class Domain:
         return other.booleans <= self.booleans
 
     def intersect(self, other: Domain) -> Domain:
-        """Return what is in both."""
+        """Return the intersection."""
         if self is other:
             return self
         return Domain(
@@ -212,7 +212,7 @@ class Domain:
         )
 
     def union(self, other: Domain) -> Domain | None:
-        """Return what is in either, or None when patterns keep it from being one domain."""
+        """Return the union, or None when, because of patterns, it is not a single domain."""
         strings = self.strings.union(other.strings)
         if strings is None:
             return None
@@ -226,7 +226,7 @@ class Domain:
         )
 
     def complement(self) -> tuple[Domain, ...]:
-        """Return what is not in it (missing too), as disjoint domains."""
+        """Return the complement (with respect to missing, too) as disjoint domains."""
         first, *rest = self.strings.complement() or (NO_STRINGS,)
         whole = Domain(
             not self.missing,
@@ -239,10 +239,10 @@ class Domain:
         return tuple(d for d in (whole, *map(Domain.matching, rest)) if not d.is_empty)
 
     def complement_in_group(self, member: Value) -> Domain:
-        """Return the values that are not in it but compare with `member`: what NOT makes of one constraint.
+        """Return the values outside the domain that are comparable with `member`: the effect of NOT on one constraint.
 
-        Values of the other groups, and missing, are not in the result. Only for a domain without patterns;
-        the complement of a pattern is made by :func:`like_strings`.
+        Values of the other groups, and missing, are not in the result. Only for a domain without patterns; use
+        :func:`like_strings` for the complement of a pattern.
         """
         if isinstance(member, bool):
             return Domain(booleans=BOTH - self.booleans)
@@ -255,12 +255,12 @@ class Domain:
         return Domain(numbers=complement(self.numbers))
 
     def subtract(self, other: Domain) -> tuple[Domain, ...]:
-        """Return what is in this domain and not in `other`, as disjoint domains that are not empty."""
+        """Return the difference of this domain and `other` as disjoint domains that are not empty."""
         pieces = (self.intersect(piece) for piece in other.complement())
         return tuple(piece for piece in pieces if not piece.is_empty)
 
     def test(self) -> Callable[[Value | None], bool]:
-        """Return a fast function that says whether a value (``None`` is missing) is in the domain."""
+        """Return a fast function that tells whether a value (``None`` is missing) is in the domain."""
         tests: dict[type, Callable[[Any], bool]] = {}
         if self.numbers:
             tests[int] = tests[float] = membership(self.numbers)
@@ -298,8 +298,8 @@ Domain.EMPTY = Domain()
 
 
 def _plain(value: Value | None) -> Bound | None:
-    # Nanoseconds are kept as plain integers: smaller on the wire, and the part of the domain says what they
-    # are.
+    # Nanoseconds are stored as plain integers: they are smaller on the wire, and the part of the domain gives the
+    # type.
     return int(value) if type(value) is Timestamp else value
 
 

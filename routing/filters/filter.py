@@ -1,15 +1,15 @@
-"""A filter in normal form: a disjunction of clauses, a clause one domain an attribute.
+"""A filter in normal form: a disjunction of clauses, each with one domain per attribute.
 
 Rules
 -----
-* Two filters that were written differently and normalise to the same form are equal, hash alike, and are one
+* Two filters that were written differently but have the same normal form are equal, have the same hash, and are one
   node of a routing table.
-* An attribute that a clause does not name is unconstrained: it may be anything, or missing.
-* A filter with no clause matches nothing; one with an empty clause matches everything.
-* What is compiled for speed stays in the process: a filter travels as its clauses only.
+* An attribute that a clause does not name is unconstrained: it may have any value, or be missing.
+* A filter without clauses matches nothing; a filter with an empty clause matches everything.
+* Compiled tests stay in the process: only the clauses of a filter are serialised.
 
-Source: paper 1, section 2 (sp: a conjunction of constraints); paper 3, definitions 3 and 4. The disjunction
-is ours.
+Source: paper 1, section 2 (sp: a conjunction of constraints); paper 3, definitions 3 and 4. The disjunction is our
+addition.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Filter:
         return Filter, (self.clauses,)
 
     def __str__(self) -> str:
-        """Return a selector that reads back as an equal filter."""
+        """Return a selector that parses to an equal filter."""
         return " OR ".join(map(str, self.clauses)) or "FALSE"
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class Filter:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The names of the attributes that the filter looks at, in order."""
+        """The names of the attributes that the filter uses, in order."""
         names = {name for clause in self.clauses for name, _ in clause.constraints}
         names |= {name for clause in self.clauses for key, _ in clause.computed for name in key.names()}
         return tuple(sorted(names))
@@ -108,9 +108,9 @@ class Filter:
         return test(event)
 
     def evaluate_batch(self, batch: EventBatch, *, every: bool = False) -> Mask:
-        """Return one boolean an event of the batch: whether it matches.
+        """Return one boolean per event of the batch: whether it matches.
 
-        Of an event with arrays, whether one of its ways does; with `every`, whether all do.
+        An event with arrays matches if one of its ways does; with `every`, if all of them do.
         """
         ways = instance("batch", batch, EventBatch, "an EventBatch").unfolded()
         if ways is not None:
@@ -127,7 +127,7 @@ class Filter:
     def witnesses(self) -> tuple[dict[str, Value] | None, ...]:
         """Return for each clause an event that it matches, or None where none was found.
 
-        They are made once, then kept. A filter that covers this one matches them all.
+        The events are computed once, then cached. A filter that covers this one matches all of them.
         """
         known = self._witnesses
         if known is None:
@@ -140,21 +140,21 @@ NOTHING_FILTER: Final = Filter(())
 EVERYTHING_FILTER: Final = Filter((Clause(()),))
 
 FilterLike: TypeAlias = Filter | Predicate | str | Mapping[str, Any]
-"""What describes a filter: one in normal form, a condition, selector text, or a JSON pattern."""
+"""Any description of a filter: a `Filter`, a condition, selector text, or a JSON pattern."""
 
 
 def to_predicate(given: Predicate | str | Mapping[str, Any], *, dialect: Dialect = "rayvous") -> Predicate:
-    """Return the condition that selector text, a JSON pattern or a condition says.
+    """Return the condition of a selector text or a JSON pattern; a condition is returned unchanged.
 
     Parameters
     ----------
     dialect
-        The language of text; what is no text has none.
+        The language of selector text; ignored for other input.
 
     Raises
     ------
     SelectorError
-        If it cannot be read; the message says where.
+        If the input cannot be parsed; the message says where.
     """
     if isinstance(given, Predicate):
         return given
@@ -168,20 +168,21 @@ def to_predicate(given: Predicate | str | Mapping[str, Any], *, dialect: Dialect
 
 
 def to_filter(given: FilterLike, clauses_max: int = CLAUSES_MAX, *, dialect: Dialect = "rayvous") -> Filter:
-    """Return the normal form of whatever describes a filter.
+    """Return the normal form of any description of a filter.
 
     Parameters
     ----------
     clauses_max
-        The largest number of clauses that the result, or a part of it on the way, may have.
+        The maximum number of clauses of the result and of intermediate results.
     dialect
-        The language of text: ``"rayvous"``; ``"jms"``, where a comparison of values of two groups is false; or
-        ``"cesql"``, CloudEvents SQL. The filter itself is of no dialect, and prints as ours.
+        The language of selector text: ``"rayvous"``; ``"jms"``, where a comparison of values of two groups is
+        false; or ``"cesql"``, CloudEvents SQL. The filter itself has no dialect; it prints in the dialect
+        ``"rayvous"``.
 
     Raises
     ------
     SelectorError
-        If it cannot be read; the message says where.
+        If the input cannot be parsed; the message says where.
     FilterTooComplex
         If its normal form has more than `clauses_max` clauses.
     """
@@ -197,7 +198,7 @@ def normalize_predicate(predicate: Predicate, clauses_max: int = CLAUSES_MAX) ->
     Parameters
     ----------
     clauses_max
-        The largest number of clauses that the result, or a part of it on the way, may have.
+        The maximum number of clauses of the result and of intermediate results.
 
     Raises
     ------
@@ -219,7 +220,7 @@ def normalize_predicate(predicate: Predicate, clauses_max: int = CLAUSES_MAX) ->
 
 
 def union_of(clauses: Iterable[Clause], clauses_max: int = CLAUSES_MAX) -> Filter:
-    """Return the filter that matches what any of the clauses matches; FilterTooComplex past the limit."""
+    """Return the filter that matches the events of any of the clauses; FilterTooComplex past the limit."""
     return Filter(reduce_clauses(clauses, clauses_max))
 
 

@@ -1,14 +1,13 @@
-"""Sets of numbers, strings or moments, kept as disjoint intervals in rising order.
+"""Sets of numbers, strings or timestamps, stored as disjoint intervals in rising order.
 
 Rules
 -----
 * The bounds of one tuple of intervals are of one group: numbers, strings, or nanoseconds.
-* Integers and floats compare exactly (Python compares them so); a NaN or infinite bound is never stored.
-* The order is taken as dense: between two bounds there may always be a value. Where there is none (two
-  neighbouring integers above 2**53, two neighbouring nanoseconds, a string and the same with a NUL after it)
-  an empty interval is taken for one that is not, which makes "covers" say no, never yes.
-* Strings have a least element, ``''``: :func:`settle_strings` keeps one form for the intervals that begin
-  there.
+* Integers and floats compare exactly, as in Python; a NaN or infinite bound is never stored.
+* The order is treated as dense: between two bounds there may always be a value. Where there is none (two neighbouring
+  integers above 2**53, two neighbouring nanoseconds, a string and the same string with a NUL appended), an empty
+  interval is treated as not empty. This can make "covers" a false no, never a false yes.
+* Strings have a least element, ``''``: :func:`settle_strings` gives the intervals that begin there a unique form.
 """
 
 from __future__ import annotations
@@ -25,11 +24,9 @@ LAST_CODE_POINT: Final = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A stretch of numbers, strings or nanoseconds.
+    """An interval of numbers, strings or nanoseconds.
 
-    ``None`` is unbounded; `low_open` and `high_open` exclude the bound.
-
-    An unbounded side is never marked open.
+    ``None`` is unbounded; `low_open` and `high_open` exclude the bound. An unbounded side is never marked open.
     """
 
     low: Bound | None = None
@@ -42,11 +39,11 @@ class Interval:
 
     @property
     def is_point(self) -> bool:
-        """Whether it holds exactly one value (then `low` is that value)."""
+        """Whether the interval holds exactly one value (then `low` is that value)."""
         return self.low is not None and self.low == self.high
 
     def contains(self, value: Any) -> bool:
-        """Return whether a value of the same group lies in it."""
+        """Return whether a value of the same group is in the interval."""
         low: Any = self.low
         if low is not None and not (value > low if self.low_open else value >= low):
             return False
@@ -54,7 +51,7 @@ class Interval:
         return high is None or (value < high if self.high_open else value <= high)
 
     def covers(self, other: Interval) -> bool:
-        """Return whether every value of `other` lies in it."""
+        """Return whether every value of `other` is in the interval."""
         low: Any = self.low
         if low is not None:
             its: Any = other.low
@@ -81,12 +78,12 @@ def point(value: Bound) -> Interval:
 
 
 def contains(intervals: Intervals, value: Any) -> bool:
-    """Return whether a value of the same group lies in one of the intervals."""
+    """Return whether a value of the same group is in one of the intervals."""
     return any(interval.contains(value) for interval in intervals)
 
 
 def low_key(interval: Interval) -> tuple[bool, Any, bool]:
-    """Return a key that sorts intervals of one group by where they begin."""
+    """Return a key that sorts intervals of one group by their low bound."""
     low = interval.low
     return (False, 0, False) if low is None else (True, low, interval.low_open)
 
@@ -104,7 +101,7 @@ def _is_empty(low: Any, high: Any, low_open: bool, high_open: bool) -> bool:
 
 
 def intersect(left: Intervals, right: Intervals) -> Intervals:
-    """Return the values that lie in both."""
+    """Return the values that are in both."""
     if left == EVERYTHING:
         return right
     if right == EVERYTHING:
@@ -124,7 +121,7 @@ def intersect(left: Intervals, right: Intervals) -> Intervals:
 
 
 def _common(a: Interval, b: Interval) -> Interval | None:
-    # Copies neither unless it must: an interval inside the other is itself the answer.
+    # Avoid a copy where possible: if one interval is inside the other, it is the result.
     late = a if low_key(a) >= low_key(b) else b
     early_end = a if _ends_first(a, b) else b
     if late is early_end:
@@ -134,7 +131,7 @@ def _common(a: Interval, b: Interval) -> Interval | None:
 
 
 def _ends_first(a: Interval, b: Interval) -> bool:
-    """Return whether `a` ends before `b`, or at the same place."""
+    """Return whether `a` ends before `b` or at the same bound."""
     if a.high is None:
         return b.high is None
     if b.high is None:
@@ -145,7 +142,7 @@ def _ends_first(a: Interval, b: Interval) -> bool:
 
 
 def unite(intervals: Iterable[Interval]) -> Intervals:
-    """Return the union of intervals of one group, which may overlap and stand in any order."""
+    """Return the union of intervals of one group, which may overlap and be in any order."""
     ordered = sorted(intervals, key=low_key)
     if len(ordered) < 2:
         return tuple(ordered)
@@ -170,7 +167,7 @@ def _touches(early: Interval, late: Interval) -> bool:
 
 
 def complement(intervals: Intervals) -> Intervals:
-    """Return the values of the group that lie in none of the intervals."""
+    """Return the values of the group that are in none of the intervals."""
     out: list[Interval] = []
     low: Bound | None = None
     low_open = False
@@ -188,10 +185,10 @@ def complement(intervals: Intervals) -> Intervals:
 
 
 def covers(left: Intervals, right: Intervals) -> bool:
-    """Return whether every value of `right` lies in `left`."""
+    """Return whether every value of `right` is in `left`."""
     if len(left) == 1:
         only = left[0]
-        if len(right) == 1:  # nearly always
+        if len(right) == 1:  # the common case
             return only.covers(right[0])
         return all(only.covers(interval) for interval in right)
     start = 0
@@ -204,7 +201,7 @@ def covers(left: Intervals, right: Intervals) -> bool:
 
 
 def membership(intervals: Intervals) -> Callable[[Any], bool]:
-    """Return a fast function that says whether a value of the same group lies in the intervals."""
+    """Return a fast function that tells whether a value of the same group is in the intervals."""
     if len(intervals) == 1:
         return _membership_of_one(intervals[0])
     if all(interval.is_point for interval in intervals):
@@ -219,7 +216,7 @@ def membership(intervals: Intervals) -> Callable[[Any], bool]:
 
     def test(value: Any) -> bool:
         position = bisect_right(lows, value) + offset
-        # The interval before may end at the bound where this one, open, begins.
+        # The previous interval may end at the bound at which this one begins, if this one is open.
         return position >= 0 and (tests[position](value) or (position > 0 and tests[position - 1](value)))
 
     return test
@@ -246,7 +243,7 @@ def _membership_of_one(interval: Interval) -> Callable[[Any], bool]:
 
 
 def settle_strings(intervals: Intervals) -> Intervals:
-    """Return intervals of strings in their one form: nothing is below ``''``, only ``{''}`` ends there."""
+    """Return the unique form of intervals of strings: nothing is below ``''``, and only ``{''}`` ends there."""
     if not intervals:
         return intervals
     first = intervals[0]
@@ -258,7 +255,7 @@ def settle_strings(intervals: Intervals) -> Intervals:
 
 
 def prefix_interval(prefix: str) -> Interval:
-    """Return the interval of the strings that begin with `prefix`: from it to the first one after all."""
+    """Return the interval of the strings that begin with `prefix`: from `prefix` to the first string after them."""
     if not prefix:
         return Interval()
     stem = prefix.rstrip(chr(LAST_CODE_POINT))
@@ -268,7 +265,7 @@ def prefix_interval(prefix: str) -> Interval:
 
 
 def prefix_of(interval: Interval) -> str:
-    """Return a prefix that all strings of the interval have: the longest, or shorter for long bounds."""
+    """Return a common prefix of all strings of the interval: the longest one, or a shorter one for long bounds."""
     low, high = interval.low, interval.high
     if not isinstance(low, str):
         return ""

@@ -1,13 +1,13 @@
-"""LIKE patterns: their one form, and when one implies or excludes another.
+"""LIKE patterns: their canonical form, and implication and exclusion between them.
 
 Rules
 -----
-* One form for one pattern: no two ``%`` side by side, and ``_`` before ``%`` rather than after (``%_`` is
+* Every pattern has a canonical form: no two ``%`` side by side, and ``_`` before ``%`` rather than after (``%_`` is
   ``_%``).
-* A character is itself, or is in either case (``"Ss"``); a pattern that ignores case has those only.
-* How a string is tested is `language/like_tests`.
-* Whether one pattern implies another, or no string matches both, is decided soundly, not completely: a True
-  is true. Of two that are long both, it is not looked at.
+* A character stands for itself, or for either case (``"Ss"``); a pattern that ignores case has only the latter.
+* `language/like_tests` tests strings against patterns.
+* Implication and exclusion are decided soundly but not completely: True is always correct. They are not decided
+  for two patterns that are both long.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ..language.like_tests import Pattern, like_test
 from ..language.piece_finder import Piece
 
 STEPS_MAX: Final = 1 << 20
-"""What the lengths of two patterns, multiplied, may be for one to imply the other: a tenth of a second at worst."""
+"""The maximum product of two patterns' lengths for which implication is decided: a tenth of a second at worst."""
 
 
 @dataclass(frozen=True, slots=True)
 class LikePattern:
     """One pattern condition on a string: it matches `pattern`, or (negated) it does not.
 
-    `pattern` is the tuple of what stands between the ``%`` wildcards of a LIKE pattern; in a piece, ``None``
-    is the ``_`` wildcard (exactly one character), two characters are either of them, and every other element is
-    one literal character. ``('a', ), ()`` is ``a%``; an empty first or last piece means that the pattern begins
-    or ends with ``%``; one piece alone is no wildcard.
+    `pattern` is the tuple of pieces between the ``%`` wildcards of a LIKE pattern. In a piece, ``None`` is the
+    ``_`` wildcard (exactly one character), two characters stand for either of them, and every other element is
+    one literal character. ``('a', ), ()`` is ``a%``. An empty first or last piece means that the pattern begins
+    or ends with ``%``. A single piece means that the pattern has no ``%``.
     """
 
     pattern: Pattern
@@ -45,7 +45,7 @@ class LikePattern:
 
     @property
     def is_suffix(self) -> bool:
-        """Whether the pattern is ``%`` and then only literal characters."""
+        """Whether the pattern is ``%`` followed by literal characters only."""
         return len(self.pattern) == 2 and not self.pattern[0] and all(map(is_literal, self.pattern[1]))
 
     @property
@@ -59,16 +59,16 @@ class LikePattern:
 
     @property
     def ignores_case(self) -> bool:
-        """Whether a character of it may be in either case."""
+        """Whether a character of the pattern may be in either case."""
         return any(element is not None and len(element) == 2 for piece in self.pattern for element in piece)
 
     @property
     def prefix(self) -> str:
-        """The literal characters that every match of the pattern begins with."""
+        """The literal characters with which every match begins."""
         return literal_prefix(self.pattern)
 
     def test(self) -> Callable[[str], bool]:
-        """Return a fast function that says whether a string satisfies the condition."""
+        """Return a fast function that tells whether a string satisfies the condition."""
         holds = like_test(self.pattern)
         if self.negated:
             return lambda text: not holds(text)
@@ -80,16 +80,16 @@ class LikePattern:
 
     @property
     def characters(self) -> int:
-        """How long it is as text, without escapes."""
+        """The length as text, without escapes."""
         return _size(self.pattern)
 
     @property
     def inverse(self) -> LikePattern:
-        """The condition that is true where this is not."""
+        """The negated condition."""
         return LikePattern(self.pattern, not self.negated)
 
     def implies(self, other: object) -> bool:
-        """Return True only if every string that satisfies this satisfies `other`; False may be wrong."""
+        """Return True only if every string that satisfies this condition satisfies `other`; False may be wrong."""
         if not isinstance(other, LikePattern):
             return False
         if self.negated:
@@ -111,17 +111,17 @@ class LikePattern:
 
 
 def literal_prefix(pattern: Pattern) -> str:
-    """Return the literal characters that every match begins with."""
+    """Return the literal characters with which every match begins."""
     return "".join(element or "" for element in takewhile(is_literal, pattern[0]))
 
 
 def is_literal(element: str | None) -> bool:
-    """Return whether only one character stands for this element."""
+    """Return whether the element is a single literal character."""
     return element is not None and len(element) == 1
 
 
 def canonical_pattern(pieces: Sequence[Piece]) -> Pattern:
-    """Return the one form of a pattern: ``_`` moved before ``%``, and no ``%`` twice in a row."""
+    """Return the canonical form of a pattern: ``_`` moved before ``%``, and no ``%`` twice in a row."""
     out: list[Piece] = [tuple(pieces[0])]
     last = len(pieces) - 1
     for position, piece in enumerate(pieces[1:], start=1):
@@ -141,7 +141,7 @@ def pattern_implies(narrow: Pattern, wide: Pattern) -> bool:
         return True
     if _size(narrow) * _size(wide) > STEPS_MAX:
         return False
-    if not _letters(wide) <= _letters(narrow):  # most pairs differ in this, and it is soon seen
+    if not _letters(wide) <= _letters(narrow):  # most pairs fail this cheap test
         return False
     if _matches_symbols(narrow, wide):
         return True
@@ -154,7 +154,7 @@ def _size(pattern: Pattern) -> int:
 
 
 def _letters(pattern: Pattern) -> frozenset[str]:
-    """Return the characters, in lower case, that every match has."""
+    """Return the characters, in lower case, that every match contains."""
     short = _size(pattern) <= SHORT_PATTERN
     return (_letters_kept if short else _letters_of)(pattern)
 
@@ -179,7 +179,7 @@ def _wild_to_the_right(pattern: Pattern) -> Pattern:
 
 
 def _matches_symbols(narrow: Pattern, wide: Pattern) -> bool:
-    """Return whether `wide` matches `narrow` read as a text in which ``%`` and ``_`` are letters."""
+    """Return whether `wide` matches `narrow` as a text in which ``%`` and ``_`` are ordinary characters."""
     if len(wide) == 1:
         return len(narrow) == 1 and len(narrow[0]) == len(wide[0]) and _fits(narrow[0], 0, wide[0])
     head, tail = wide[0], wide[-1]
@@ -193,7 +193,7 @@ def _matches_symbols(narrow: Pattern, wide: Pattern) -> bool:
 
 
 def _holds_middle(narrow: Pattern, wide: Pattern) -> bool:
-    """Look for the middle pieces of `wide` in `narrow`, from the left, between its head and its tail."""
+    """Search `narrow` from the left for the middle pieces of `wide`, between its head and its tail."""
     piece_index, position = 0, len(wide[0])
     last = len(narrow) - 1
     for wanted in wide[1:-1]:

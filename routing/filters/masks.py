@@ -1,11 +1,10 @@
-"""Which events of a batch have an attribute in a domain, for all events at once.
+"""Vectorised test of a domain: which events of a batch have an attribute in it.
 
 Rules
 -----
-* The answer is the same as asking each event by itself: integers and floats compare exactly although numpy
-  would round a large integer, so a bound is first moved to the nearest value that the column's own type can
-  hold.
-* A string is tested once a distinct word.
+* The result is the same as testing each event by itself. Integers and floats compare exactly, although numpy would
+  round a large integer: a bound is first moved to the nearest value that the column type can hold.
+* A string is tested once per distinct word.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _KINDS: Final = tuple(Kind)
 
 
 def domain_mask(batch: EventBatch, name: str, domain: Domain) -> Mask:
-    """Return one boolean an event: whether its attribute `name` is in the domain."""
+    """Return one boolean per event: whether its attribute `name` is in the domain."""
     columns = (batch.columns.get((name, kind)) for kind in _KINDS)
     return mask_of([column for column in columns if column is not None], len(batch), domain)
 
 
 def mask_of(columns: Iterable[Column], size: int, domain: Domain) -> Mask:
-    """Return one boolean an event: whether its value, which is in one of the columns or missing, is in the domain."""
+    """Return one boolean per event: whether its value, in one of the columns or missing, is in the domain."""
     hits = np.zeros(size, np.bool_)
     missing = np.ones(size, np.bool_) if domain.missing else None
     for column in columns:
@@ -52,7 +51,7 @@ def _column_mask(column: Column, domain: Domain) -> Mask:
             return np.zeros(len(data), np.bool_)
         return _verdicts(column, domain).take(
             data, mode="clip"
-        )  # an absent event's code means nothing at all
+        )  # the code of an event without the attribute is arbitrary
     if column.kind is Kind.BOOLEAN:
         allowed = np.array([False in domain.booleans, True in domain.booleans])
         return allowed[data.astype(np.intp)]
@@ -64,7 +63,7 @@ def _column_mask(column: Column, domain: Domain) -> Mask:
 
 
 def _verdicts(column: Column, domain: Domain) -> Mask:
-    """Return one boolean a word: whether it is in the domain. Single words are looked up, not compared with all."""
+    """Return one boolean per word: whether it is in the domain; single words are looked up, not compared."""
     strings = domain.strings
     if not strings.likes and all(interval.is_point for interval in strings.intervals):
         verdicts = np.zeros(len(column.words), np.bool_)
@@ -121,7 +120,8 @@ def _float_mask(data: npt.NDArray[Any], interval: Interval) -> Mask:
     low: Any = interval.low
     if low is not None:
         near = float(low)
-        # Rounded up, the rounded bound itself is above the true one; rounded down, it is below.
+        # If the bound was rounded up, the rounded bound is above the true one and included; rounded down, it is
+        # below.
         included = near > low or (near == low and not interval.low_open)
         hits &= data >= near if included else data > near
     high: Any = interval.high

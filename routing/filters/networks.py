@@ -2,9 +2,9 @@
 
 Rules
 -----
-* A string is an address or it is none: there is no name that is looked up. An IPv6 address may be written in any of its
-  ways; one that stands for an IPv4 address is that address.
-* Whether a block holds another one, or none of it, is exact.
+* A string is either an address or not; host names are not looked up. An IPv6 address may be written in any valid
+  notation; an IPv4-mapped IPv6 address equals the IPv4 address.
+* Containment and disjointness of two blocks are decided exactly.
 
 Source: RFC 4632, section 3.1 (the prefix of a block); RFC 4291, section 2.2 (addresses as text), 2.5.5.2 (mapped ones).
 """
@@ -32,7 +32,7 @@ class Network:
     block
         The prefix: the first `length` bits of each address.
     length
-        How many bits.
+        The number of bits.
     """
 
     version: int
@@ -55,17 +55,17 @@ class Network:
 
     @property
     def prefix(self) -> str:
-        """The characters that every string begins with: an address can be written in several ways."""
+        """The common prefix of all strings: empty, since an address can be written in several ways."""
         return ""
 
     @property
     def characters(self) -> int:
-        """How long it is as text, at most."""
+        """The maximum length as text."""
         return ADDRESS_CHARACTERS_MAX + 4
 
     @property
     def inverse(self) -> Network:
-        """The condition that is true where this is not."""
+        """The negated condition."""
         return Network(self.version, self.block, self.length, not self.negated)
 
     def matches(self, text: str) -> bool:
@@ -73,7 +73,7 @@ class Network:
         return self._holds(text) is not self.negated
 
     def test(self) -> Callable[[str], bool]:
-        """Return a function that says whether a string satisfies the condition."""
+        """Return a function that tells whether a string satisfies the condition."""
         return self.matches
 
     def _holds(self, text: str) -> bool:
@@ -85,7 +85,7 @@ class Network:
         )
 
     def implies(self, other: object) -> bool:
-        """Return True only if every string that satisfies this satisfies `other`; exact for two networks."""
+        """Return True only if every string that satisfies this condition satisfies `other`; exact for two networks."""
         if not isinstance(other, Network):
             return False
         if self.negated:
@@ -107,7 +107,7 @@ class Network:
         return self._inside(other) or other._inside(self)
 
     def sort_key(self) -> tuple[Any, ...]:
-        """Return a key that gives conditions a total order; behind those of patterns."""
+        """Return a key that gives conditions a total order; networks sort after patterns."""
         return 1, self.negated, (self.version, self.block, self.length)
 
 
@@ -116,7 +116,7 @@ def _bits(version: int) -> int:
 
 
 def address_of(text: str) -> tuple[int, int] | None:
-    """Return (version, number) of an address, or None when the text is none."""
+    """Return (version, number) of an address, or None when the text is not an address."""
     if len(text) > ADDRESS_CHARACTERS_MAX or "%" in text:
         return None
     try:
@@ -129,12 +129,12 @@ def address_of(text: str) -> tuple[int, int] | None:
 
 
 def network_of(text: str) -> Network:
-    """Return the block that ``10.0.0.0/8`` or ``2001:db8::/32`` names.
+    """Parse a block such as ``10.0.0.0/8`` or ``2001:db8::/32``.
 
     Raises
     ------
     SelectorError
-        If it names none.
+        If the text is not a block.
     """
     start, _, length = text.partition("/")
     if not (length.isascii() and length.isdigit() and len(length) <= 3 and address_of(start)):

@@ -1,18 +1,19 @@
-"""From a condition as it was written to its normal form.
+"""Conversion of a condition to its normal form.
 
 Rules
 -----
-* Three-valued: for each condition the events for which it is *true*, and those for which it is *false*; an
-  event in neither is unknown. NOT swaps the two. AND is true where all are true and false where one is false;
-  OR the reverse.
-* Nothing is spread out before it is known to fit the limit: an AND of ORs is multiplied one factor at a time,
-  and what is empty, covered or can be merged goes at once.
-* So is the work: the steps of comparing each clause with each other are counted before they are taken, and a filter
-  of more than :data:`STEPS_MAX` is refused, in some hundredths of a second. Clocks decide nothing.
-* Reducing is done to the end: no clause covers another, no two that differ in one attribute can be merged. So
-  a normal form that is printed and read again stays as it is.
+* Logic is three-valued: a condition is *true* for some events and *false* for others; for the remaining events it is
+  unknown. NOT swaps true and false. AND is true where all terms are true and false where one is false; OR is the
+  reverse.
+* A product is expanded only after its size was checked against the limit: an AND of ORs is multiplied one factor at a
+  time, and clauses that are empty, covered or mergeable are removed immediately.
+* The work is limited in the same way: the steps to compare all pairs of clauses are counted before they are taken. A
+  filter that needs more than :data:`STEPS_MAX` is rejected within some hundredths of a second. The limit does not
+  depend on clocks.
+* Reduction is complete: no clause covers another, and no two that differ in one attribute can be merged. So a normal
+  form is unchanged after printing and parsing.
 
-Source: paper 3, definitions 3 and 4, for one clause; the disjunction is ours.
+Source: paper 3, definitions 3 and 4, for one clause; the disjunction is our addition.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from .strings import like_strings, strings_of
 
 CLAUSES_MAX: Final = 256
 PATTERNS_MAX: Final = 32
-"""How many patterns one clause may have on one attribute."""
+"""The maximum number of patterns on one attribute in one clause."""
 _PRODUCT_FACTOR: Final = 16
-"""How many times the limit a product may have clauses before it is reduced."""
+"""The maximum number of clauses of a product before reduction, as a multiple of the limit."""
 
 STEPS_MAX: Final = 33_000
-"""How many steps one filter may take: a comparison of two clauses is about one, a microsecond or less."""
+"""The maximum number of steps for one filter. Comparing two clauses is about one step: a microsecond or less."""
 _STEPS_OF_PRODUCT: Final = 25
-"""What a clause made of two takes."""
+"""The steps to make one clause from two."""
 
 Clauses: TypeAlias = list[Clause]
 _ALWAYS: Final = Clause(())
@@ -58,13 +59,13 @@ def clauses_of(predicate: p.Predicate, clauses_max: int = CLAUSES_MAX) -> tuple[
     Raises
     ------
     FilterTooComplex
-        If the result, or a part of it on the way, has more than `clauses_max` clauses.
+        If the result, or an intermediate result, has more than `clauses_max` clauses.
     """
     return _in_order(_Normalizer(clauses_max).clauses(predicate, wanted=True))
 
 
 def reduce_clauses(clauses: Iterable[Clause], clauses_max: int = CLAUSES_MAX) -> tuple[Clause, ...]:
-    """Return as few clauses as can be found that match the same; FilterTooComplex past the limit."""
+    """Return equivalent clauses, as few as can be found; FilterTooComplex past the limit."""
     return _in_order(_Normalizer(clauses_max).reduce(list(clauses)))
 
 
@@ -78,7 +79,7 @@ class _Normalizer:
         self._steps_left = STEPS_MAX
 
     def clauses(self, predicate: p.Predicate, *, wanted: bool, but: bool = False) -> Clauses:
-        """Return the clauses for which the condition is true (`wanted`) or false; with `but`, for which it is not."""
+        """Return the clauses where the condition is true (`wanted`) or false; with `but`, their complement."""
         match predicate:
             case p.Constant(value):
                 return [_ALWAYS] if (value is wanted) is not but else []
@@ -95,7 +96,7 @@ class _Normalizer:
         return [clause_of({key: domain}) for domain in domains if not domain.is_empty]
 
     def _of_truth(self, term: p.Predicate, value: bool | None, *, there: bool) -> Clauses:
-        """Return the clauses for which the truth of a condition is this value (`there`), or is not."""
+        """Return the clauses where the truth of a condition is this value (`there`), or is not this value."""
         if value is not None:
             return self.clauses(term, wanted=value, but=not there)
         return self._joined(
@@ -109,10 +110,10 @@ class _Normalizer:
         return self._all(parts) if every else self.reduce([clause for part in parts for clause in part])
 
     def _all(self, factors: Sequence[Clauses]) -> Clauses:
-        """Return the clauses of what every factor matches."""
+        """Return the clauses of the events that every factor matches."""
         if [] in factors:
             return []
-        # The factors that are one clause each come first: they make the others smaller.
+        # Factors of a single clause come first, because they make the others smaller.
         single = _intersection([factor[0] for factor in factors if len(factor) == 1])
         if single is None:
             return []
@@ -131,13 +132,13 @@ class _Normalizer:
         return product
 
     def reduce(self, clauses: Clauses) -> Clauses:
-        """Return clauses that together match the same, none of them covered by or mergeable with another."""
+        """Return equivalent clauses, none of which is covered by or mergeable with another."""
         if len(clauses) < 2:
             return clauses
         clauses = sorted(set(clauses), key=Clause.sort_key)
         named = {tuple(clause.domains) for clause in clauses}
         if len(named) == len(clauses) <= self.clauses_max and len(set(map(len, named))) == 1:
-            return clauses  # each is about other attributes, and about as many: none covers or joins another
+            return clauses  # each has a different set of attributes of equal size: none covers or merges with another
         while True:
             before = len(clauses)
             self._take(2 * sum(number**2 for number in _patterns(clauses).values()))
@@ -149,9 +150,9 @@ class _Normalizer:
                 return clauses
 
     def _absorb(self, clauses: Clauses) -> Clauses:
-        """Leave out the clauses that another one covers; of two that cover each other the first stays.
+        """Remove the clauses that another clause covers; of two that cover each other, the first stays.
 
-        Only a clause whose attributes are among those of another can cover it.
+        A clause can cover another only if its attributes are a subset of the other's attributes.
         """
         alike = _alike(clauses)
         kept: dict[tuple[Key, ...], Clauses] = {}
@@ -186,7 +187,7 @@ class _Normalizer:
 
 
 def _intersection(clauses: Clauses) -> Clause | None:
-    """Return the clause of what all of them match, or None when that is nothing; in halves, to stay fast."""
+    """Return the clause that matches what all match, or None for nothing; it halves the list, to stay fast."""
     while len(clauses) > 1:
         both = [left.intersect(right) for left, right in zip(clauses[::2], clauses[1::2], strict=False)]
         odd = [clauses[-1]] if len(clauses) % 2 else []
@@ -211,7 +212,7 @@ def _check_size(clause: Clause) -> None:
 
 
 def _size(clause: Clause) -> int:
-    """Return how many steps it takes to compare with a clause: one, and more where it has many intervals."""
+    """Return the number of steps to compare with a clause: one, or more if the clause has many intervals."""
     parts = (
         domain.numbers + domain.strings.intervals + domain.timestamps for _, domain in clause.constraints
     )
@@ -219,7 +220,7 @@ def _size(clause: Clause) -> int:
 
 
 def _patterns(clauses: Clauses) -> Counter[str]:
-    """Return how many patterns there are for each attribute, a long one counting as several."""
+    """Return the number of patterns per attribute; a long pattern counts as several."""
     counts: Counter[str] = Counter()
     for clause in clauses:
         for name, domain in clause.constraints:
@@ -229,14 +230,14 @@ def _patterns(clauses: Clauses) -> Counter[str]:
 
 
 def _pairs_of_patterns(left: Clauses, right: Clauses) -> int:
-    """Return about how many pairs of patterns are compared when each clause is intersected with each."""
+    """Estimate how many pairs of patterns are compared when each left clause is intersected with each right one."""
     pairs = len(left) * len(right)
     ours, theirs = _patterns(left), _patterns(right)
     return sum((ours[name] * len(right) + theirs[name] * len(left)) ** 2 // pairs for name in ours | theirs)
 
 
 def _alike(clauses: Clauses) -> dict[tuple[Key, ...], Clauses]:
-    """Return the clauses by what they constrain."""
+    """Return the clauses grouped by the keys that they constrain."""
     alike: dict[tuple[Key, ...], Clauses] = {}
     for clause in clauses:
         alike.setdefault(tuple(clause.domains), []).append(clause)
@@ -244,7 +245,7 @@ def _alike(clauses: Clauses) -> dict[tuple[Key, ...], Clauses]:
 
 
 def _merge(clauses: Clauses) -> Clauses:
-    """Merge the clauses that are alike but for one attribute, where the union is one domain again."""
+    """Merge the clauses that differ in one attribute only, where the union is a single domain."""
     out: Clauses = []
     for names, group in _alike(clauses).items():
         for name in names:
@@ -256,7 +257,7 @@ def _merge(clauses: Clauses) -> Clauses:
 
 
 def _merge_on(name: Key, clauses: Clauses) -> tuple[Clauses, Clauses]:
-    """Merge clauses that differ in `name` only; return them, and apart those that no longer constrain it."""
+    """Merge clauses that differ in `name` only; return them, and separately those that no longer constrain it."""
     groups: dict[tuple[tuple[Key, Domain], ...], list[Domain]] = {}
     for clause in clauses:
         others = tuple(item for item in clause.domains.items() if item[0] != name)
@@ -271,7 +272,7 @@ def _merge_on(name: Key, clauses: Clauses) -> tuple[Clauses, Clauses]:
 
 
 def unite_domains(domains: Sequence[Domain]) -> list[Domain]:
-    """Return as few domains as can be found that together hold what these hold."""
+    """Return domains with the same union, as few as can be found."""
     plain = [domain for domain in domains if not domain.strings.likes]
     united = [_unite_plain(plain)] if plain else []
     for domain in domains:
@@ -281,8 +282,7 @@ def unite_domains(domains: Sequence[Domain]) -> list[Domain]:
 
 
 def _unite_into(united: list[Domain], domain: Domain) -> list[Domain]:
-    # What has grown may now take in one that it could not before: so once more with the union, until none
-    # can.
+    # A union may now absorb a domain that it could not absorb before, so try again with the union until none can.
     for position, other in enumerate(united):
         both = other.union(domain)
         if both is not None:
@@ -291,7 +291,7 @@ def _unite_into(united: list[Domain], domain: Domain) -> list[Domain]:
 
 
 def _unite_plain(domains: Sequence[Domain]) -> Domain:
-    """Return the union of domains without patterns, in the time that sorting takes."""
+    """Return the union of domains without patterns, in the time of a sort."""
     while len(domains) > 1:
         halves = [left.union(right) for left, right in zip(domains[::2], domains[1::2], strict=False)]
         odd = [domains[-1]] if len(domains) % 2 else []
@@ -304,7 +304,7 @@ def _unite_plain(domains: Sequence[Domain]) -> Domain:
 
 
 def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[Key, Domain]:
-    """Return what a single condition is about and the values for which it is true, or false."""
+    """Return the key that a single condition constrains, and the values for which it is true, or false."""
     match predicate:
         case p.Relation(left, op, Literal(number)):
             return Calculated(left), _in_group(_compared(op, number), number, wanted=wanted)

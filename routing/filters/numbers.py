@@ -1,10 +1,10 @@
-"""Arithmetic and order of numbers over the columns of a batch: what `language.expressions` says of one event.
+"""Vectorised arithmetic and order of numbers over the columns of a batch; for one event see `language.expressions`.
 
 Rules
 -----
-* The results are those of one event at a time, bit for bit: integers exactly as long as 64 bits hold them, floats as
-  IEEE 754 has them, and integers compared with floats exactly.
-* Where a value is missing or is no number its entry means nothing; masks say where.
+* The results are identical, bit for bit, to those of single events: integers are exact as long as 64 bits hold them,
+  floats follow IEEE 754, and integers compare with floats exactly.
+* Where a value is missing or is no number, its entry is arbitrary; masks mark these places.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 _SURE: Final = 2.0**62
-"""A product whose float is nearer to 0 than this fits in 64 bits."""
+"""A product whose approximation as a float is below this in magnitude fits in 64 bits."""
 
 
 class Chosen:
@@ -46,7 +46,7 @@ class Chosen:
         return Column(kind, column.data[self._rows], present, column.words)
 
     def values(self, name: str) -> list[Value | None]:
-        """Return an attribute's values for the chosen events, of whatever kinds; None where it has none."""
+        """Return an attribute's values of any kind for the chosen events; None where it has no value."""
         out: list[Value | None] = [None] * len(self)
         for kind in Kind:
             column = self.column(name, kind)
@@ -55,12 +55,12 @@ class Chosen:
         return out
 
     def present(self, column: Column) -> Mask:
-        """Return where a column has a value."""
+        """Return the mask of the events that have a value in a column."""
         return np.ones(len(self), np.bool_) if column.present is None else column.present
 
 
 class Numbers(NamedTuple):
-    """A number an event: an integer where `whole`, a float where `real`, else none; never both."""
+    """One number per event: an integer where `whole`, a float where `real`, otherwise none; never both."""
 
     integers: Integers
     floats: Floats
@@ -73,7 +73,7 @@ class Numbers(NamedTuple):
 
 
 def numbers_of(expression: Expression, chosen: Chosen) -> Numbers:
-    """Return what an expression is for the chosen events."""
+    """Return the value of an expression for the chosen events."""
     size = len(chosen)
     match expression:
         case Ref(name):
@@ -157,10 +157,10 @@ def number_columns(numbers: Numbers) -> list[Column]:
 
 
 def signs(left: Numbers, right: Numbers) -> tuple[Integers, Mask]:
-    """Return -1, 0 or 1 an event, as the left number is below, equal to or above the right one, and where both are."""
+    """Return -1, 0 or 1 per event (left below, equal to or above right), and the mask of events that have both."""
     known = (left.whole | left.real) & (right.whole | right.real)
     out = _sign(left.as_floats(), right.as_floats())
-    # A float that two integers are rounded to does not tell them apart, nor an integer from the float.
+    # Two integers may round to the same float, and an integer may round to the float that it is compared with.
     close = (known & (out == 0) & (left.whole | right.whole)).nonzero()[0]
     if len(close):
         out[close] = _sign(*_exactly(left, right, close))
@@ -173,7 +173,7 @@ def _sign(a: Any, b: Any) -> Integers:
 
 
 def _exactly(left: Numbers, right: Numbers, rows: Rows) -> tuple[Any, Any]:
-    """Return two sides that are equal as floats, and an integer on one side at least, as they compare exactly."""
+    """Return exactly comparable values for sides that are equal as floats, at least one of which is an integer."""
     sides = []
     past = np.zeros(
         len(rows), np.int64

@@ -1,10 +1,10 @@
-"""A normal form as selector text, such that reading the text gives the same normal form again.
+"""A normal form as selector text; parsing the text gives the same normal form.
 
 Rules
 -----
-* One constraint is one term of an AND; where it needs an OR of its own it is put in parentheses, so that it
-  is read as one constraint again and not spread over clauses.
-* Text is for people: points are ``=`` and ``IN``, closed pairs are ``BETWEEN``, prefixes are ``PREFIX``.
+* One constraint is one term of an AND. A constraint that needs an OR is put in parentheses, so that it is parsed
+  as one constraint and not distributed over clauses.
+* The text is meant for people: points are ``=`` and ``IN``, closed pairs are ``BETWEEN``, prefixes are ``PREFIX``.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from .networks import Network
 from .strings import Strings, TextCondition, implied_intervals
 
 KEYWORDS: Final = frozenset(("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE"))
-"""Words that cannot be attribute names unless they stand in double quotes."""
+"""Words that can be attribute names only in double quotes."""
 
 PLAIN_NAME: Final = re.compile(r"(?:[^\W\d]|\$)[\w$.]*\Z")
 ESCAPE: Final = "\\"
 _TERM_CHARACTERS: Final = 128
-"""More than a term has beside its name and its strings."""
+"""An upper bound on the length of a term without its name and its strings."""
 
 _ABSENT: Final = {
     (True, True): "{} IS NULL",
     (True, False): "{} IS MISSING",
     (False, True): "{0} IS NULL AND {0} IS NOT MISSING",
 }
-"""What an attribute is that has no value: missing or null."""
+"""Conditions for an attribute without a value, by (missing, null)."""
 _Literal = Callable[[Any], str]
 
 
 def is_word(text: str, words: Set[str]) -> bool:
-    """Return whether a text is one of these words, in any case of ASCII letters: no letter that looks like one."""
+    """Return whether a text is one of these words, in any case; only ASCII letters count."""
     return text.isascii() and text.upper() in words
 
 
 def name_text(name: str) -> str:
-    """Return an attribute name as it stands in a selector: bare, or in double quotes where it must."""
+    """Return an attribute name in selector syntax: bare, or in double quotes where necessary."""
     if PLAIN_NAME.match(name) and not is_word(name, KEYWORDS):
         return name
     return '"' + name.replace('"', '""') + '"'
@@ -57,7 +57,7 @@ def string_text(text: str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Return a number literal that reads back as the same number."""
+    """Return a number literal that parses as the same number."""
     return repr(value)
 
 
@@ -67,7 +67,7 @@ def timestamp_text(nanoseconds: int) -> str:
 
 
 def literal_text(value: Value) -> str:
-    """Return a value as it stands in a selector."""
+    """Return a value in selector syntax."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, str):
@@ -76,7 +76,7 @@ def literal_text(value: Value) -> str:
 
 
 def expression_text(expression: Expression) -> str:
-    """Return an expression as it stands in a selector, in parentheses only where it would be read differently."""
+    """Return an expression in selector syntax, with parentheses only where parsing requires them."""
     match expression:
         case Ref(name):
             return name_text(name)
@@ -92,7 +92,7 @@ def expression_text(expression: Expression) -> str:
 
 
 def characters_at_most(name: str, domain: Domain) -> int:
-    """Return how many characters a constraint surely does not exceed as a selector, without making it one."""
+    """Return an upper bound on the length of a constraint as selector text, without generating the text."""
     strings = domain.strings
     terms = 8 + sum(map(len, (domain.numbers, domain.timestamps, strings.intervals, strings.likes)))
     bounds = [bound for i in strings.intervals for bound in (i.low, i.high) if isinstance(bound, str)]
@@ -101,7 +101,7 @@ def characters_at_most(name: str, domain: Domain) -> int:
 
 
 def domain_text(name: str, domain: Domain) -> str:
-    """Return the condition that an attribute is in a domain, in parentheses where it is an OR."""
+    """Return the condition that an attribute is in a domain, in parentheses if it is an OR."""
     text = name_text(name)
     if domain == Domain.PRESENT:
         return f"{text} IS NOT NULL"
@@ -111,7 +111,7 @@ def domain_text(name: str, domain: Domain) -> str:
 
 
 def condition_text(name: str, domain: Domain, absent: str = "{} IS NULL") -> str:
-    """Return the condition that what is called so is in a domain, in parentheses where it is an OR."""
+    """Return the condition that the operand with this text is in a domain, in parentheses if it is an OR."""
     terms = [absent.format(name)] if domain.missing or domain.null else []
     if domain.booleans == BOTH:
         terms.append(f"{name} IN (FALSE, TRUE)")
@@ -124,12 +124,12 @@ def condition_text(name: str, domain: Domain, absent: str = "{} IS NULL") -> str
 
 
 def any_of(terms: list[str]) -> str:
-    """Return the OR of terms, in parentheses unless it is one."""
+    """Return the OR of terms, in parentheses unless there is only one."""
     return terms[0] if len(terms) == 1 else "(" + " OR ".join(terms) + ")"
 
 
 def _intervals_terms(name: str, intervals: Intervals, literal: _Literal) -> list[str]:
-    """Return the terms of an OR that say that the attribute is in the intervals."""
+    """Return the terms whose OR states that the attribute is in the intervals."""
     if intervals == EVERYTHING:
         zero = literal(0)
         return [f"{name} < {zero}", f"{name} >= {zero}"]

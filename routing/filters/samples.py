@@ -1,7 +1,7 @@
-"""A sample value out of a domain, to show that it is not empty and to refute "covers" cheaply.
+"""Sample values of a domain, which prove that it is not empty and refute "covers" cheaply.
 
-Rule: a sample is checked before it is handed out; where none is found (patterns that are hard to satisfy
-together) there is none, which says nothing about the domain.
+Rule: a sample is verified before it is returned. If none is found (patterns that are hard to satisfy together), this
+says nothing about the domain.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TRIED_MAX: Final = 256
 
 
 class _Unknown:
-    """Says that no sample was found."""
+    """The type of the marker that no sample was found."""
 
 
 UNKNOWN: Final = _Unknown()
@@ -53,7 +53,7 @@ def sample(domain: Domain) -> Value | _Unknown | None:
 
 
 def variations(event: dict[str, Value], domains: Mapping[str, Domain]) -> Iterator[dict[str, Value]]:
-    """Yield events like this one but for some attributes, which take usual values of their domains; not all of them."""
+    """Yield variations of an event: the attributes in `domains` take common values of their domains; incomplete."""
     pools = [
         [value for value in (event.get(name), *_TRIED) if domain.contains(value)]
         for name, domain in domains.items()
@@ -71,7 +71,7 @@ def _candidates(domain: Domain) -> Iterator[Value]:
         yield from _moments(interval)
     yield from sorted(domain.booleans, reverse=True)
     if domain.null:
-        yield NULL  # type: ignore[misc]  # a value of events that nothing is compared with
+        yield NULL  # type: ignore[misc]  # events can have this value, but nothing is compared with it
 
 
 def _numbers(interval: Interval) -> Iterator[int | float]:
@@ -109,7 +109,7 @@ def _strings(strings: Strings) -> Iterator[str]:
         for between in ("", filler):
             for like in wanted:
                 yield _filled(like, filler, between)
-    # The texts of several patterns one after the other satisfy all that begin and end with a wildcard.
+    # The concatenated texts of several patterns satisfy all patterns that begin and end with a wildcard.
     for order in permutations(wanted[:_PATTERNS_JOINED_MAX]):
         yield "".join(_filled(like, _FILLERS[0], "") for like in order)
     for interval in strings.intervals:

@@ -1,9 +1,9 @@
-"""Intervals of a domain, cut to what a column can hold: pairs of first and last value, both included.
+"""Intervals of a domain, converted to spans of a column type: pairs of first and last value, both included.
 
 Rules
 -----
 * A span ``(first, last)`` is the values from `first` to `last`, both included, of one column type
-  (``int64`` or ``float64``). The column type's own least and greatest value stand for "unbounded".
+  (``int64`` or ``float64``). The least and greatest values of the column type stand for "unbounded".
 * The conversion is exact. 2.5 < x over integers is 3 <= x; x > 2**53 + 1 over floats is x >= 2**53 + 2, the
   next float. A bound that no value of the column type reaches leaves an empty interval, which is dropped.
 * Spans that touch are one span: 1..2 and 3..4 over integers are 1..4.
@@ -47,7 +47,7 @@ def spans_of(intervals: Intervals, kind: Kind) -> list[Span]:
 
 
 def after(value: float, kind: Kind) -> float:
-    """Return the value that follows in a column of this kind; it must not be the greatest."""
+    """Return the next greater value in a column of this kind; `value` must not be the greatest."""
     return math.nextafter(value, math.inf) if kind is Kind.FLOAT else value + 1
 
 
@@ -88,5 +88,5 @@ def _last_float(bound: Bound, is_open: bool) -> float | None:
 def _nearest_float(bound: float) -> float:
     try:
         return float(bound)
-    except OverflowError:  # an integer beyond the largest float: only an infinity lies on its far side
+    except OverflowError:  # an integer beyond the largest float: only an infinity is beyond it
         return math.inf if bound > 0 else -math.inf

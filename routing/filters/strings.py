@@ -2,11 +2,11 @@
 
 Rules
 -----
-* A pattern that is an equality or a prefix is kept as an interval, not as a pattern: ``LIKE 'abc%'`` is
-  ``['abc', 'abd')``. What stays a :class:`LikePattern` has a wildcard that no interval can say.
-* A set is the strings of some intervals that satisfy *all* of some patterns. The union of two such sets is
-  often not one; then :meth:`Strings.union` returns None and the filter keeps two clauses.
-* With patterns, "covers" may say no too often, never yes, and "is empty" the same; without, both are exact.
+* A pattern that is an equality or a prefix is stored as an interval, not as a pattern: ``LIKE 'abc%'`` is
+  ``['abc', 'abd')``. A :class:`LikePattern` has a wildcard that no interval can express.
+* A set is the strings of some intervals that satisfy *all* of some patterns. The union of two such sets is often not
+  such a set; then :meth:`Strings.union` returns None and the filter keeps two clauses.
+* With patterns, "covers" and "is empty" may be falsely negative, never falsely positive; without, both are exact.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Strings:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known to hold no string."""
+        """Whether the set is known to be empty."""
         return not self.intervals
 
     def contains(self, text: str) -> bool:
@@ -60,11 +60,11 @@ class Strings:
         )
 
     def test(self) -> Callable[[str], bool]:
-        """Return a fast function that says whether a string is in the set."""
+        """Return a fast function that tells whether a string is in the set."""
         if not self.likes:
             return membership(self.intervals)
         tests = [like.test() for like in self.likes]
-        # The intervals that only repeat the prefix of a pattern need no test of their own.
+        # Intervals that only repeat the prefix of a pattern need no separate test.
         if self.intervals != implied_intervals(self.likes):
             tests.insert(0, membership(self.intervals))
         if len(tests) == 1:
@@ -82,7 +82,7 @@ class Strings:
         return settle(intervals, self.likes + other.likes)
 
     def covers(self, other: Strings) -> bool:
-        """Return True only if every string of `other` is in this; exact when there are no patterns."""
+        """Return True only if every string of `other` is in this set; exact when there are no patterns."""
         if not other.intervals:
             return True
         if not covers(self.intervals, other.intervals):
@@ -90,7 +90,7 @@ class Strings:
         return all(_implied(like, other) for like in self.likes)
 
     def union(self, other: Strings) -> Strings | None:
-        """Return the strings that are in either, or None when no one :class:`Strings` holds exactly these."""
+        """Return the strings that are in either, or None when no single :class:`Strings` holds exactly these."""
         if self.likes == other.likes:
             return settle(unite(self.intervals + other.intervals), self.likes)
         if self.covers(other):
@@ -98,7 +98,7 @@ class Strings:
         return other if other.covers(self) else None
 
     def complement(self) -> tuple[Strings, ...]:
-        """Return the strings that are not in it, as disjoint sets."""
+        """Return the strings that are not in the set, as disjoint sets."""
         pieces = [Strings(settle_strings(complement(self.intervals)))]
         inside = Strings(self.intervals)
         for like in self.likes:
@@ -119,7 +119,7 @@ def strings_of(condition: TextCondition) -> Strings:
 
 
 def like_strings(pieces: Sequence[Piece], *, negated: bool = False) -> Strings:
-    """Return the strings that match a LIKE pattern, or do not; as intervals where it can be said so."""
+    """Return the strings that match a LIKE pattern, or do not; as intervals where possible."""
     pattern = canonical_pattern(pieces)
     intervals = _as_intervals(pattern)
     if intervals is not None:
@@ -140,7 +140,7 @@ def _as_intervals(pattern: Pattern) -> Intervals | None:
 
 
 def implied_intervals(likes: Iterable[TextCondition]) -> Intervals:
-    """Return the intervals that the patterns' literal prefixes amount to."""
+    """Return the intervals that the literal prefixes of the patterns imply."""
     intervals = EVERYTHING
     for like in likes:
         if not like.negated:
@@ -149,10 +149,10 @@ def implied_intervals(likes: Iterable[TextCondition]) -> Intervals:
 
 
 def settle(intervals: Intervals, likes: Iterable[TextCondition]) -> Strings:
-    """Return the one form of the strings of `intervals` that satisfy all of `likes`.
+    """Return the canonical form of the strings of `intervals` that satisfy all of `likes`.
 
-    Single strings are decided here and now, prefixes narrow the intervals, and a pattern that another one (or
-    the intervals) implies is left out.
+    Single strings are tested immediately, prefixes narrow the intervals, and a pattern that another pattern or the
+    intervals imply is removed.
     """
     kept = sorted(set(likes), key=lambda like: like.sort_key())
     intervals = settle_strings(intersect(intervals, implied_intervals(kept)))

@@ -1,1 +1,1 @@
-"""What a broker tells its neighbours of what is wanted here: announced, covered, merged."""
+"""Announcement of a broker's filters to its neighbours, with covering and merging."""

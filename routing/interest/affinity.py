@@ -1,11 +1,12 @@
-"""Which subscribers mostly hear publishers of another broker, and should move there (paper 2, section 2.4).
+"""Finds subscribers that mostly receive events of another broker, and should move there (paper 2, section 2.4).
 
 Rules
 -----
-* What each subscriber here is notified of is counted by the broker that it was published at.
-* At a review, a subscriber of whose notifications since the last review at least `SHARE_MIN` came from one other
-  broker, and at least `EVENTS_MIN` in all, is proposed to move to that one. Then everybody's count begins anew.
-* At most one at a review, the one that heard most, since each move lets what was published lately be sent again.
+* The notifications of each local subscriber are counted by the broker at which the event was published.
+* At a review, a subscriber is proposed to move to another broker if, since the last review, it received at least
+  `EVENTS_MIN` notifications, and at least `SHARE_MIN` of them came from that broker. Then all counts are reset.
+* Each review proposes at most one move, of the subscriber with the most notifications, because each move causes
+  recent events to be retransmitted.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Affinity:
         self._heard.pop(client, None)
 
     def review(self, here: BrokerId) -> tuple[ClientId, BrokerId] | None:
-        """Return who should move where, if anybody should, and begin to count anew."""
+        """Return the subscriber that should move and its target broker, if any, and reset the counts."""
         best: tuple[int, ClientId, BrokerId] | None = None
         for client, heard in self._heard.items():
             total = sum(heard.values())

@@ -1,14 +1,14 @@
-"""What a broker has told its parent that it wants: the roots of its covering DAG, and who waits for the answer.
+"""Announcements of a broker to its parent: the roots of its covering DAG, and the waiters for the answers.
 
 Rules
 -----
-* Of the filters that a broker holds, only those that no other covers are announced.
-* What a withdrawn filter hid is announced *before* the withdrawal; what a new filter covers is withdrawn after the
-  new one is announced. So upstream there is no moment in which an event that is wanted is not asked for.
-* Whoever brought a filter is answered when a filter that covers it is installed up to the root.
-* At the root there is nobody to tell: every filter is installed at once.
+* Of the filters that a broker holds, only those that no other filter covers are announced.
+* Filters that a withdrawn filter covered are announced *before* the withdrawal; filters that a new filter covers are
+  withdrawn after the new one is announced. So upstream, a wanted event is requested at every moment.
+* The source of a filter is answered when a filter that covers it is installed up to the root.
+* The root announces nothing: every filter is installed immediately.
 
-Source: paper 1, section 3 (the way of a subscription to the root) and its related work (covering, after Siena).
+Source: paper 1, section 3 (the path of a subscription to the root) and its related work (covering, after Siena).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ..filters.filter import Filter
 from ..matching.covering_dag import CoveringDag
 
 Waiter: TypeAlias = tuple[Link, int]
-"""Who is to be told: a neighbour and its token, or a client and its subscription."""
+"""The receiver of an answer: a neighbour and its token, or a client and its subscription."""
 
 
 @dataclass(slots=True)
 class AnnouncerSteps:
-    """What is to be done next: messages to the parent in this order, then answers to those who wait no longer."""
+    """The next actions: messages to the parent, in this order, then answers to the waiters that are ready."""
 
     up: list[Announce | Withdraw] = field(default_factory=list)
     ready: list[Waiter] = field(default_factory=list)
@@ -37,7 +37,7 @@ class AnnouncerSteps:
 
 @dataclass(slots=True, eq=False)
 class _Announced:
-    """A filter that the parent was told of."""
+    """A filter that was announced to the parent."""
 
     token: int
     installed: bool
@@ -45,14 +45,14 @@ class _Announced:
 
 
 class Announcer:
-    """Keeps the parent told of the fewest filters that cover all that are held here.
+    """Keeps the announcements to the parent up to date: the fewest filters that cover all held filters.
 
     Parameters
     ----------
     dag
-        The covering DAG of the filters that are held; this machine inserts into it and removes from it.
+        The covering DAG of the held filters; this machine inserts into it and removes from it.
     top
-        Whether there is nobody above (the broker is the root).
+        Whether the broker is the root, with no broker above it.
     """
 
     def __init__(self, dag: CoveringDag, *, top: bool) -> None:
@@ -60,15 +60,15 @@ class Announcer:
         self._top = top
         self._announced: dict[Filter, _Announced] = {}
         self._by_token: dict[int, Filter] = {}
-        self._waiting: dict[Filter, dict[Waiter, _Announced]] = {}  # by the filter that is waited for
+        self._waiting: dict[Filter, dict[Waiter, _Announced]] = {}  # by the awaited filter
         self._next_token = 1
 
     def announced(self) -> Iterable[Filter]:
-        """Return what the parent knows of, in the order in which it was told."""
+        """Return the announced filters, in the order of announcement."""
         return self._announced.keys()
 
     def hold(self, item: Filter, slot: int) -> AnnouncerSteps:
-        """Take in a filter that was not held before."""
+        """Add a filter that was not held before."""
         steps = AnnouncerSteps()
         covered = self._dag.insert(item, slot)
         if self._dag.is_root(item):
@@ -78,7 +78,7 @@ class Announcer:
         return steps
 
     def release(self, item: Filter) -> AnnouncerSteps:
-        """Let go of a filter that nobody holds any more; whoever waited for it does no longer."""
+        """Remove a filter that is no longer held, and the waiters for it."""
         steps = AnnouncerSteps()
         for waiter, entry in self._waiting.pop(item, {}).items():
             del entry.waiting[waiter]
@@ -95,14 +95,14 @@ class Announcer:
         return steps
 
     def forget(self, waiter: Waiter, item: Filter) -> None:
-        """No longer answer this one, which may have waited for `item`."""
+        """Remove a waiter, which may have waited for `item`."""
         entry = self._waiting.get(item, {}).get(waiter)
         if entry is not None:
             del entry.waiting[waiter]
             self._no_longer(waiter, item)
 
     def installed(self, token: int) -> AnnouncerSteps:
-        """Note that the parent has an announced filter installed up to the root; a stale token does nothing."""
+        """Note that an announced filter is installed up to the root; a stale token is ignored."""
         steps = AnnouncerSteps()
         item = self._by_token.get(token)
         if item is not None:
@@ -115,12 +115,12 @@ class Announcer:
         return steps
 
     def renew(self, *, top: bool, keep: bool = False) -> AnnouncerSteps:
-        """Begin anew with another parent, or with none: nothing is installed, and every filter gets a new token.
+        """Start over with another parent, or with none: nothing is installed, and every filter gets a new token.
 
         Parameters
         ----------
         top
-            Whether there is nobody above from now on; then everything is installed at once.
+            Whether the broker is the root from now on; then everything is installed immediately.
         keep
             Whether filters keep their tokens.
         """
@@ -142,19 +142,19 @@ class Announcer:
         return steps
 
     def tokens(self) -> tuple[tuple[Filter, int], ...]:
-        """Return everything that the parent knows of, or should, with the token of each announcement."""
+        """Return every filter that the parent knows or should know, with the token of its announcement."""
         return tuple((item, entry.token) for item, entry in self._announced.items())
 
     def all_installed(self) -> bool:
-        """Return whether everything that was announced is installed up to the root."""
+        """Return whether every announced filter is installed up to the root."""
         return all(entry.installed for entry in self._announced.values())
 
     def _stands_for(self, root: Filter) -> _Announced:
-        """Return what was announced for a root of the DAG."""
+        """Return the announcement for a root of the DAG."""
         return self._announced[root]
 
     def _tells_of(self, item: Filter) -> bool:
-        """Return whether a filter was a root until now, so that something was announced for it."""
+        """Return whether a filter was a root until now, and therefore announced."""
         return item in self._announced
 
     def _wait(self, waiter: Waiter, item: Filter, steps: AnnouncerSteps) -> None:
@@ -191,7 +191,7 @@ class Announcer:
             self._wait(waiter, wanted, steps)
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that it keeps; `restore` takes it."""
+        """Return the whole state, for `restore`."""
         announced = [
             (item, entry.token, entry.installed, list(entry.waiting.items()))
             for item, entry in self._announced.items()
@@ -199,7 +199,7 @@ class Announcer:
         return {"top": self._top, "next_token": self._next_token, "announced": announced}
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the announcer was whose snapshot that is; the DAG has been restored."""
+        """Restore the announcer from a snapshot; the DAG must have been restored before."""
         self._top, self._next_token = plain["top"], plain["next_token"]
         for item, token, installed, waiting in plain["announced"]:
             entry = self._announced[item] = _Announced(token, installed, dict(waiting))
@@ -209,7 +209,7 @@ class Announcer:
                 self._waiting.setdefault(wanted, {})[waiter] = entry
 
     def check(self) -> None:
-        """Assert that exactly the roots are announced and that nobody waits for what is installed; for tests."""
+        """Assert that exactly the roots are announced and that no waiter waits for an installed filter; for tests."""
         assert set(self._announced) == set(self._dag.roots())
         self._check_waiting()
 

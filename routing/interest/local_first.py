@@ -1,12 +1,12 @@
-"""Publishers at one broker, and the subscriptions that these satisfy (paper 2, section 2.3).
+"""Publishers at one broker, and the subscriptions that they satisfy (paper 2, section 2.3).
 
 Rules
 -----
-* A publisher is known by what it advertises. It may have what a filter asks for if one of its advertisements overlaps
-  it; where patterns are compared this may say so although no event matches both, and never the other way round.
-* A subscription that asks local publishers first is *served here* exactly as long as one of them may have what it asks
-  for: that is a function of who advertises here now, and not of the order in which all came.
-* Answers are in the order of brokers, then publishers. At most :data:`ANSWERS_MAX` are named, the rest is counted.
+* A publisher matches a filter if one of its advertisements overlaps it. With patterns there may be false
+  positives (no event matches both), never false negatives.
+* A subscription that asks local publishers first is *served here* exactly as long as a local publisher matches
+  it. This depends only on the current local advertisements, not on the order of arrival.
+* Answers are sorted by broker, then publisher. At most :data:`ANSWERS_MAX` are listed; the rest is counted.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..filters.covering import intersects
 from ..filters.filter import Filter
 
 ANSWERS_MAX: Final = 16
-"""How many advertisements an answer names."""
+"""The maximum number of advertisements that an answer lists."""
 
 Subscription: TypeAlias = tuple[ClientId, int]
 """A subscriber, and its number for the subscription."""
 
 
 class Reply(NamedTuple):
-    """Advertisements that overlap a filter: those that are named, and how many there are beside them."""
+    """Advertisements that overlap a filter: those listed, and the number of further ones."""
 
     known: tuple[Answer, ...] = ()
     more: int = 0
@@ -38,7 +38,7 @@ NO_REPLY: Final = Reply()
 
 
 def gathered(*replies: Reply) -> Reply:
-    """Return several replies to one filter as one."""
+    """Combine several replies to one filter."""
     known = sorted(
         (answer for reply in replies for answer in reply.known),
         key=lambda answer: (answer.broker, answer.publisher),
@@ -48,28 +48,28 @@ def gathered(*replies: Reply) -> Reply:
 
 
 class Advert(NamedTuple):
-    """An advertisement: what, and when it was said."""
+    """An advertisement: its filter and its version."""
 
     filter: Filter
     version: int
 
 
 class LocalFirst:
-    """What publishers here advertise, which subscriptions they satisfy, and what brokers elsewhere have answered.
+    """The advertisements of local publishers, the subscriptions that they satisfy, and the answers of other brokers.
 
     Parameters
     ----------
     broker
-        Where this is.
+        The id of this broker.
 
     Attributes
     ----------
     permitted
-        The subscriptions that ask publishers here first.
+        The subscriptions that ask local publishers first.
     served
-        Those of them that are served here, with what was answered.
+        Those of them that are served here, with the answer that was sent.
     elsewhere
-        What brokers elsewhere have answered to a filter that they were told.
+        The answers of other brokers to each filter that they were told.
     """
 
     def __init__(self, broker: BrokerId) -> None:
@@ -79,16 +79,16 @@ class LocalFirst:
         self.served: dict[Subscription, Reply] = {}
         self.elsewhere: dict[Filter, Reply] = {}
 
-    # What is advertised here; each returns the filters that this is news about.
+    # Local advertisements; each method returns the filters that the change affects.
 
     def advertise(self, publisher: ClientId, number: int, item: Filter, version: int) -> list[Filter]:
-        """Take in an advertisement, which replaces that of the same number."""
+        """Add an advertisement, which replaces the one with the same number."""
         mine = self._adverts.setdefault(publisher, {})
         before, mine[number] = mine.get(number), Advert(item, version)
         return [item] if before is None else [] if before.filter == item else [before.filter, item]
 
     def unadvertise(self, publisher: ClientId, number: int, version: int | None) -> list[Filter]:
-        """Let go of an advertisement, unless it was said again since that version."""
+        """Remove an advertisement, unless it was repeated after that version."""
         mine = self._adverts.get(publisher, {})
         before = mine.get(number)
         if before is None or (version is not None and version < before.version):
@@ -99,11 +99,11 @@ class LocalFirst:
         return [before.filter]
 
     def forget(self, publisher: ClientId) -> list[Filter]:
-        """Let go of all that a publisher advertises: it is gone."""
+        """Remove all advertisements of a publisher that is gone."""
         return [advert.filter for advert in self._adverts.pop(publisher, {}).values()]
 
     def here(self, item: Filter) -> Reply:
-        """Return which publishers here may have what a filter asks for."""
+        """Return the local publishers that match a filter."""
         found = (
             Answer(publisher, self._broker, advert.filter)
             for publisher, mine in self._adverts.items()
@@ -115,7 +115,7 @@ class LocalFirst:
     # Subscriptions.
 
     def touched(self, news: Iterable[Filter]) -> list[Subscription]:
-        """Return the subscriptions that ask publishers here first, and overlap one of these filters."""
+        """Return the subscriptions that ask local publishers first and overlap one of these filters."""
         about = list(news)
         return [key for key, item in self.permitted.items() if any(intersects(each, item) for each in about)]
 
@@ -125,15 +125,15 @@ class LocalFirst:
         return self.served.pop(key, None) is not None
 
     def reply(self, item: Filter, told: Filter) -> Reply:
-        """Return who may have what a filter asks for; all others were told of `told`, which covers it."""
+        """Return all known publishers that match a filter; the other brokers were told `told`, which covers it."""
         known, more = self.elsewhere.get(told, NO_REPLY)
         there = tuple(answer for answer in known if intersects(answer.filter, item))
         return gathered(self.here(item), Reply(there, more))
 
-    # What it keeps.
+    # Snapshots.
 
     def snapshot(self) -> Plain:
-        """Return all that it keeps; `restore` takes it."""
+        """Return the whole state, for `restore`."""
         return {
             "adverts": [
                 (publisher, [(number, *advert) for number, advert in mine.items()])
@@ -145,7 +145,7 @@ class LocalFirst:
         }
 
     def restore(self, plain: Any) -> None:
-        """Be as the one was whose snapshot that is; only for one that is empty."""
+        """Restore the state from a snapshot; only while it is empty."""
         for publisher, mine in plain["adverts"]:
             self._adverts[publisher] = {number: Advert(item, version) for number, item, version in mine}
         self.permitted.update((tuple(key), item) for key, item in plain["permitted"])
@@ -153,7 +153,7 @@ class LocalFirst:
         self.elsewhere.update((item, Reply(*reply)) for item, reply in plain["elsewhere"])
 
     def check(self) -> None:
-        """Assert that exactly those are served here that a publisher here may satisfy; for tests."""
+        """Assert that exactly the subscriptions that a local publisher matches are served here; for tests."""
         assert all(self._adverts.values())
         replies = {key: self.here(item) for key, item in self.permitted.items()}
         assert self.served == {key: reply for key, reply in replies.items() if reply.known}

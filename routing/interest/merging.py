@@ -1,14 +1,14 @@
-"""Perfect merging: filters that one filter can stand for exactly are announced as that one (paper 1, section 1; Siena).
+"""Perfect merging: filters whose exact union is one clause are announced as one filter (paper 1, section 1; Siena).
 
 Rules
 -----
-* Two filters of one clause each are merged when they differ in one attribute only: then the union of the two domains is
-  a clause that matches what either matches, and nothing else. So a neighbour asks for nothing that nobody wants.
-* Each root of the covering DAG belongs to one group; what is announced is the union of the group.
-* What a group becomes is announced before what it was is withdrawn; so upstream there is no gap.
+* Two filters of one clause each are merged when they differ in one attribute only: then the clause with the union of
+  the two domains matches exactly what either matches. So no unwanted events are requested.
+* Each root of the covering DAG belongs to one group; the union of the group is announced.
+* The new union of a group is announced before the old one is withdrawn, so there is no gap upstream.
 
-What it costs: a filter that joins a group or leaves it takes an announcement and a withdrawal at every broker up to the
-root, where one of the two would do. It pays where tables are what is scarce.
+Cost: a filter that joins or leaves a group takes an announcement and a withdrawal at every broker up to the root,
+where one of the two would suffice without merging. Merging pays off where table space is scarce.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ from ..matching.covering_dag import CoveringDag
 from .announcer import Announcer, AnnouncerSteps, _Announced
 
 Rest: TypeAlias = tuple[Key, Clause]
-"""What two filters have to have in common: the attribute, or computed value, in which they may differ, and the rest."""
+"""What two mergeable filters share: the attribute or computed value in which they may differ, and the other parts."""
 
 
 class MergingAnnouncer(Announcer):
-    """Keeps the parent told of filters that stand for the roots of the covering DAG; see :class:`Announcer`."""
+    """Announces to the parent merged filters that represent the roots of the covering DAG; see :class:`Announcer`."""
 
     def __init__(self, dag: CoveringDag, *, top: bool) -> None:
         super().__init__(dag, top=top)
-        self._groups: dict[Filter, dict[Filter, None]] = {}  # what is announced -> the roots it stands for
+        self._groups: dict[
+            Filter, dict[Filter, None]
+        ] = {}  # announced filter -> the roots that it represents
         self._group_of: dict[Filter, Filter] = {}
         self._by_rest: dict[Rest, Filter] = {}
         self._leaving: dict[Filter, None] = {}
 
     def hold(self, item: Filter, slot: int) -> AnnouncerSteps:
-        """Take in a filter that was not held before."""
+        """Add a filter that was not held before."""
         return self._then_withdraw(super().hold(item, slot))
 
     def release(self, item: Filter) -> AnnouncerSteps:
-        """Let go of a filter that nobody holds any more; whoever waited for it does no longer."""
+        """Remove a filter that is no longer held, and the waiters for it."""
         return self._then_withdraw(super().release(item))
 
     def _then_withdraw(self, steps: AnnouncerSteps) -> AnnouncerSteps:
@@ -80,7 +82,7 @@ class MergingAnnouncer(Announcer):
             self._form(merged, some, steps)
 
     def _form(self, merged: Filter, members: dict[Filter, None], steps: AnnouncerSteps) -> None:
-        """Make a group of these roots, and announce what stands for it if that is not announced."""
+        """Make a group of these roots, and announce its union unless it is already announced."""
         self._leaving.pop(merged, None)
         if merged not in self._announced:
             super()._announce(merged, steps)
@@ -89,7 +91,7 @@ class MergingAnnouncer(Announcer):
         self._by_rest |= dict.fromkeys(_rests(merged), merged)
 
     def _disband(self, merged: Filter) -> dict[Filter, None]:
-        """Take a group apart and return its members; it is withdrawn in the end, unless it is formed again."""
+        """Dissolve a group and return its members; its filter is withdrawn at the end, unless it is formed again."""
         for rest in _rests(merged):
             if self._by_rest.get(rest) == merged:
                 del self._by_rest[rest]
@@ -107,7 +109,7 @@ class MergingAnnouncer(Announcer):
         return None
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that it keeps; `restore` takes it."""
+        """Return the whole state, for `restore`."""
         groups = [
             (merged, list(members), [rest for rest in _rests(merged) if self._by_rest.get(rest) == merged])
             for merged, members in self._groups.items()
@@ -115,7 +117,7 @@ class MergingAnnouncer(Announcer):
         return {**super().snapshot(), "groups": groups}
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the announcer was whose snapshot that is; the DAG has been restored."""
+        """Restore the announcer from a snapshot; the DAG must have been restored before."""
         super().restore(plain)
         for merged, members, rests in plain["groups"]:
             self._groups[merged] = dict.fromkeys(members)
@@ -134,7 +136,7 @@ class MergingAnnouncer(Announcer):
 
 
 def _rests(item: Filter) -> Iterator[Rest]:
-    """Yield what a filter has beside each of its attributes; nothing when it has several clauses."""
+    """Yield, for each key of a filter, the clause without it; nothing when the filter has several clauses."""
     if len(item.clauses) == 1:
         (clause,) = item.clauses
         for key in clause.domains:
@@ -142,7 +144,7 @@ def _rests(item: Filter) -> Iterator[Rest]:
 
 
 def _perfect(one: Filter, other: Filter) -> Filter | None:
-    """Return the one clause that matches exactly what either filter matches; None when there is none."""
+    """Return the single-clause filter that matches exactly what either filter matches; None if there is none."""
     if len(one.clauses) != 1 or len(other.clauses) != 1:
         return None
     union = merge(one, other)

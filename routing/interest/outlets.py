@@ -1,10 +1,10 @@
-"""What a broker tells one neighbour, its group, or everybody: the filters that are wanted on its other links.
+"""Outlets: announcements to one neighbour or to the group, of the filters that are wanted on the other links.
 
 Rules
 -----
-* An outlet holds the filters that come from the links which it passes on. Of those it announces the ones that no
-  other covers, or all when it does not look at covering.
-* An announcement is installed when everyone whom it went to has answered: at once when there is nobody left.
+* An outlet holds the filters of the links that it announces. It announces those that no other covers, or all of them
+  when covering is disabled.
+* An announcement is installed when all of its receivers have answered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .merging import MergingAnnouncer
 
 
 class FlatOrder(CoveringDag):
-    """A set of filters in which none is taken to cover another."""
+    """A set of filters that ignores covering: no filter covers another."""
 
     def __init__(self) -> None:
         self._items: dict[Filter, None] = {}
@@ -34,7 +34,7 @@ class FlatOrder(CoveringDag):
         return item in self._items
 
     def roots(self) -> Iterator[Filter]:
-        """Iterate over all."""
+        """Iterate over all filters."""
         return iter(self._items)
 
     def is_root(self, item: Filter) -> bool:
@@ -46,40 +46,40 @@ class FlatOrder(CoveringDag):
         return item
 
     def insert(self, item: Filter, slot: int) -> list[Filter]:
-        """Put a filter in; it covers none."""
+        """Add a filter; it covers none."""
         self._items[item] = None
         return []
 
     def remove(self, item: Filter) -> list[Filter]:
-        """Take a filter out; it has hidden none."""
+        """Remove a filter; it covered none."""
         del self._items[item]
         return []
 
     def snapshot(self) -> Plain:
-        """Return the filters; `restore` takes it."""
+        """Return the filters, for `restore`."""
         return list(self._items)
 
     def restore(self, plain: Plain, slot_of: Callable[[Filter], int]) -> None:
-        """Be as the set was whose snapshot that is."""
+        """Restore the set from a snapshot."""
         self._items.update(dict.fromkeys(plain))
 
     def check(self) -> None:
-        """Nothing can be wrong with a set."""
+        """Check nothing: a set has no invariants."""
 
 
 class Outlet:
-    """One way on which a broker tells what it wants.
+    """One direction in which a broker announces what it wants.
 
     Parameters
     ----------
     to
-        The brokers that are told, and have to answer; at least one. Also an attribute.
+        The brokers that are told and must answer; at least one. Also an attribute.
     link
-        GROUP when they are told by one multicast, else each gets a message of its own.
+        GROUP when they are told by one multicast; otherwise each gets a separate message.
     covering
         Whether a filter that another one covers is left out.
     merging
-        Whether filters that one can stand for exactly are told as that one.
+        Whether filters are announced as one merged filter where that filter is exactly their union.
     """
 
     def __init__(self, to: Sequence[BrokerId], link: Link, *, covering: bool, merging: bool = False) -> None:
@@ -100,16 +100,16 @@ class Outlet:
         return len(self.tokens)
 
     def announced(self) -> Iterable[Filter]:
-        """Return what they were told."""
+        """Return the announced filters."""
         return self._announcer.announced()
 
     def hold(self, item: Filter) -> AnnouncerSteps:
-        """Take in a filter that was not held before."""
+        """Add a filter that was not held before."""
         slot = self._slots[item] = 0 if self._index is None else self._index.insert(item)
         return self._note(self._announcer.hold(item, slot))
 
     def release(self, item: Filter) -> AnnouncerSteps:
-        """Let go of a filter that nobody wants any more on the links that it tells of."""
+        """Remove a filter that is no longer wanted on the links that the outlet announces."""
         steps = self._note(self._announcer.release(item))
         slot = self._slots.pop(item)
         if self._index is not None:
@@ -121,11 +121,11 @@ class Outlet:
         return self._announcer.wait(waiter, item)
 
     def forget(self, waiter: Waiter, item: Filter) -> None:
-        """No longer answer this one."""
+        """Remove a waiter."""
         self._announcer.forget(waiter, item)
 
     def answered(self, source: Link, token: int) -> AnnouncerSteps:
-        """Note that one of those who were told has the filter installed; a stale token does nothing."""
+        """Note that one of the receivers has installed the filter; a stale token is ignored."""
         left = self._unanswered.get(token)
         if left is None or source not in left:
             return AnnouncerSteps()
@@ -136,7 +136,7 @@ class Outlet:
         return self._note(self._announcer.installed(token))
 
     def effects(self, messages: Iterable[Announce | Withdraw]) -> list[Effect]:
-        """Return the effects that tell the messages to everyone on this way, in their order."""
+        """Return the effects that send the messages to all receivers of this outlet, in order."""
         if self._link == GROUP:
             return [Multicast(message) for message in messages]
         return [Send(to, message) for message in messages for to in self.to]
@@ -152,7 +152,7 @@ class Outlet:
         return steps
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that it keeps; `restore` takes it."""
+        """Return the whole state, for `restore`."""
         return {
             "index": None if self._index is None else self._index.snapshot(),
             "slots": list(self._slots.items()),
@@ -163,7 +163,7 @@ class Outlet:
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the outlet was whose snapshot that is; only for one that holds nothing."""
+        """Restore the outlet from a snapshot; only while it holds nothing."""
         if self._index is not None:
             self._index.restore(plain["index"])
         self._slots.update(plain["slots"])
@@ -173,7 +173,7 @@ class Outlet:
         self.tokens.update(plain["tokens"])
 
     def check(self, held: Iterable[Filter]) -> None:
-        """Assert that exactly these filters are held and that all agree; for tests."""
+        """Assert that exactly these filters are held and that all structures agree; for tests."""
         self._dag.check()
         self._announcer.check()
         assert set(held) == set(self._slots)

@@ -1,1 +1,1 @@
-"""How a filter is written: selector text, Python or JSON; all become the same predicate."""
+"""The languages of filters: selector text, Python and JSON; all produce the same predicates."""

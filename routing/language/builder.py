@@ -1,10 +1,10 @@
-"""From the words of a selector to a condition, while the parser runs: a method for each rule of the grammar.
+"""Construction of conditions during parsing of a selector: one method per rule of the grammar.
 
 Rules
 -----
-* The grammar does not tell conditions from values; here each is asked for what its place needs, and refused with the
-  place of its first word if it is the other.
-* What a condition refuses is said with a place, too.
+* The grammar does not distinguish conditions from values. This module checks that each part is what its place
+  requires, and otherwise rejects it with the position of its first token.
+* Errors that a condition raises get a position as well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Part", "builder"]
 
 
 class Part(NamedTuple):
-    """What some words say, and the first of them."""
+    """The meaning of a part of the text, and its first token."""
 
     says: p.Predicate | Expression | InCase
     at: Token
@@ -45,7 +45,7 @@ _TEXTS: Final[dict[str, Callable[[str, str], p.Predicate]]] = {
 
 
 def _made(token: Token, make: Callable[..., Any], *arguments: Any) -> Any:
-    """Make something; what is refused is said with the place of `token`."""
+    """Call `make`; an error gets the position of `token`."""
     try:
         return make(*arguments)
     except (SelectorError, FilterTooComplex) as error:
@@ -53,7 +53,7 @@ def _made(token: Token, make: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def condition(part: Part) -> p.Predicate:
-    """Return the condition that some words say: a name alone is a boolean attribute."""
+    """Return the condition of a part: a name alone is a boolean attribute."""
     match part.says:
         case p.Predicate():
             return part.says
@@ -66,7 +66,7 @@ def condition(part: Part) -> p.Predicate:
 
 
 def value(part: Part) -> Expression:
-    """Return the value that some words say."""
+    """Return the value of a part."""
     if isinstance(part.says, p.Predicate):
         at(part.at, "a condition is no value: it can be neither compared nor calculated with")
     if isinstance(part.says, InCase):
@@ -78,7 +78,7 @@ def value(part: Part) -> Expression:
 
 
 def subject(part: Part) -> tuple[Expression, Callable[[p.Predicate], p.Predicate]]:
-    """Return what a condition is about, and what makes it a condition about that text in upper or in lower case."""
+    """Return the subject of a condition, and the function that converts the condition to upper or lower case."""
     if isinstance(part.says, InCase):
         return Ref(part.says.name), part.says.of
     return value(part), _as_it_is
@@ -93,7 +93,7 @@ def _as_it_is(made: p.Predicate) -> p.Predicate:
 
 
 def builder(*, strict: bool) -> Any:
-    """Return the transformer of the parser; not `strict`, what can never be true is false and not refused."""
+    """Return the parser's transformer; if not `strict`, a condition that can never be true is false, not an error."""
     from lark import Transformer, v_args
 
     @v_args(inline=True)

@@ -2,9 +2,10 @@
 
 Rules
 -----
-* They make the same conditions as selector text, with the same checks.
+* Builders make the same conditions as selector text, with the same checks.
 * Values may be Python, numpy, pandas or ``datetime`` scalars; a naive ``datetime`` is UTC.
-* ``+ - * /`` of attributes, numbers and each other are values again, to be compared: ``attr("bid") * 2 > attr("ask")``.
+* ``+ - * /`` of attributes, numbers and other terms are terms that can be compared: ``attr("bid") * 2 >
+  attr("ask")``.
 * ``&``, ``|`` and ``~`` bind tighter than comparisons in Python: put comparisons in parentheses.
 """
 
@@ -25,10 +26,10 @@ __all__ = ["Attribute", "Term", "attr"]
 
 
 class Term:
-    """A value in a condition: an attribute, or what is calculated."""
+    """A value in a condition: an attribute, or a calculated value."""
 
     __slots__ = ("expression",)
-    __array_ufunc__ = None  # a number of numpy on the left leaves it to this class
+    __array_ufunc__ = None  # a numpy number on the left defers to this class
     __hash__: Final = None  # type: ignore[assignment]  # == makes a condition
 
     def __init__(self, expression: Expression) -> None:
@@ -86,7 +87,7 @@ class Term:
         raise NoTruthValue(f"{self!r} alone is no condition: for a boolean attribute write {self!r} == True")
 
     def between(self, low: Any, high: Any) -> Predicate:
-        """Return the condition that the value lies between two bounds, both included."""
+        """Return the condition that the value is between two bounds, both included."""
         return between(self.expression, _expression(low), _expression(high))
 
     def isin(self, values: Iterable[Any]) -> Predicate:
@@ -96,7 +97,7 @@ class Term:
         return one_of(self.expression, [_expression(value) for value in values])
 
     def is_null(self) -> Predicate:
-        """Return the condition that the event does not have the value."""
+        """Return the condition that the value is missing or null."""
         return no_value(self.expression)
 
 
@@ -117,7 +118,7 @@ class Attribute(Term):
         return Like(self.name, pattern, escape)
 
     def ilike(self, pattern: str, escape: str | None = None) -> Predicate:
-        """Return the condition that the string matches a LIKE pattern, its characters in either case."""
+        """Return the condition that the string matches a LIKE pattern, ignoring case."""
         return ILike(self.name, pattern, escape)
 
     def prefix(self, text: str) -> Predicate:
@@ -129,7 +130,7 @@ class Attribute(Term):
         return Suffix(self.name, text)
 
     def contains(self, text: str) -> Predicate:
-        """Return the condition that `text` stands somewhere in the string."""
+        """Return the condition that the string contains `text`."""
         return Contains(self.name, text)
 
     def cidr(self, network: str) -> Predicate:
@@ -137,15 +138,15 @@ class Attribute(Term):
         return Cidr(self.name, network)
 
     def upper(self) -> CasedText:
-        """Return the text in upper case, to compare it with one in upper case."""
+        """Return the text in upper case, for comparison with texts in upper case."""
         return CasedText(InCase(self.name, upper=True))
 
     def lower(self) -> CasedText:
-        """Return the text in lower case, to compare it with one in lower case."""
+        """Return the text in lower case, for comparison with texts in lower case."""
         return CasedText(InCase(self.name, upper=False))
 
     def is_missing(self) -> Predicate:
-        """Return the condition that the event does not have the attribute; one that is null is there."""
+        """Return the condition that the event does not have the attribute; a null attribute is not missing."""
         return IsMissing(self.name)
 
 
@@ -165,28 +166,28 @@ class CasedText:
         return self._text.of(Attribute(self._text.name) != value)
 
     def isin(self, values: Iterable[Any]) -> Predicate:
-        """Return the condition that it is one of these."""
+        """Return the condition that the text is one of these."""
         return self._text.of(Attribute(self._text.name).isin(values))
 
     def like(self, pattern: str, escape: str | None = None) -> Predicate:
-        """Return the condition that it matches a LIKE pattern."""
+        """Return the condition that the text matches a LIKE pattern."""
         return self._text.of(Like(self._text.name, pattern, escape))
 
     def prefix(self, text: str) -> Predicate:
-        """Return the condition that it begins with `text`."""
+        """Return the condition that the text begins with `text`."""
         return self._text.of(Prefix(self._text.name, text))
 
     def suffix(self, text: str) -> Predicate:
-        """Return the condition that it ends with `text`."""
+        """Return the condition that the text ends with `text`."""
         return self._text.of(Suffix(self._text.name, text))
 
     def contains(self, text: str) -> Predicate:
-        """Return the condition that `text` stands somewhere in it."""
+        """Return the condition that the text contains `text`."""
         return self._text.of(Contains(self._text.name, text))
 
 
 def attr(name: str) -> Attribute:
-    """Return the attribute `name`, to compare it: ``attr("dep_delay") > 60``."""
+    """Return the attribute `name`, for use in a comparison: ``attr("dep_delay") > 60``."""
     return Attribute(name)
 
 

@@ -1,14 +1,15 @@
-"""Upper and lower case, a character at a time.
+"""Upper and lower case, character by character.
 
 Rules
 -----
-* Two characters are a *pair* when each is the other in the other case: ``S`` and ``s``, ``É`` and ``é``. A character
-  is in one pair at most; one that is in none (a digit, ``ß``, which two characters are in upper case) has no case.
-* So a text has as many characters in upper case as in lower case, and two texts that are equal in one are equal in the
-  other: to ignore case is to compare either.
+* Two characters are a *pair* when each is the other one in the other case: ``S`` and ``s``, ``É`` and ``é``. A
+  character is in at most one pair. A character in no pair (a digit, or ``ß``, whose upper case has two
+  characters) has no case.
+* So the conversion does not change the length of a text, and two texts that are equal in upper case are equal in
+  lower case: comparison in either case ignores case.
 
-Source: `equals-ignore-case` of EventBridge takes a character in both cases; pairs leave out some thirty characters, of
-which one case leads to a third character (``µ``, ``ſ``).
+Source: `equals-ignore-case` of EventBridge accepts a character in both cases. Pairs exclude about thirty characters
+whose conversion leads to a third character (``µ``, ``ſ``).
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ __all__ = ["either_case", "in_lower_case", "in_upper_case"]
 
 
 def in_upper_case(text: str) -> str:
-    """Return a text in upper case, with as many characters."""
+    """Return a text of the same length in upper case."""
     return text.upper() if text.isascii() else "".join(map(_upper, text))
 
 
 def in_lower_case(text: str) -> str:
-    """Return a text in lower case, with as many characters."""
+    """Return a text of the same length in lower case."""
     return text.lower() if text.isascii() else "".join(map(_lower, text))
 
 
 def either_case(character: str) -> str:
-    """Return a character in upper and lower case, two characters; or itself when it has no case."""
+    """Return a character in upper and lower case (two characters), or the character itself when it has no case."""
     upper, lower = _upper(character), _lower(character)
     return character if upper == lower else upper + lower
 

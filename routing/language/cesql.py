@@ -1,16 +1,17 @@
-"""CloudEvents SQL: text to a condition, and back.
+"""CloudEvents SQL: conversion of text to a condition.
 
 Rules
 -----
-* A condition that the index knows is made of what can be said so exactly: the terms of an AND that compare an attribute
-  with strings that no number, truth or timestamp is written as, that ask whether it exists, and ORs of such terms about
-  one attribute. Each other term is a :class:`~.conditions.CloudSql`, evaluated by itself.
-* What can never be a Boolean is refused, and so are functions that there are not: when it is written, and by name.
-* Names are attributes as they are written. Beside those of CloudEvents they may have capitals and underscores:
-  ``ce_type`` is the type of an event that came through a gateway.
+* Terms of an AND that have an exact equivalent become conditions that the index handles: comparisons of an attribute
+  with strings that cannot be the text of a number, truth value or timestamp; tests whether it exists; and ORs of such
+  terms about one attribute. Each other term becomes a :class:`~.conditions.CloudSql`, which is evaluated separately.
+* An expression that can never be a Boolean, and an unknown function, are rejected at parse time; the error names the
+  function.
+* Names are attributes as written. In addition to the names of CloudEvents they may have capitals and underscores:
+  ``ce_type`` is the type of an event that arrived through a gateway.
 
-Source: CloudEvents SQL, version 1.0, section 2. Operators of one rank are evaluated from the left, as 3.6 says; the
-grammar beside it (for ANTLR) has AND, OR and XOR from the right.
+Source: CloudEvents SQL, version 1.0, section 2. Operators of equal precedence are evaluated from the left, as in 3.6;
+the accompanying grammar (for ANTLR) has AND, OR and XOR from the right.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ __all__ = ["expression_of", "parse_cesql"]
 
 _KEYWORDS: Final = frozenset(("AND", "OR", "XOR", "NOT", "LIKE", "EXISTS", "IN", "TRUE", "FALSE"))
 _LIKE_OTHERS: Final = frozenset("0123456789+-.:eETZtrufalsin")
-"""The characters of numbers, truths and timestamps: a string with another one is none of these."""
+"""The characters of numbers, truth values and timestamps: a string with any other character is none of these."""
 
 
 def parse_cesql(text: str) -> Predicate:
@@ -58,7 +59,7 @@ def parse_cesql(text: str) -> Predicate:
     Raises
     ------
     SelectorError
-        If it is none, or can be no Boolean; the message says where.
+        If the text is no expression, or cannot be a Boolean; the message says where.
     """
     whole = expression_of(text)
     gives = type_of(whole)
@@ -82,11 +83,11 @@ _TYPES: Final = {int: "number", str: "string"}
 
 
 def expression_of(text: str) -> Node:
-    """Return what an expression of CloudEvents SQL says; SelectorError if it is none."""
+    """Parse an expression of CloudEvents SQL; SelectorError if the text is none."""
     check_text("an expression", text)
     made: Node = parse(_parser(), text, lambda error: unexpected(error.token))
-    node_text(made)  # what cannot be written again is refused
-    if INT_MAX + 1 in constants_in(made):  # which a minus would have made the least integer
+    node_text(made)  # reject an expression that cannot be printed
+    if INT_MAX + 1 in constants_in(made):  # only valid after a minus, as the least integer
         raise SelectorError(f"{INT_MAX + 1} is no integer of 32 bits")
     return made
 
@@ -97,7 +98,7 @@ def _parser() -> Lark:
 
 
 def _builder() -> Any:
-    """Return what makes the nodes while the parser runs; a method for each rule of the grammar."""
+    """Return the transformer that makes the nodes during parsing, with one method per rule of the grammar."""
     from lark import Transformer, v_args
 
     @v_args(inline=True)
@@ -164,7 +165,7 @@ def _call(token: Token, what: str, *operands: Node) -> Call:
 
 
 def _chained(op: Token, left: Node, right: Node) -> Call:
-    """Return an operation; a chain of one of AND, OR, XOR is one operation, which is as deep as its operands."""
+    """Return an operation; a chain of AND, OR or XOR is flattened to one operation, to limit the nesting depth."""
     what = "<>" if op == "!=" else op.type if op.type in _KEYWORDS else str(op)
     if isinstance(left, Call) and left.what == what and what in ("AND", "OR", "XOR"):
         return _call(op, what, *left.operands, right)
@@ -176,12 +177,12 @@ def _perhaps(negation: Token | None, node: Call) -> Call:
 
 
 def _is_plain(text: Any) -> bool:
-    """Return whether only a string, and no number, truth or timestamp, can be written so."""
+    """Return whether a text is a string that cannot be a number, truth value or timestamp."""
     return type(text) is str and not _LIKE_OTHERS.issuperset(text)
 
 
 def _known(node: Node) -> Predicate | None:
-    """Return the condition that is true where an expression is, or None where the index knows none."""
+    """Return the equivalent condition that the index handles, or None if there is none."""
     match node:
         case Constant(bool() as truth):
             return TRUE if truth else FALSE
@@ -213,7 +214,7 @@ def _known_text(node: Node) -> Predicate | None:
 
 
 def _known_or(operands: Sequence[Node]) -> Predicate | None:
-    """Return an OR about one attribute: where one operand has an error, which is where that is missing, all have."""
+    """Return an OR about one attribute: if one operand has an error (the attribute is missing), all have one."""
     terms = [_known_text(operand) for operand in operands]
     known = [term for term in terms if isinstance(term, Compare | Like)]
     alike = all(one.attribute == other.attribute for one, other in pairwise(known))

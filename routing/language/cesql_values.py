@@ -1,15 +1,16 @@
-"""What an expression of CloudEvents SQL is for an event: the meaning of the language, spelled out.
+"""Evaluation of CloudEvents SQL expressions for an event.
 
 Rules
 -----
-* A value is a Boolean, an Integer of 32 bits, or a String. What an event has beside these is a String: other numbers
-  as Python writes them, timestamps in ISO 8601. 5.0 is the Integer 5, as everywhere here.
-* An *error* (a missing attribute, a cast that fails, a division by 0, an overflow, a bad argument) ends the evaluation:
-  the event does not pass (1.2, "fail fast mode" of 4.1). AND and OR look at their right side only where they must.
-* An evaluation looks at no more than `TEXT_MAX` characters, or it has an error: neither an expression nor an event can
-  make it long.
-* Nothing is converted but by the rules of 3.7: the right side of ``=`` says what the left side is cast to, the left
-  side of IN what its items are.
+* A value is a Boolean, an Integer of 32 bits, or a String. Other values of an event become Strings: other numbers as
+  Python prints them, timestamps in ISO 8601. 5.0 is the Integer 5, as everywhere in this project.
+* An *error* (a missing attribute, a failed cast, a division by 0, an overflow, an invalid argument) ends the
+  evaluation: the event does not match (1.2, "fail fast mode" of 4.1). AND and OR evaluate their right side only
+  if necessary.
+* An evaluation that processes more than `TEXT_MAX` characters is an error, so neither an expression nor an event
+  can make it slow.
+* Values are converted only by the rules of 3.7: the left side of ``=`` is cast to the type of the right side, and the
+  items of IN are cast to the type of its left side.
 
 Source: CloudEvents SQL, version 1.0, sections 3 and 4.
 """
@@ -48,9 +49,9 @@ __all__ = [
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
 TEXT_MAX: Final = 16 * 1024 * 1024
-"""How many characters the operands and results of an evaluation may have, all together: 16 times a whole event."""
+"""The maximum total number of characters of all operands and results of an evaluation: 16 times a whole event."""
 REQUIRED: Final = frozenset(("id", "source", "specversion", "type"))
-"""The attributes that every CloudEvent has: they always exist (3.4.4)."""
+"""The attributes that every CloudEvent has; they always exist (3.4.4)."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,32}")
 _SPACES: Final = (
@@ -64,7 +65,7 @@ class Failed(Exception):
 
 
 class _Work:
-    """How many characters an evaluation may still look at."""
+    """The number of characters that an evaluation may still process."""
 
     __slots__ = ("left",)
 
@@ -79,7 +80,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that is written down: a bool, an int of 32 bits or a string."""
+    """A literal value: a bool, an int of 32 bits or a string."""
 
     value: bool | int | str
     depth: int = field(default=0, init=False, compare=False, repr=False)
@@ -101,7 +102,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator or a function with its operands; of LIKE the second is the pattern, of EXISTS the one is a name."""
+    """An operator or function with its operands; LIKE's second operand is the pattern, EXISTS's operand is a name."""
 
     what: str
     operands: tuple[Node, ...]
@@ -121,7 +122,7 @@ Node: TypeAlias = Constant | Name | Call
 
 
 def names_in(node: Node) -> Iterator[str]:
-    """Iterate over the attributes that an expression looks at."""
+    """Iterate over the attributes that an expression uses."""
     match node:
         case Name(name):
             yield name
@@ -134,12 +135,12 @@ _STRING: Final = re.compile(r"""'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*\"""", r
 
 
 def unquoted(text: str) -> str:
-    """Return the string that a literal says: of what a backslash may stand before, only its quote is changed."""
+    """Return the text of a string literal: a backslash is an escape only before the literal's own quote."""
     return re.sub(rf"\\{text[0]}|{text[0]}{text[0]}", text[0], text[1:-1])
 
 
 def quoted(text: str) -> str:
-    """Return a string as a literal; SelectorError where the language has none for it."""
+    """Return a string as a literal; SelectorError if the language has no literal for it."""
     for quote in ("'", '"'):
         literal = quote + text.replace(quote, "\\" + quote) + quote
         if _STRING.fullmatch(literal) and unquoted(literal) == text:
@@ -150,7 +151,7 @@ def quoted(text: str) -> str:
 
 
 def node_text(node: Node) -> str:
-    """Return an expression as text that reads back as the same, with parentheses around every operation in it."""
+    """Return text that parses to the same expression, with parentheses around every inner operation."""
     match node:
         case Constant(value):
             return quoted(value) if isinstance(value, str) else str(value).upper()
@@ -174,7 +175,7 @@ def _inner(node: Node) -> str:
 
 
 def constants_in(node: Node) -> Iterator[bool | int | str]:
-    """Iterate over the values that are written in an expression."""
+    """Iterate over the literal values of an expression."""
     match node:
         case Constant(value):
             yield value
@@ -184,7 +185,7 @@ def constants_in(node: Node) -> Iterator[bool | int | str]:
 
 
 def type_of(node: Node) -> type | None:
-    """Return the type of what an expression is, as far as it is known before an event is: bool, int, str or None."""
+    """Return the static type of an expression (bool, int or str), or None if it depends on the event."""
     match node:
         case Constant(value):
             return type(value)
@@ -195,7 +196,7 @@ def type_of(node: Node) -> type | None:
 
 
 def result_of(node: Node, event: Mapping[str, Any]) -> bool | None:
-    """Return whether an event passes an expression; None where there is an error, or the result is no Boolean."""
+    """Return whether an expression is true for an event; None for an error, or if the result is no Boolean."""
     try:
         result = _value(node, event, _Work())
     except Failed:
@@ -204,7 +205,7 @@ def result_of(node: Node, event: Mapping[str, Any]) -> bool | None:
 
 
 def primitive(value: Value | None) -> bool | int | str:
-    """Return the value of an attribute in the types of the language."""
+    """Convert the value of an attribute to a type of the language."""
     match value:
         case None:
             raise Failed
@@ -220,7 +221,7 @@ def primitive(value: Value | None) -> bool | int | str:
 
 
 def cast(value: bool | int | str, to: type) -> Any:
-    """Return a value as one of another type (3.7)."""
+    """Cast a value to a type (3.7)."""
     if type(value) is to:
         return value
     if to is str:
@@ -264,7 +265,7 @@ def _value(node: Node, event: Mapping[str, Any], work: _Work) -> bool | int | st
                     len(values) - len(function.takes)
                 )
                 given = [cast(value, to) for value, to in zip(values, takes, strict=True)]
-                if what == "CONCAT_WS":  # what stands between is there as often
+                if what == "CONCAT_WS":  # the separator is repeated
                     work.take(len(given[0]) * len(given))
                 result: bool | int | str = function.does(*given)
                 return result
@@ -318,7 +319,7 @@ def _like(value: Any, pattern: str) -> bool:
 
 
 def pattern_elements(pattern: str) -> tuple[str | int, ...]:
-    """Return a pattern of LIKE as its elements: a backslash counts before ``%`` and ``_`` only (3.4.3)."""
+    """Return the elements of a LIKE pattern: a backslash is an escape before ``%`` and ``_`` only (3.4.3)."""
     escaped = re.sub(r"\\(?![%_])", r"\\\\", pattern)
     return like_elements(escaped, "\\")
 
@@ -332,7 +333,7 @@ _OPERATORS: Final[dict[str, Callable[..., Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function: the types that it takes, the last one again and again if `more`, the type that it gives."""
+    """A function: its parameter types (the last one repeated if `more`) and its result type."""
 
     does: Callable[..., Any]
     takes: tuple[type, ...]
@@ -341,7 +342,7 @@ class Function:
     more: bool = False
 
     def accepts(self, operands: int) -> bool:
-        """Return whether it may be called with so many operands."""
+        """Return whether the function accepts so many operands."""
         return operands >= self.fewest and (self.more or operands <= len(self.takes))
 
 

@@ -1,6 +1,7 @@
-"""How two filters compare, for users; inside, `covering` answers the same for filters in normal form.
+"""Comparison of two filters, for users; internally, `covering` does the same for filters in normal form.
 
-Rule: whatever describes a filter is taken (selector text, a condition, a JSON pattern), and what does not is named.
+Rule: any description of a filter is accepted (selector text, a condition, a JSON pattern); anything else is named
+in the error.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ __all__ = ["covers", "intersects", "merge"]
 def covers(f: FilterLike, g: FilterLike) -> bool:
     """Return True only if `f` matches every event that `g` matches.
 
-    It is exact for everything but patterns, where it may say no too often.
+    The result is exact for everything except patterns, where it may be falsely negative.
 
     Raises
     ------
     SelectorError, FilterTooComplex
-        If one of them is no filter, or its normal form is too large.
+        If an argument is no filter, or its normal form is too large.
     """
     return covering.covers(to_filter(f), to_filter(g))
 
@@ -31,7 +32,7 @@ def intersects(f: FilterLike, g: FilterLike) -> bool:
     Raises
     ------
     SelectorError, FilterTooComplex
-        If one of them is no filter, or its normal form is too large.
+        If an argument is no filter, or its normal form is too large.
     """
     return covering.intersects(to_filter(f), to_filter(g))
 
@@ -42,7 +43,7 @@ def merge(f: FilterLike, g: FilterLike, clauses_max: int = CLAUSES_MAX) -> Filte
     Raises
     ------
     SelectorError, FilterTooComplex
-        If one of them is no filter, or its normal form is too large.
+        If an argument is no filter, or its normal form is too large.
     InputError
         If `clauses_max` is no whole number above 0.
     """

@@ -1,13 +1,14 @@
-"""Conditions as they were written: the tree that selectors, builders and JSON patterns make.
+"""Conditions as written: the syntax tree of selectors, builders and JSON patterns.
 
 Rules
 -----
-* A condition that cannot be meant is refused when it is made, in whichever way it was written: an empty
-  BETWEEN, a NaN or infinite bound, an IN of values that do not compare, an order of booleans.
-* Literals are normalised when they come in, so that equal conditions are equal.
-* Nesting has a limit, :data:`DEPTH_MAX`, so that no walk over a condition runs out of stack.
+* A meaningless condition is rejected when it is made, in any language: an empty BETWEEN, a NaN or infinite bound,
+  an IN of values that are not comparable, an order of booleans.
+* Literals are normalised when a condition is made, so that equivalent literals give equal conditions.
+* Nesting is limited to :data:`DEPTH_MAX`, so that no recursion over a condition exhausts the stack.
 
-Source: JMS 1.1, section 3.8.1 (message selectors); PREFIX, SUFFIX and CONTAINS are ours, IS TRUE and the like SQL's.
+Source: JMS 1.1, section 3.8.1 (message selectors). PREFIX, SUFFIX and CONTAINS are our additions; IS TRUE and similar
+are from SQL.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=")
 _set: Final = object.__setattr__
 MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""What a comparison is called when its sides are exchanged."""
+"""The operator of a comparison after its sides are swapped."""
 
 
 class Predicate:
@@ -66,7 +67,7 @@ def _terms(kind: type[And] | type[Or], predicate: Predicate) -> tuple[Predicate,
 
 @dataclass(frozen=True, slots=True)
 class Constant(Predicate):
-    """TRUE or FALSE as a whole condition; with None it is never known."""
+    """A constant condition: TRUE, FALSE, or unknown (None)."""
 
     value: bool | None
 
@@ -143,7 +144,7 @@ class Like(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class ILike(Predicate):
-    """``attribute ILIKE pattern [ESCAPE escape]``: LIKE that takes characters in either case."""
+    """``attribute ILIKE pattern [ESCAPE escape]``: LIKE that ignores case."""
 
     attribute: str
     pattern: str
@@ -194,7 +195,7 @@ class Suffix(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Contains(Predicate):
-    """``attribute CONTAINS text``: the text stands somewhere in the string."""
+    """``attribute CONTAINS text``: the string contains the text."""
 
     attribute: str
     text: str
@@ -206,7 +207,7 @@ class Contains(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class IsNull(Predicate):
-    """``attribute IS NULL``: the event does not have the attribute, or it is null."""
+    """``attribute IS NULL``: the attribute is missing or null."""
 
     attribute: str
 
@@ -216,7 +217,7 @@ class IsNull(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class IsMissing(Predicate):
-    """``attribute IS MISSING``: the event does not have the attribute; one that is null is there."""
+    """``attribute IS MISSING``: the event does not have the attribute; a null attribute is not missing."""
 
     attribute: str
 
@@ -226,7 +227,7 @@ class IsMissing(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Relation(Predicate):
-    """``left op right`` where one attribute and one literal are not all of it; made by `comparison`."""
+    """``left op right`` for anything other than one attribute and one literal; made by `comparison`."""
 
     left: Expression
     op: str
@@ -238,21 +239,21 @@ class Relation(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Undefined(Predicate):
-    """``expression IS NULL``: it has no value."""
+    """``expression IS NULL``: the expression has no value."""
 
     expression: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class CloudSql(Predicate):
-    """An expression of CloudEvents SQL is true; unknown where it has an error."""
+    """The condition that an expression of CloudEvents SQL is true; unknown where it has an error."""
 
     expression: Node
 
 
 @dataclass(frozen=True, slots=True)
 class IsTruth(Predicate):
-    """``term IS TRUE``, ``IS FALSE``, ``IS UNKNOWN`` (None): true or false, never unknown."""
+    """``term IS TRUE``, ``IS FALSE`` or ``IS UNKNOWN`` (None); the result is never unknown."""
 
     term: Predicate
     value: bool | None
@@ -275,7 +276,7 @@ class Not(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class And(Predicate):
-    """All of the terms; without terms it is True."""
+    """The conjunction of the terms; True without terms."""
 
     terms: tuple[Predicate, ...]
     depth: int = field(default=0, init=False, compare=False, repr=False)
@@ -286,7 +287,7 @@ class And(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Or(Predicate):
-    """At least one of the terms; without terms it is False."""
+    """The disjunction of the terms; False without terms."""
 
     terms: tuple[Predicate, ...]
     depth: int = field(default=0, init=False, compare=False, repr=False)
@@ -308,7 +309,7 @@ def _check_op(op: str) -> None:
 
 
 def check_one_group(word: str, literals: Iterable[Value]) -> str:
-    """Return the group of values that compare with each other; SelectorError when there is more than one."""
+    """Return the common group of the values; SelectorError when there is more than one group."""
     groups = list(dict.fromkeys(GROUPS[type(literal)] for literal in literals))
     if len(groups) > 1:
         raise SelectorError(f"{word} needs values that compare with each other, found {' and '.join(groups)}")
@@ -316,7 +317,7 @@ def check_one_group(word: str, literals: Iterable[Value]) -> str:
 
 
 def check_bounds(low: Value, high: Value) -> None:
-    """Return if something may lie between two bounds; SelectorError if not."""
+    """Check that the range between two bounds is not empty; SelectorError if it is."""
     if check_one_group("BETWEEN", (low, high)) == "boolean":
         raise SelectorError("booleans have no order: BETWEEN needs numbers, strings or timestamps")
     if low > high:  # type: ignore[operator]  # both are of one group
@@ -344,7 +345,7 @@ ANY_CHARACTER: Final = 1
 
 
 SHORT_PATTERN: Final = 256
-"""What is made of a longer pattern is not kept in a cache, which is bounded by count: so it is by bytes."""
+"""Results for longer patterns are not cached; so a cache that is bounded by count is also bounded in bytes."""
 
 
 def like_elements(pattern: str, escape: str | None = None) -> tuple[str | int, ...]:
@@ -353,7 +354,7 @@ def like_elements(pattern: str, escape: str | None = None) -> tuple[str | int, .
     Raises
     ------
     SelectorError
-        If the escape character does not stand before ``%``, ``_`` or itself.
+        If the escape character is not followed by ``%``, ``_`` or itself.
     """
     return (_elements_kept if len(pattern) <= SHORT_PATTERN else _elements)(pattern, escape)
 
@@ -380,9 +381,9 @@ _elements_kept: Final = lru_cache(maxsize=1024)(_elements)
 
 
 def plain_pattern(pattern: str, escape: str) -> str:
-    """Return a pattern as one whose escape is a backslash; an escape that stands before nothing special is itself.
+    """Convert a pattern to one whose escape is a backslash; an escape before an ordinary character is literal.
 
-    JMS does not say what it means there; its brokers read it so.
+    JMS does not define that case; JMS brokers treat it this way.
     """
     out: list[str] = []
     characters = iter(pattern)

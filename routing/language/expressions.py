@@ -2,11 +2,12 @@
 
 Rules
 -----
-* Arithmetic is of numbers, and numbers are one group: 5 and 5.0 give the same. So ``/`` is the division of numbers,
-  not of integers (7 / 2 is 3.5), and a sum, difference or product of integers that 64 bits do not hold is a float.
-* There is *no value* where an operand is missing or is no number, where the divisor is 0, and where the result is not
-  a number (NaN). An infinity is a value.
-* What is computed from literals alone is computed when it is written.
+* Arithmetic works on numbers, and numbers are one group: 5 and 5.0 give the same result. So ``/`` is the division of
+  numbers, not of integers (7 / 2 is 3.5), and a sum, difference or product of integers that exceeds 64 bits is a
+  float.
+* An expression has *no value* if an operand is missing or is no number, if the divisor is 0, or if the result is
+  not a number (NaN). An infinity is a value.
+* Expressions of literals only are computed when they are made.
 
 Source: JMS 1.1, section 3.8.1.1 (arithmetic operators); its division is that of Java: docs/decisions/0074.
 """
@@ -50,13 +51,13 @@ class Ref:
         return Ref, (self.name,)
 
     def names(self) -> Iterator[str]:
-        """Iterate over the attributes that it looks at."""
+        """Iterate over the attributes that it uses."""
         yield self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value that is written down."""
+    """A literal value."""
 
     value: Value
     depth: int = field(default=0, init=False, compare=False, repr=False)
@@ -68,7 +69,7 @@ class Literal:
         return Literal, (self.value,)
 
     def names(self) -> Iterator[str]:
-        """Iterate over the attributes that it looks at: none."""
+        """Iterate over the attributes that it uses: none."""
         yield from ()
 
 
@@ -96,7 +97,7 @@ class Arithmetic:
         return Arithmetic, (self.op, self.left, self.right)
 
     def names(self) -> Iterator[str]:
-        """Iterate over the attributes that it looks at."""
+        """Iterate over the attributes that it uses."""
         yield from self.left.names()
         yield from self.right.names()
 
@@ -105,12 +106,12 @@ Expression: TypeAlias = Ref | Literal | Arithmetic
 
 
 def arithmetic(op: str, left: Expression, right: Expression) -> Expression:
-    """Return the expression of an operation; that of two literals is the literal of the result.
+    """Return the expression of an operation; an operation on two literals is replaced by its result.
 
     Raises
     ------
     SelectorError
-        If a literal is no number, or the result of two literals is no value.
+        If a literal is no number, or an operation on two literals has no value.
     """
     made = Arithmetic(op, left, right)
     if not (isinstance(left, Literal) and isinstance(right, Literal)):
@@ -122,14 +123,14 @@ def arithmetic(op: str, left: Expression, right: Expression) -> Expression:
 
 
 def negative(term: Expression) -> Expression:
-    """Return the expression of 0 less a term: a literal changes its sign."""
+    """Return the negation of a term: 0 minus the term; a float literal changes its sign."""
     if isinstance(term, Literal) and type(term.value) is float:
         return Literal(-term.value)
     return arithmetic("-", Literal(0), term)
 
 
 def calculate(op: str, left: Any, right: Any) -> int | float | None:
-    """Return the result for two values, or None where there is none."""
+    """Return the result for two values, or None if it has no value."""
     if type(left) not in (int, float) or type(right) not in (int, float):
         return None
     if op == "/" and right == 0:
@@ -143,7 +144,7 @@ def calculate(op: str, left: Any, right: Any) -> int | float | None:
 
 
 def value_of(expression: Expression, event: Mapping[str, Any]) -> Value | None:
-    """Return what an expression is for an event; None where it has no value."""
+    """Return the value of an expression for an event; None where it has no value."""
     match expression:
         case Ref(name):
             return comparable(event.get(name))

@@ -2,10 +2,10 @@
 
 Rules
 -----
-* A condition on it is an `ILike` of the attribute: two texts are the same in upper case exactly if they differ in case
-  alone (`cases`).
-* What it is compared with has to be in that case itself, or nothing is like it: then the condition is false of every
-  string, and unknown of everything else, as it would be of any text that differs.
+* A condition on it becomes an `ILike` of the attribute: two texts are equal in upper case exactly if they differ
+  only in case (`cases`).
+* A literal that is not in that case itself matches nothing. Then the condition is false for every string, and unknown
+  for everything else, as for any text that differs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ESCAPE: Final = "\\"
 
 
 def escaped(text: str) -> str:
-    """Return a text as a LIKE pattern that fits it alone, with a backslash as the escape."""
+    """Return a LIKE pattern that matches exactly this text, with a backslash as the escape."""
     return "".join(_ESCAPE + c if c in ("%", "_", _ESCAPE) else c for c in text)
 
 
@@ -49,12 +49,12 @@ class InCase:
     upper: bool
 
     def of(self, condition: Predicate) -> Predicate:
-        """Return the condition about this that `condition` is about the attribute itself.
+        """Convert a condition on the attribute itself to the same condition on the text in upper or lower case.
 
         Raises
         ------
         SelectorError
-            If it is none of strings, or one of their order.
+            If the condition is not on strings, or compares their order.
         """
         match condition:
             case And(terms):
@@ -93,4 +93,4 @@ class InCase:
         return case(text) == text
 
     def _never(self) -> Predicate:
-        return Compare(self.name, "<", "")  # no text is before the empty one
+        return Compare(self.name, "<", "")  # no text is less than the empty one

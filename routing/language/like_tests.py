@@ -1,11 +1,11 @@
-"""Whether a string matches a LIKE pattern.
+"""Tests of strings against LIKE patterns.
 
 Rules
 -----
-* A test never goes back: what is between two ``%`` is looked for from the left, once, since the first place where it
-  fits is always good enough.
-* So its time grows with the length of the text alone: a regular expression, which is fastest, does what cannot take it
-  `SHORT_STEPS` steps, and `piece_finder` the rest. Patterns and texts are somebody else's.
+* A test never backtracks: each piece between two ``%`` is searched for once, from the left, because the first
+  match is always sufficient.
+* So the time is linear in the length of the text. A regular expression, the fastest method, is used where it takes at
+  most `SHORT_STEPS` steps, and `piece_finder` otherwise. This matters because patterns and texts are untrusted.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .piece_finder import Piece, PieceFinder
 __all__ = ["SHORT_STEPS", "Pattern", "like_test", "pieces_of"]
 
 Pattern: TypeAlias = tuple[Piece, ...]
-"""What stands between the ``%`` of a pattern; one piece alone has none."""
+"""The pieces between the ``%`` of a pattern; a single piece means no ``%``."""
 
 SHORT_STEPS: Final = 1 << 16
-"""What the length of a text times that of a pattern may be for a regular expression: a tenth of a millisecond."""
+"""The maximum product of the lengths of text and pattern for a regular expression: a tenth of a millisecond."""
 
 
 def pieces_of(elements: tuple[str | int, ...]) -> Pattern:
@@ -38,9 +38,9 @@ def pieces_of(elements: tuple[str | int, ...]) -> Pattern:
 
 
 def like_test(pattern: Pattern) -> Callable[[str], bool]:
-    """Return a fast function that says whether a string matches.
+    """Return a fast function that tells whether a string matches.
 
-    That of a long pattern is made anew each time: a cache is bounded by count, so what is in it has to be small.
+    The function for a long pattern is not cached: the cache is bounded by count, so its entries must be small.
     """
     short = sum(map(len, pattern)) + len(pattern) <= SHORT_PATTERN
     return (_test_kept if short else _test_made)(pattern)
@@ -83,7 +83,7 @@ def _long_test(pattern: Pattern) -> Callable[[str], bool]:
 
 
 def _pattern_regex(pattern: Pattern) -> re.Pattern[str]:
-    """Return a regular expression for the whole string, each middle piece an atomic group: it never goes back."""
+    """Return a regular expression for the whole string, with an atomic group per middle piece: it never backtracks."""
     parts = [_piece_regex(pattern[0])]
     if len(pattern) > 1:
         parts += [f"(?>.*?{_piece_regex(piece)})" for piece in pattern[1:-1]]

@@ -1,11 +1,11 @@
-"""Literals of selector text: strings, numbers as Java writes them, timestamps.
+"""Literals of selector text: strings, numbers in Java syntax, and timestamps.
 
 Rules
 -----
-* An integer may be decimal, hexadecimal (``0x2A``), binary (``0b101010``) or, after a leading 0, octal (``052``), with
-  an ``L`` at its end or not; a float may have an ``f`` or ``d`` at its end, and be hexadecimal (``0x1.5p5``). ``_`` may
-  stand between digits. All are 64 bits wide; one that is not decimal may have the bit of the sign.
-* What cannot be read is refused with the place of its token.
+* An integer may be decimal, hexadecimal (``0x2A``), binary (``0b101010``) or, with a leading 0, octal (``052``),
+  with an optional ``L`` suffix. A float may have an ``f`` or ``d`` suffix, and may be hexadecimal (``0x1.5p5``).
+  ``_`` is allowed between digits. All numbers have 64 bits; an integer that is not decimal may set the sign bit.
+* An invalid literal is rejected with the position of its token.
 
 Source: JMS 1.1, section 3.8.1.1 (the literals of Java); the Java Language Specification, 3.10.1 and 3.10.2.
 """
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 __all__ = ["at", "read_number", "read_timestamp", "unquoted"]
 
 _DIGITS_MAX: Final = 400
-"""Longer integers are refused before they are read, which takes time that grows with the square of the length."""
+"""Longer integers are rejected before parsing, whose time grows with the square of the length."""
 
 
 def at(token: Token, message: str) -> NoReturn:
-    """Raise a SelectorError with the place of a token."""
+    """Raise a SelectorError with the position of a token."""
     line, column = token.line or 0, token.column or 0
     raise SelectorError(f"line {line}, column {column}: {message}", line=line, column=column)
 
 
 def unquoted(token: Token) -> str:
-    """Return what a string in single or double quotes says."""
+    """Return the text of a string in single or double quotes."""
     text = str(token)
     return text[1:-1].replace(text[0] * 2, text[0])
 
 
 def read_number(token: Token, *, negative: bool = False) -> int | float:
-    """Return a number; `negative` when a minus stands before it, which is part of the least integer."""
+    """Parse a number; `negative` if a minus precedes it, which is needed for the least integer."""
     text = str(token)
     mantissa, _, exponent = text.lower().partition("p" if text[:2] in ("0x", "0X") else "e")
     digits = "0-9a-f" if text[:2] in ("0x", "0X") else "0-9"
@@ -59,12 +59,12 @@ def read_number(token: Token, *, negative: bool = False) -> int | float:
 
 
 def _is_stray(text: str, digits: str) -> bool:
-    """Return whether a ``_`` stands elsewhere than between digits."""
+    """Return whether a ``_`` is anywhere else than between digits."""
     return re.search(f"_(?![{digits}_])|(?<![{digits}_])_", text) is not None
 
 
 def _integer(token: Token, text: str) -> int | None:
-    """Return what an integer says, or None if it is none; one that is not decimal may be one of 64 bits with a sign."""
+    """Parse an integer, or return None if it is none; an integer that is not decimal may set the sign bit."""
     digits, base = text.removesuffix("l"), 10
     if digits[:2] in ("0x", "0b"):
         digits, base = digits[2:], 16 if digits[1] == "x" else 2
@@ -121,7 +121,7 @@ _UNIX: Final = datetime.datetime(1970, 1, 1)
 
 
 def read_timestamp(token: Token) -> Timestamp:
-    """Return the moment that a string says."""
+    """Parse the timestamp in a string."""
     text = unquoted(token)
     found = _ISO.fullmatch(text.strip())
     if found is None:

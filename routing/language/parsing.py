@@ -1,10 +1,10 @@
-"""What the readers of all languages of text share: how a parser is made of a grammar, and what comes of its errors.
+"""Shared code of the text parsers: construction of a parser from a grammar, and conversion of its errors.
 
 Rules
 -----
-* A grammar knows names only; those that are keywords, in any case of ASCII letters, become the declared tokens.
-* Whatever the text is, the answer is what the parser makes of it or a :class:`SelectorError`.
-* Lark is imported when a parser is made: it takes longer than all the rest of routing, and only who reads text needs
+* A grammar has names only; names that are keywords, in any case of ASCII letters, become the declared tokens.
+* For any text, the result is the parser's output or a :class:`SelectorError`.
+* Lark is imported when a parser is made: its import takes longer than all the rest of routing, and only parsing needs
   it.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["check_text", "parse", "parser_of"]
 
 
 def check_text(word: str, text: object) -> None:
-    """Raise SelectorError where that is no text, or is longer than any filter; `word` is "a" and what it is called."""
+    """Raise SelectorError if the argument is no string, or longer than any filter; `word` is an article and a noun."""
     if not isinstance(text, str):
         raise SelectorError(f"{word} is a string, not a {type(text).__name__}")
     if len(text) > CHARACTERS_MAX:
@@ -41,11 +41,11 @@ def parser_of(grammar: str, names: str, keywords: Set[str], transformer: Any) ->
     Parameters
     ----------
     grammar
-        The name of its file, beside this one.
+        The name of its file, in the folder of this module.
     names, keywords
-        The terminal of names, and which names are keywords.
+        The terminal of names, and the names that are keywords.
     transformer
-        What makes of each rule what it says.
+        Converts each rule to its result.
     """
     from lark import Lark, Token
 
@@ -66,7 +66,7 @@ def parser_of(grammar: str, names: str, keywords: Set[str], transformer: Any) ->
 
 
 def parse(parser: Lark, text: str, refusal: Callable[[UnexpectedToken], SelectorError]) -> Any:
-    """Return what a parser makes of a text; `refusal` says what is wrong where a word cannot stand."""
+    """Parse a text; `refusal` makes the error for an unexpected token."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     try:

@@ -2,16 +2,18 @@
 
 Rules
 -----
-* A pattern is an object. Each of its names is an attribute with a list of alternatives, of which one must
-  hold; all attributes must hold. ``$or`` has a list of patterns, of which one must hold. A name that has an object
-  is the beginning of the names in it: ``{"order": {"customer": {"tier": ["gold"]}}}`` is about ``order.customer.tier``.
+* A pattern is an object. Each name is an attribute with a list of alternatives, one of which must hold; all
+  attributes must hold. ``$or`` has a list of patterns, one of which must hold. A name with an object as its value
+  is a prefix of the names in it: ``{"order": {"customer": {"tier": ["gold"]}}}`` is about
+  ``order.customer.tier``.
 * An alternative is a value that the attribute equals, ``null``, or an object with one of the words of `_MATCHERS`.
-* :func:`parse_pattern` means what selectors mean: ``null`` and ``exists: false`` are IS NULL, and ``anything-but``
-  holds for values of the same group only, and not for an event without the attribute, just as ``NOT IN``.
-* :func:`eventbridge` means what EventBridge does, where the two differ: ``null`` is a null that is there, ``exists``
-  asks whether it is there, ``anything-but`` holds for whatever is there but what is named, and ``$or`` is a name like
-  any other where it has not two patterns at least.
-* An error says where: ``dep_delay[0].numeric[1]``.
+* :func:`parse_pattern` follows the semantics of selectors: ``null`` and ``exists: false`` are IS NULL, and
+  ``anything-but`` holds for values of the same group only, and not for an event without the attribute, like ``NOT
+  IN``.
+* :func:`eventbridge` follows the semantics of EventBridge where the two differ: ``null`` is an explicit null,
+  ``exists`` tests whether the attribute is present, ``anything-but`` holds for every present value that is not
+  listed, and ``$or`` is an ordinary name unless it has at least two patterns.
+* An error names the position: ``dep_delay[0].numeric[1]``.
 
 Source: Amazon EventBridge, comparison operators for event patterns; Event Ruler (aws/event-ruler), README.
 """
@@ -38,7 +40,7 @@ _ZEROS: Final[tuple[Value, ...]] = (0, Timestamp(0))
 
 
 def parse_pattern(pattern: Mapping[str, Any]) -> p.Predicate:
-    """Return the condition that a JSON pattern (a decoded one: dicts, lists and scalars) says.
+    """Return the condition of a decoded JSON pattern (dicts, lists and scalars).
 
     Raises
     ------
@@ -49,12 +51,12 @@ def parse_pattern(pattern: Mapping[str, Any]) -> p.Predicate:
 
 
 def eventbridge(pattern: Mapping[str, Any] | str) -> p.Predicate:
-    """Return the condition that a pattern says in EventBridge.
+    """Return the condition of a pattern with the semantics of EventBridge.
 
     Parameters
     ----------
     pattern
-        Decoded, or as JSON text.
+        The pattern, decoded or as JSON text.
 
     Raises
     ------
@@ -71,7 +73,7 @@ def eventbridge(pattern: Mapping[str, Any] | str) -> p.Predicate:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in a pattern: the path for errors, the attribute that is meant, and whose meaning it has."""
+    """A position in a pattern: the path for errors, the attribute, and whether EventBridge's semantics apply."""
 
     path: str
     name: str
@@ -84,7 +86,7 @@ class _Place:
         raise SelectorError(f"{self.path}: {message}")
 
     def make(self, make: Callable[..., p.Predicate], *arguments: Any) -> p.Predicate:
-        """Make a condition about the attribute; what it refuses is said with the place."""
+        """Make a condition about the attribute; an error gets the position."""
         try:
             return make(self.name, *arguments)
         except (SelectorError, FilterTooComplex) as error:
@@ -120,7 +122,7 @@ def _pattern(pattern: Any, place: _Place, depth: int) -> p.Predicate:
 
 
 def _is_or(given: Any) -> bool:
-    """Return whether ``$or`` stands for an or in EventBridge, and not for a name."""
+    """Return whether ``$or`` is a disjunction in EventBridge, and not a name."""
     return (
         isinstance(given, list | tuple)
         and len(given) > 1
@@ -199,7 +201,7 @@ def _text(argument: Any, place: _Place) -> str:
 
 
 def _in_either_case(argument: Any, place: _Place, pattern: str) -> p.Predicate:
-    """Return an ILIKE of a text; `pattern` says where in it the text stands."""
+    """Return an ILIKE with a text; `pattern` has a placeholder for the text."""
     return place.make(p.ILike, pattern.format(escaped(_text(argument, place))), _ESCAPE)
 
 
@@ -275,7 +277,7 @@ def _numeric(argument: Any, place: _Place) -> p.Predicate:
 
 
 def _reaches(lower: p.Compare, upper: p.Compare) -> bool:
-    """Return whether a number can satisfy both, if the first bounds it below and the second above."""
+    """Return whether a number can satisfy both, if the first is a lower and the second an upper bound."""
     if lower.op not in (">", ">=", "=") or upper.op not in ("<", "<=", "="):
         return True
     low: Any = lower.literal
@@ -300,7 +302,7 @@ def _anything_but(argument: Any, place: _Place) -> p.Predicate:
 
 
 def _any_of_these(argument: Mapping[str, Any], place: _Place) -> p.Predicate:
-    """Return the condition that one of the texts of ``{"prefix": [...]}`` fits; of one text without a list, too."""
+    """Return the condition that one of the texts of ``{"prefix": [...]}`` matches; a single text needs no list."""
     ((word, texts),) = argument.items() if len(argument) == 1 else (("", None),)
     if not isinstance(word, str) or word not in _BUT:
         place.fail(f"expected values, or an object with one of {', '.join(_BUT)}")
@@ -312,7 +314,7 @@ def _any_of_these(argument: Mapping[str, Any], place: _Place) -> p.Predicate:
 
 
 def _of_other_kinds(kinds: Sequence[type], place: _Place) -> list[p.Predicate]:
-    """Return the conditions of which one holds for whatever is there and of none of these kinds."""
+    """Return conditions one of which holds for every present value that is of none of these kinds."""
     groups = {p.GROUPS[kind] for kind in kinds}
     parts: list[p.Predicate] = [p.And((place.make(p.IsNull), p.Not(place.make(p.IsMissing))))]
     if "boolean" not in groups:
@@ -351,4 +353,4 @@ _MATCHERS: Final[dict[str, Callable[[Any, _Place], p.Predicate]]] = {
 }
 _WORDS: Final = frozenset(_MATCHERS)
 _BUT: Final = ("prefix", "suffix", "equals-ignore-case", "wildcard")
-"""What anything-but takes an object of."""
+"""The matchers that anything-but accepts as an object."""

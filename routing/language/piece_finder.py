@@ -1,12 +1,13 @@
-"""A piece of a LIKE pattern, what stands between two ``%``, and where in a text it stands first.
+"""Search for a piece of a LIKE pattern (the part between two ``%``) in a text.
 
 Rules
 -----
-* However a piece and a text are chosen, the time is that of one way through the text: no event can hold up a broker.
+* For any piece and any text the time is that of one pass over the text, so no event can stall a broker.
 * Literal characters are found by `str.find`, which is linear (Python's two-way search).
-* With ``_`` in it, the longest run of literal characters is looked for, and the others beside it. When that has misled
-  `TRIES` times, all places are tried at once instead: bit i of a number says whether the first i + 1 characters of the
-  piece end here. A step is a shift of that number, 64 characters of the piece at a time.
+* In a piece with ``_``, the longest run of literal characters is searched for, and the other characters are then
+  compared. After `TRIES` false hits, all positions are tested in parallel instead: bit i of a number is set if
+  the first i + 1 characters of the piece end here. One step shifts that number, 64 characters of the piece at a
+  time.
 
 Source: Baeza-Yates and Gonnet, A new approach to text searching (1992), section 4: the shift-and search.
 """
@@ -17,11 +18,11 @@ from itertools import groupby
 from typing import Final, TypeAlias
 
 Piece: TypeAlias = tuple[str | None, ...]
-"""Characters; two of them are either, and None is any one character."""
+"""A sequence of characters; two characters together mean either of them, and None means any one character."""
 
 TRIES: Final = 32
 MASKS_MAX: Final = 64
-"""Characters of a piece that have a number of their own, as long as the piece: so it takes little memory."""
+"""How many characters of a piece get a separate mask, which is as long as the piece; this limits the memory."""
 
 
 class PieceFinder:
@@ -30,7 +31,7 @@ class PieceFinder:
     Attributes
     ----------
     length
-        In characters.
+        The length in characters.
     """
 
     __slots__ = ("_anchor", "_either", "_piece", "_runs", "length")
@@ -49,13 +50,13 @@ class PieceFinder:
         self._anchor = max(self._runs, key=lambda run: len(run[1]), default=(0, ""))
 
     def fits(self, text: str, at: int) -> bool:
-        """Return whether the piece stands at a place of a text that is long enough."""
+        """Return whether the piece matches at a position of a text that is long enough."""
         return all(text.startswith(run, at + offset) for offset, run in self._runs) and all(
             text[at + offset] in either for offset, either in self._either
         )
 
     def find(self, text: str, start: int, end: int) -> int:
-        """Return where the piece stands first in ``text[start:end]``, or -1."""
+        """Return the first position of the piece in ``text[start:end]``, or -1."""
         offset, anchor = self._anchor
         if len(anchor) == self.length:
             return text.find(anchor, start, end)
@@ -79,9 +80,9 @@ class PieceFinder:
         return -1
 
     def _masks(self) -> tuple[dict[str, int], int]:
-        """Return for the commonest characters where in the piece they may stand, and for all others.
+        """Return the masks of the positions of the most common characters in the piece, and one mask for all others.
 
-        Where one of the others ought to stand anything may; `fits` looks again.
+        At the positions of the other characters any character is accepted; `fits` then verifies the match.
         """
         places: dict[str | None, list[int]] = {}
         for place, element in enumerate(self._piece):
@@ -96,7 +97,7 @@ class PieceFinder:
 
 
 def _bits(places: list[int], length: int) -> int:
-    """Return the number that has these bits."""
+    """Return the number with these bits set."""
     digits = bytearray(b"0" * length)
     for place in places:
         digits[length - 1 - place] = ord("1")

@@ -1,16 +1,15 @@
-"""What conditions mean: the reference by which the fast parts are judged.
+"""The semantics of conditions: the reference implementation for the optimised parts.
 
 Rules
 -----
-* The meaning is three-valued, as in JMS: a comparison with a missing attribute, or with a value of another
-  group, is *unknown* (None). NOT unknown is unknown; AND is False if one side is, OR is True if one side is.
-  Only True matches.
+* The logic is three-valued, as in JMS: a comparison with a missing attribute, or with a value of another group, is
+  *unknown* (None). NOT unknown is unknown; AND is False if one side is, OR is True if one side is. Only True matches.
 * IS NULL and IS MISSING are never unknown. A comparison with a null is unknown.
-* IS TRUE and the like are never unknown either.
+* IS TRUE and similar conditions are never unknown either.
 * NaN and None in an event are missing.
-* :func:`evaluate` spells this out; :func:`compile_predicate` says the same faster. Neither shares any code
-  with the normal form, the covering or the match index, so that each can be held against the other; but one search
-  (`like_tests`) looks for a pattern in a text, for whoever asks, in a time that no pattern can make long.
+* :func:`evaluate` defines the semantics; :func:`compile_predicate` does the same faster. Neither shares code with the
+  normal form, covering or the match index, so that each can be tested against the other. The only exception is the
+  search for a pattern in a text (`like_tests`), which all of them use, and whose time no pattern can make long.
 
 Source: JMS 1.1, section 3.8.1.2.
 """
@@ -103,12 +102,13 @@ Test: TypeAlias = Callable[[Mapping[str, Any]], Truth]
 
 
 def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
-    """Return what a condition says of an event: True, False, or None for unknown. Only True is a match.
+    """Evaluate a condition for an event: True, False, or None for unknown. Only True is a match.
 
     Parameters
     ----------
     event
-        Attribute name to value. ``None`` and NaN are missing. Of one with arrays, what is said of one of its ways.
+        Attribute name to value. ``None`` and NaN are missing. For an event with arrays, the result is the OR over its
+        ways.
     """
     value: Any
     if isinstance(event, NestedEvent):
@@ -208,9 +208,9 @@ def _comparable(value: Value | None, literal: Value) -> bool:
 
 
 def compile_predicate(predicate: Predicate) -> Test:
-    """Return a function that says the same as :func:`evaluate`, several times as fast.
+    """Return a function that is equivalent to :func:`evaluate`, but several times as fast.
 
-    Its events hold normalised values; NaN and None may stand for missing.
+    Its events have normalised values; NaN and None may represent missing values.
     """
     test = _compiled(predicate)
     return lambda event: _of_ways(map(test, event.ways)) if isinstance(event, NestedEvent) else test(event)

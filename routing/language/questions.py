@@ -1,4 +1,4 @@
-"""The filter language in one place: every way to write a filter, and every question to ask of one."""
+"""The filter language in one module: every way to write a filter, and all operations on filters."""
 
 from ..filters.filter import Filter, FilterLike, normalize_predicate, to_filter, to_predicate
 from .builders import Attribute, attr

@@ -1,11 +1,11 @@
-"""Conditions on expressions: each becomes the simplest condition that says it.
+"""Conditions on expressions: each becomes the simplest equivalent condition.
 
 Rules
 -----
-* One attribute beside literals is a condition that the index knows (`Compare`, `Between`, `In`, `Like`); literals alone
-  are a constant; the rest is a `Relation`.
-* *Strict*, what can never be true is refused: values of two groups, an order of booleans, a BETWEEN that is empty. JMS
-  is not strict; there it is false.
+* A condition on one attribute and literals becomes one that the index handles (`Compare`, `Between`, `In`, `Like`); a
+  condition on literals only becomes a constant; everything else becomes a `Relation`.
+* In *strict* mode a condition that can never be true is rejected: values of two groups, an order of booleans, an
+  empty BETWEEN. JMS is not strict: such a condition is false.
 * In JMS a comparison of values of two groups is *false*, and only one with a missing value is unknown
   (:func:`two_valued`).
 
@@ -85,7 +85,7 @@ def comparison(op: str, left: Expression, right: Expression, *, strict: bool = T
         if GROUPS[type(right.value)] == "number":
             return Relation(left, op, right)
         if not strict:
-            return Relation(left, "<>", left)  # false, and unknown where it has no value
+            return Relation(left, "<>", left)  # false, or unknown where it has no value
         raise SelectorError(
             f"what is calculated is a number, and never compares with a {GROUPS[type(right.value)]}"
         )
@@ -99,7 +99,7 @@ def comparison(op: str, left: Expression, right: Expression, *, strict: bool = T
 
 
 def between(value: Expression, low: Expression, high: Expression, *, strict: bool = True) -> Predicate:
-    """Return the condition ``value BETWEEN low AND high``; SelectorError if, strictly, it is empty."""
+    """Return the condition ``value BETWEEN low AND high``; SelectorError, in strict mode, if it is empty."""
     if isinstance(low, Literal) and isinstance(high, Literal):
         try:
             check_bounds(low.value, high.value)
@@ -111,13 +111,13 @@ def between(value: Expression, low: Expression, high: Expression, *, strict: boo
     if not strict and any(
         isinstance(each, Literal) and type(each.value) is bool for each in (value, low, high)
     ):
-        return FALSE  # they have no order
+        return FALSE  # booleans have no order
     bounds = comparison(">=", value, low, strict=strict), comparison("<=", value, high, strict=strict)
     return And(bounds)
 
 
 def one_of(value: Expression, items: Sequence[Expression], *, strict: bool = True) -> Predicate:
-    """Return the condition ``value IN (items)``; SelectorError if, strictly, they are of several groups."""
+    """Return the condition ``value IN (items)``; SelectorError, in strict mode, for items of several groups."""
     if not items:
         raise SelectorError("IN needs at least one value")
     literals = [item.value for item in items if isinstance(item, Literal)]
@@ -136,12 +136,12 @@ def one_of(value: Expression, items: Sequence[Expression], *, strict: bool = Tru
 
 
 def joined(kind: type[And] | type[Or], terms: Sequence[Predicate]) -> Predicate:
-    """Return the AND or OR of terms; of one term, the term itself."""
+    """Return the AND or OR of terms; a single term is returned itself."""
     return terms[0] if len(terms) == 1 else kind(tuple(terms))
 
 
 def no_value(value: Expression | Predicate) -> Predicate:
-    """Return the condition ``value IS NULL``: of a condition, that it is unknown."""
+    """Return the condition ``value IS NULL``; for a condition, that it is unknown."""
     match value:
         case Predicate():
             return IsTruth(value, None)
@@ -153,7 +153,7 @@ def no_value(value: Expression | Predicate) -> Predicate:
 
 
 def text_condition(value: Expression, make: Callable[[str], Predicate]) -> Predicate:
-    """Return a condition on a string; `make` makes it for the attribute of a name."""
+    """Return a condition on a string; `make` makes the condition for an attribute name."""
     from .predicates import evaluate
 
     if isinstance(value, Ref):
@@ -167,7 +167,7 @@ def text_condition(value: Expression, make: Callable[[str], Predicate]) -> Predi
 
 
 def names_of(predicate: Predicate) -> Iterable[str]:
-    """Return the attributes that a condition looks at, each once, in order of appearance."""
+    """Return the attributes that a condition uses, without duplicates, in order of appearance."""
     match predicate:
         case And(terms) | Or(terms):
             found: Iterable[str] = chain.from_iterable(map(names_of, terms))
@@ -182,15 +182,15 @@ def names_of(predicate: Predicate) -> Iterable[str]:
         case Constant():
             return ()
         case _:
-            return (predicate.attribute,)  # type: ignore[attr-defined]  # all others are of one attribute
+            return (predicate.attribute,)  # type: ignore[attr-defined]  # all other conditions have one attribute
     return tuple(dict.fromkeys(found))
 
 
 def two_valued(predicate: Predicate, *, positive: bool | None = True) -> Predicate:
-    """Return the condition in which a comparison of values of two groups is false, as in JMS, and not unknown.
+    """Return the condition in which a comparison of values of two groups is false, as in JMS, instead of unknown.
 
-    Only under a NOT (`positive` False) or an IS (None: both matter) can an event tell the two apart, and only there it
-    is written out.
+    The difference matters only under a NOT (`positive` False) or an IS (None: both matter), so only there the
+    condition is expanded.
     """
     match predicate:
         case Not(term):

@@ -1,7 +1,7 @@
-"""What is wrong with a selector, in words for people.
+"""Human-readable error messages for selectors.
 
-Rule: a message has the place (line and column from 1), what was expected there, and what stands there; then a
-hint where the mistake is one that people make who come from another language.
+Rule: a message has the position (line and column from 1), what was expected there, and what was found; then a hint if
+the mistake is common among users of another language.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _error(line: int, column: int, message: str) -> SelectorError:
 
 
 def unreadable_character(text: str, line: int, column: int, position: int) -> SelectorError:
-    """Return the error for a character with which no word of the language begins."""
+    """Return the error for a character that cannot begin a token."""
     character = text[position]
     if character == "'":
         return _error(line, column, "the string that begins here has no closing single quote")
@@ -64,23 +64,23 @@ def unreadable_character(text: str, line: int, column: int, position: int) -> Se
 
 
 def unexpected(found: Token) -> SelectorError:
-    """Return the error for a word that cannot stand where it does, in a language that has no words for what could."""
+    """Return the error for an unexpected token, in a language without descriptions of the expected tokens."""
     if found.type == "$END":
         return SelectorError("the expression ends too early", line=found.line or 1, column=found.column or 1)
     return _error(found.line or 1, found.column or 1, f"{_shown(found)} cannot stand here")
 
 
 def syntax_error(found: Token, expected: Collection[str], tokens: Iterable[Token]) -> SelectorError:
-    """Return the error for a word that cannot stand where it does.
+    """Return the error for an unexpected token.
 
     Parameters
     ----------
     found
-        The word; of type ``$END`` when the text ends too early.
+        The token; of type ``$END`` when the text ends too early.
     expected
-        The types of the words that could stand there.
+        The types of the tokens that are possible at this position.
     tokens
-        The words of the whole text, to find the one before.
+        The tokens of the whole text, to find the previous one.
     """
     ended = found.type == "$END"
     before: Token | None = None
@@ -112,9 +112,9 @@ def _in_words(expected: Collection[str]) -> str:
         kinds |= {
             "AND",
             "OR",
-        }  # the parser has closed the condition before it saw that the word cannot follow
+        }  # the parser had already reduced the condition when it found the unexpected token
     if "NAME" in kinds:
-        # Where a name can stand, so can the words that are reserved only elsewhere; NOT begins conditions only.
+        # Where a name is possible, so are the words that are reserved only elsewhere; NOT begins conditions only.
         words.append("a condition" if "NOT" in kinds else "a value")
         kinds -= _VALUES | _ALSO_NAMES | {"NAME", "QUOTED", "LPAR", "NOT"}
     kinds.discard("SIGN")

@@ -2,13 +2,13 @@
 
 Rules
 -----
-* The grammar stands in ``selectors.lark``. Keywords may be in any case of letters, but only of ASCII letters: what
-  looks like one, or becomes one in upper case, is a name. Attribute names and strings are taken as they are.
-  ``"any name"`` in double quotes is an attribute, ``'it''s'`` in single quotes a string.
-* Text of nothing but spaces is the condition that is always true, as in JMS.
-* Whatever the text is, the answer is a condition or a :class:`SelectorError` that says line, column, what
-  stands there and what was expected, in words for people.
-* The parser of a dialect is built once a process, when the first selector of it is read.
+* The grammar is in ``selectors.lark``. Keywords may be in any case, but in ASCII letters only: a word with other
+  letters that looks like a keyword, or becomes one in upper case, is a name. Attribute names and strings are
+  case-sensitive. ``"any name"`` in double quotes is an attribute, ``'it''s'`` in single quotes is a string.
+* Empty text, or text of spaces only, is the condition that is always true, as in JMS.
+* For any text, the result is a condition or a :class:`SelectorError` with line, column, the token found and what was
+  expected, in human-readable words.
+* The parser of a dialect is built once per process, when its first selector is parsed.
 
 Source: JMS 1.1, section 3.8.1.
 """
@@ -35,8 +35,8 @@ __all__ = ["CHARACTERS_MAX", "DIALECTS", "Dialect", "dialect_of", "parse_selecto
 
 Dialect = Literal["rayvous", "jms", "cesql"]
 DIALECTS: Final[tuple[Dialect, ...]] = ("rayvous", "jms", "cesql")
-"""The languages that text may be in: ours; JMS to the letter, where a comparison of values of two groups is false;
-CloudEvents SQL (:mod:`.cesql`)."""
+"""The dialects of selector text: ours; strict JMS, where a comparison of values of two groups is false; and CloudEvents
+SQL (:mod:`.cesql`)."""
 
 _OPERATORS: Final = ("CIDR", "CONTAINS", "ILIKE", "PREFIX", "SUFFIX")
 _SOFT_KEYWORDS: Final = frozenset(
@@ -46,7 +46,7 @@ _RESERVED: Final = KEYWORDS | _SOFT_KEYWORDS
 
 
 def dialect_of(name: str) -> Dialect:
-    """Return the dialect that is called so.
+    """Return the dialect of that name.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def dialect_of(name: str) -> Dialect:
 
 
 def parse_selector(text: str, dialect: Dialect = "rayvous") -> p.Predicate:
-    """Return the condition that a selector says.
+    """Parse a selector.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def parse_selector(text: str, dialect: Dialect = "rayvous") -> p.Predicate:
     Raises
     ------
     SelectorError
-        If the text is no selector, or compares what cannot be compared.
+        If the text is no selector, or compares values that cannot be compared.
     """
     dialect_of(dialect)
     if dialect == "cesql":

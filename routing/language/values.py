@@ -1,7 +1,7 @@
-"""Values as they are written in a filter: what may be compared with what, and how deep a filter may be nested.
+"""Literal values in filters: their groups of comparable values, and limits on length and nesting.
 
-Rule: None, NaN, infinities, what 64 bits do not hold and what is longer than any filter are refused when the filter is
-made, not when it is asked.
+Rule: None, NaN, infinities, integers beyond 64 bits and values longer than any filter are rejected when the filter is
+made, not when it is evaluated.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value, is_nu
 __all__ = ["CHARACTERS_MAX", "DEPTH_MAX", "GROUPS", "check_length", "check_literal"]
 
 CHARACTERS_MAX: Final = 128 * 1024
-"""How long a filter may be, as a selector: as it is read, and in normal form. So every filter's text can be read."""
+"""The maximum length of a selector, both as input and as printed normal form, so that every printed filter parses."""
 DEPTH_MAX: Final = 100
-"""How deep AND, OR and NOT, or arithmetic, may be nested in each other: no walk over a filter runs out of stack."""
+"""The maximum nesting depth of AND, OR and NOT, and of arithmetic, so that no recursion exhausts the stack."""
 
 GROUPS: Final = {bool: "boolean", int: "number", float: "number", str: "string", Timestamp: "timestamp"}
-"""Values of one group compare with each other."""
+"""The group of each type; values of one group are comparable."""
 
 
 def check_literal(value: Any) -> Value:
@@ -29,7 +29,7 @@ def check_literal(value: Any) -> Value:
     Raises
     ------
     SelectorError
-        If it is missing, NaN, infinite, outside 64 bits or of no known kind.
+        If the value is missing, NaN, infinite, outside 64 bits or of no known kind.
     """
     try:
         literal = normalize(value)
@@ -49,7 +49,7 @@ def check_literal(value: Any) -> Value:
 
 
 def check_length(word: str, given: str | tuple[Any, ...]) -> None:
-    """Raise SelectorError where no filter is that long: before time and memory go into it."""
+    """Raise SelectorError for a value longer than any filter, before time and memory are spent on it."""
     if len(given) > CHARACTERS_MAX:
         what = "characters" if isinstance(given, str) else "values"
         raise SelectorError(f"{word} of {len(given)} {what}, the limit of a whole filter is {CHARACTERS_MAX}")

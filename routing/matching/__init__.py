@@ -1,1 +1,1 @@
-"""Which filters, and so which links, want an event: the index, the routing table, and filters ordered by "covers"."""
+"""Matching of events to filters and links: the index, the routing table, and the covering order of filters."""

@@ -1,11 +1,10 @@
-"""All rows of the match index for one attribute: whatever an event has there, one row says who rejects it.
+"""All rows of the match index for one attribute: for each value of an event, one row has the rejecting clauses.
 
 Rules
 -----
 * An event has a value in at most one of an attribute's columns; NaN and no value are both *missing*.
-* Four rows always are there: missing, false, true and null. Rows for numbers, moments
-  and strings are made when a batch first brings a column of that kind, from all the clauses that name the
-  attribute, and kept up from then on.
+* Four rows always exist: missing, false, true and null. Rows for numbers, timestamps and strings are built from all
+  clauses that name the attribute when a batch first has a column of that kind, and are maintained from then on.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ class Choice(NamedTuple):
     Attributes
     ----------
     table
-        ``uint64[rows, words]``: a bit for each clause that rejects.
+        ``uint64[rows, words]``: a set bit for each clause that rejects.
     rows
-        One row of the table an event.
+        One row of the table per event.
     events
-        Which events of the block, rising; ``None`` is all of them.
+        The events of the block, in rising order; ``None`` for all of them.
     starts, ends, toggles
-        Stretches of `toggles`, one an event: columns that reject it, too. ``None`` when there are none.
+        Ranges of `toggles`, one per event: further columns that reject it. ``None`` when there are none.
     gaps
-        (position in `rows`, column) pairs that reject, too.
+        (position in `rows`, column) pairs that reject as well.
     """
 
     table: Words
@@ -59,30 +58,30 @@ class AttributeRows:
     Parameters
     ----------
     words
-        64-bit words a row.
+        64-bit words per row.
     """
 
     def __init__(self, words: int) -> None:
         self.clauses = 0
-        """How many clauses name the attribute."""
+        """The number of clauses that name the attribute."""
         self._fixed: Words = np.zeros((4, words), np.uint64)
         self._numbers: dict[Kind, NumberRows] = {}
         self._strings: WordRows | None = None
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """The size of the arrays in bytes."""
         strings = 0 if self._strings is None else self._strings.nbytes
         return self._fixed.nbytes + strings + sum(rows.nbytes for rows in self._numbers.values())
 
     def has(self, kind: Kind) -> bool:
-        """Whether there are rows for a column of this kind."""
+        """Return whether rows for a column of this kind exist."""
         if kind is Kind.STRING:
             return self._strings is not None
         return kind in (Kind.BOOLEAN, Kind.NULL) or kind in self._numbers
 
     def make(self, kind: Kind) -> None:
-        """Make rows for a column of this kind, as if no clause named the attribute; :meth:`fill` is next."""
+        """Create rows for a column of this kind, without any clause; :meth:`fill` must follow."""
         words = self._fixed.shape[1]
         if kind is Kind.STRING:
             self._strings = WordRows(words)
@@ -90,7 +89,7 @@ class AttributeRows:
             self._numbers[kind] = NumberRows(kind, words)
 
     def fill(self, kind: Kind, column: int, domain: Domain) -> None:
-        """Note a clause in the rows of one kind only; :meth:`settle` must follow."""
+        """Add a clause to the rows of one kind only; :meth:`settle` must follow."""
         if kind is Kind.STRING:
             assert self._strings is not None
             self._strings.add(column, domain.strings)
@@ -119,12 +118,12 @@ class AttributeRows:
             self._strings.add(column, domain.strings)
 
     def settle(self) -> None:
-        """Build the rows of what was noted but not placed."""
+        """Build the rows of clauses that were recorded but not placed."""
         for rows in self._numbers.values():
             rows.rebuild()
 
     def remove(self, column: int, domain: Domain) -> None:
-        """Take a clause's domain out."""
+        """Remove the domain of a clause."""
         self.clauses -= 1
         clear_column(self._fixed, column)
         for rows in self._numbers.values():
@@ -133,9 +132,9 @@ class AttributeRows:
             self._strings.remove(column, domain.strings)
 
     def choose(self, columns: Sequence[Column], begin: int, end: int) -> list[Choice]:
-        """Return the rows that the events ``begin:end`` select, each event in exactly one choice."""
+        """Return the rows that the events ``begin:end`` select; each event is in exactly one choice."""
         out = []
-        rest: Any = None  # the events without a value so far; None while that is all of them
+        rest: Any = None  # the events without a value so far; None while these are all events
         for column in columns:
             data = column.data[begin:end]
             present = None if column.present is None else column.present[begin:end]

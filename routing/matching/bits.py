@@ -1,14 +1,14 @@
-"""Rows of bits, one bit a clause: the words that the match index is made of.
+"""Rows of bits, one bit per clause: the words of the match index.
 
 Rules
 -----
 * A table is ``uint64[rows, words]``. The bit of column ``c`` is bit ``c & 63`` of word ``c >> 6``, and so,
   on the little-endian machines that this runs on, bit ``c & 7`` of byte ``c >> 3``.
-* Bits beyond the columns in use are zero, so widening a table is copying it.
-* From bits to columns: take the lowest bit of every 32-bit half word that is not zero, then of those that
-  still are not, and so on; each pass is a few branchless vector operations, and a column's place in the
-  result is known from the counts of bits. With 3 bits in 100 set at random that is 5 ns a column, where
-  ``nonzero`` of unpacked bits takes 15 to 20, nearly all of it mispredicted branches.
+* Bits beyond the columns in use are zero, so a table is widened by copying it.
+* Bits are converted to columns in passes: each pass takes the lowest set bit of every 32-bit half word that is
+  not yet zero. A pass is a few branchless vector operations, and the position of a column in the result follows
+  from the counts of bits. With 3 of 100 bits set at random this takes 5 ns per column, where ``nonzero`` of
+  unpacked bits takes 15 to 20, nearly all of it mispredicted branches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WORD_BITS: Final = 64
 
 
 def words_for(columns: int) -> int:
-    """Return how many words hold so many columns."""
+    """Return the number of words for so many columns."""
     return -(-columns // WORD_BITS)
 
 
@@ -70,11 +70,11 @@ class Pairs(NamedTuple):
 
 
 def clear_pairs(block: Words, pairs: Pairs) -> None:
-    """Clear one bit a pair in ``uint64[rows, words]``."""
+    """Clear one bit per pair in ``uint64[rows, words]``."""
     flat = block.reshape(-1).view(np.uint8)
     where = pairs.rows * (block.shape[1] * 8)
     where += pairs.columns >> 3
-    # Few of them are still set, and finding these is faster than an unbuffered AND of them all.
+    # Few of the bits are still set; finding these is faster than an unbuffered AND of all.
     bits = bit_of(pairs.columns)
     still = ((flat.take(where) & bits) != 0).nonzero()[0]
     np.bitwise_and.at(flat, where.take(still), ~bits.take(still))
@@ -86,9 +86,9 @@ def set_positions(block: Words) -> tuple[Columns, Columns]:
     Returns
     -------
     counts
-        How many there are in each row.
+        The number of set bits in each row.
     columns
-        The column of each, by row, then by column.
+        The columns of the set bits, by row, then by column.
     """
     rows, words = block.shape
     halves = block.reshape(-1).view(np.uint32)

@@ -1,15 +1,15 @@
-"""The covering DAG: filters ordered by "covers", each joined to those that it covers directly.
+"""The covering DAG: filters ordered by "covers", with edges from each filter to those that it covers directly.
 
 Rules
 -----
-* ``f`` stands above ``g`` when ``f`` covers ``g``. Only direct covers are edges: nothing stands between the two
-  (paper 3, definition 6: predecessor and successor sets).
-* A *root* has nothing above it. The roots are what a broker has to forward (Siena; paper 1, section 1).
-* Of two filters that cover each other the first one in stands above.
+* ``f`` is above ``g`` when ``f`` covers ``g``. Only direct covers are edges: no filter is between the two (paper 3,
+  definition 6: predecessor and successor sets).
+* A *root* has no filter above it. The roots are the filters that a broker must forward (Siena; paper 1, section 1).
+* Of two filters that cover each other, the one that was inserted first is above.
 
-How it stays fast: a filter that covers ``g`` matches every event that ``g`` matches, so one witness event of ``g``,
-put to the match index, leaves few candidates above ``g``; and ``g``, put to the witness events of all filters at
-once, leaves few candidates below it. Only candidates are compared.
+Candidates are found quickly as follows. A filter that covers ``g`` matches every event that ``g`` matches, so
+matching the witness events of ``g`` with the index leaves few candidates above ``g``. Matching ``g`` against the
+witness events of all filters at once leaves few candidates below it. Only candidates are compared.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from .index import MatchIndex
 from .witness_store import WitnessStore
 
 SCAN_MAX: Final = 24
-"""Up to this many filters, comparing with each is cheaper than asking the indexes."""
+"""Up to this many filters, comparing with each is cheaper than using the indexes."""
 
 
 @dataclass(slots=True, eq=False)
 class DagNode:
-    """A filter in the DAG with its direct covers; the dicts are sets that keep their order."""
+    """A filter in the DAG with its direct covers; the dicts are used as ordered sets."""
 
     filter: Filter
     slot: int
@@ -48,8 +48,8 @@ class CoveringDag:
     Parameters
     ----------
     index
-        The match index that holds the same filters, and perhaps others, under the same slots. The caller keeps it in
-        step: it inserts a filter there before here and removes it there after here.
+        The match index that holds the same filters, and possibly others, under the same slots. The caller keeps
+        the two consistent: it inserts a filter into the index first, and removes it from the index last.
     """
 
     def __init__(self, index: MatchIndex) -> None:
@@ -66,11 +66,11 @@ class CoveringDag:
         return item in self._nodes
 
     def roots(self) -> Iterator[Filter]:
-        """Iterate over the filters that none other covers."""
+        """Iterate over the filters that no other filter covers."""
         return (node.filter for node in self._roots.values())
 
     def is_root(self, item: Filter) -> bool:
-        """Return whether nothing in the DAG covers the filter (other than itself)."""
+        """Return whether no other filter in the DAG covers the filter."""
         return not self._nodes[item].above
 
     def predecessors(self, item: Filter) -> list[Filter]:
@@ -82,21 +82,21 @@ class CoveringDag:
         return [node.filter for node in self._nodes[item].below.values()]
 
     def root_above(self, item: Filter) -> Filter:
-        """Return a root that covers `item`: itself when it is one."""
+        """Return a root that covers `item`: the filter itself when it is a root."""
         node = self._nodes[item]
         while node.above:
             node = next(iter(node.above.values()))
         return node.filter
 
     def insert(self, item: Filter, slot: int) -> list[Filter]:
-        """Put a filter in and return the former roots that it now covers.
+        """Insert a filter and return the former roots that it now covers.
 
         Parameters
         ----------
         item
             A filter that is not in the DAG.
         slot
-            Its slot in the match index, where it is already.
+            Its slot in the match index, which already has the filter.
         """
         witnesses = _known(item)
         above = self._closure(self._find_above(item, witnesses), lambda node: node.above)
@@ -120,7 +120,7 @@ class CoveringDag:
         return covered_roots
 
     def remove(self, item: Filter) -> list[Filter]:
-        """Take a filter out and return the filters that are roots now and were not before."""
+        """Remove a filter and return the filters that became roots."""
         node = self._nodes.pop(item)
         del self._by_slot[node.slot]
         self._roots.pop(node.slot, None)
@@ -141,7 +141,7 @@ class CoveringDag:
         return exposed
 
     def _find_above(self, item: Filter, witnesses: list[dict[str, Value]]) -> list[DagNode]:
-        """Return every filter that covers `item`."""
+        """Return the nodes of all filters that cover `item`."""
         if len(self._nodes) <= SCAN_MAX or not witnesses:
             candidates: Iterable[DagNode] = self._nodes.values()
         else:
@@ -152,7 +152,7 @@ class CoveringDag:
         return [node for node in candidates if covers(node.filter, item)]
 
     def _find_below(self, item: Filter) -> list[DagNode]:
-        """Return every filter that `item` covers."""
+        """Return the nodes of all filters that `item` covers."""
         if len(self._nodes) <= SCAN_MAX:
             candidates: Iterable[DagNode] = self._nodes.values()
         else:
@@ -167,8 +167,8 @@ class CoveringDag:
     ) -> dict[int, DagNode]:
         """Return all nodes reached from `start`, without those in `stop`.
 
-        "Covers" may say no where it should say yes (patterns), so what it found is completed by transitivity, which
-        keeps the graph free of cycles whatever it says.
+        "Covers" may be falsely negative (patterns), so its results are completed by transitivity. This keeps the
+        graph free of cycles in any case.
         """
         seen: dict[int, DagNode] = {}
         todo = list(start)
@@ -181,7 +181,7 @@ class CoveringDag:
         return dict(sorted(seen.items()))
 
     def snapshot(self) -> Plain:
-        """Return filters and edges; `restore` takes it."""
+        """Return filters and edges, for `restore`."""
         place = {node.slot: i for i, node in enumerate(self._nodes.values())}
         nodes = [
             (node.filter, [place[slot] for slot in node.above], [place[slot] for slot in node.below])
@@ -190,7 +190,7 @@ class CoveringDag:
         return nodes, [place[slot] for slot in self._roots]
 
     def restore(self, plain: Plain, slot_of: Callable[[Filter], int]) -> None:
-        """Be as the DAG was whose snapshot that is; `slot_of` says where each filter stands in the index."""
+        """Restore the DAG from a snapshot; `slot_of` returns the slot of each filter in the index."""
         nodes, roots = plain
         made = [DagNode(item, slot_of(item)) for item, _, _ in nodes]
         for node, (_, above, below) in zip(made, nodes, strict=True):
@@ -214,7 +214,7 @@ class CoveringDag:
 
 
 def _known(item: Filter) -> list[dict[str, Value]]:
-    """Return the witness events that could be made for a filter."""
+    """Return the witness events that were found for a filter."""
     return [event for event in item.witnesses() if event is not None]
 
 

@@ -1,17 +1,16 @@
-"""Which filters match which event: filters by slot, over columns of clauses that a kernel matches.
+"""The match index: filters by slot, over columns of clauses that a kernel matches.
 
 Rules
 -----
-* Every clause of every filter has a *column*. Which columns match an event a kernel says: the compiled one, or numpy's
-  where that was not built (`kernels`); both are exact, and give the same.
-* A filter's slot is the column of its first clause; more clauses have columns that are no filter's slot, and are mapped
-  to it when the matches are known. Slots are reused, the lowest first.
-* Kernels know attributes. A clause that constrains computed values, too, is looked at once more for the events that it
-  accepts so far, all at once (`_verified`); where no clause does, nothing is.
-* The columns are the kernel's, until an index has shrunk to an eighth: then the kernel is made anew with
-  the columns close together, and the index knows the place of each. Slots stay.
-* Filters are kept as columns, and are made again from these when they are asked for. An index that becomes empty gives
-  everything back.
+* Every clause of every filter has a *column*. A kernel finds the columns that match an event: the compiled kernel, or
+  numpy where that was not built (`kernels`). Both are exact and give the same result.
+* A filter's slot is the column of its first clause. The columns of its other clauses are no filter's slot; matches of
+  these columns are mapped to the slot. Slots are reused, the lowest first.
+* Kernels handle attributes only. A clause that also constrains computed values is tested again, vectorised, for the
+  events that its attributes accept (`_verified`). Without such clauses there is no second test.
+* The columns are those of the kernel, until an index has shrunk to an eighth. Then the kernel is rebuilt with
+  consecutive columns, and the index maps each column to its place. Slots do not change.
+* Filters are stored as columns, and reconstructed from them on request. An index that becomes empty frees everything.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ __all__ = ["MatchIndex", "Matches"]
 
 _ABSENT, _HELD, _EMPTY = range(3)
 _PACKED_FROM: Final = 256
-"""Columns from which on it pays to bring those in use together."""
+"""The minimum number of columns for which compaction is worthwhile."""
 
 
 class MatchIndex:
-    """An index over filters that says which of them match each event of a batch.
+    """An index over filters that finds those that match each event of a batch.
 
     Parameters
     ----------
     kernel
-        ``"native"`` or ``"numpy"``; by default the one that was chosen for this process.
+        ``"native"`` or ``"numpy"``; by default the one that was selected for this process.
     """
 
     def __init__(self, kernel: str = KERNEL) -> None:
@@ -53,12 +52,14 @@ class MatchIndex:
     def _clear(self) -> None:
         self._rows = make_rows(self.kernel)
         self._count = 0
-        self._held = bytearray()  # by column: whether it is a filter's slot; one without a clause is _EMPTY
+        self._held = (
+            bytearray()
+        )  # by column: whether it is a filter's slot; _EMPTY for a filter without clauses
         self._extra: dict[int, tuple[int, ...]] = {}  # slot -> the columns of its further clauses
-        self._owners: Columns | None = None  # column -> slot; made when it is needed
+        self._owners: Columns | None = None  # column -> slot; built on demand
         self._computed: dict[int, Clause] = {}  # the columns of clauses that constrain computed values
         self._free: list[int] = []
-        self._places: dict[int, int] | None = None  # column -> the kernel's; None while they are the same
+        self._places: dict[int, int] | None = None  # column -> kernel column; None while they are the same
         self._places_end = 0
         self._places_free: list[int] = []
 
@@ -67,18 +68,18 @@ class MatchIndex:
 
     @property
     def slots_end(self) -> int:
-        """One past the highest slot that any filter has: how long an array by slot must be."""
+        """One past the highest slot of any filter: the required length of an array indexed by slot."""
         return len(self._held)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the index's arrays; what is kept as Python objects is not counted."""
+        """The size of the index's arrays in bytes, without Python objects."""
         return self._rows.nbytes
 
     # changes
 
     def insert(self, filter: Filter) -> int:
-        """Add a filter and return its slot: a small number that is its own until it is removed."""
+        """Add a filter and return its slot: a small number that belongs to it until it is removed."""
         return self._insert(filter, settled=True)
 
     def insert_many(self, filters: Iterable[Filter]) -> list[int]:
@@ -94,7 +95,7 @@ class MatchIndex:
         return slots
 
     def remove(self, slot: int) -> None:
-        """Take a filter out; its slot may be given to another.
+        """Remove a filter; its slot may be reused.
 
         Raises
         ------
@@ -121,7 +122,7 @@ class MatchIndex:
             self._pack()
 
     def _pack(self) -> None:
-        """Make the kernel anew with the columns in use close together, in order."""
+        """Rebuild the kernel with the columns in use at consecutive places, in order."""
         rows = make_rows(self.kernel)
         slots = [slot for slot in self._slots() if self._held[slot] == _HELD]
         columns = sorted(column for slot in slots for column in self._columns(slot))
@@ -134,7 +135,7 @@ class MatchIndex:
         self._places_end, self._places_free, self._owners = len(columns), [], None
 
     def _enter(self, column: int) -> int:
-        """Return the kernel's column for a new one."""
+        """Allocate and return the kernel column of a new column."""
         if self._places is None:
             return column
         if self._places_free:
@@ -147,7 +148,7 @@ class MatchIndex:
         return place
 
     def _leave(self, column: int) -> int:
-        """Return the kernel's column for one that goes."""
+        """Free and return the kernel column of a column that is removed."""
         if self._places is None:
             return column
         place = self._places.pop(column)
@@ -195,11 +196,11 @@ class MatchIndex:
         return [slot for slot, state in enumerate(self._held) if state]
 
     def snapshot(self) -> Plain:
-        """Return the filters with their columns, and how far those reach; `restore` takes it."""
+        """Return the filters with their columns, and the number of columns, for `restore`."""
         return len(self._held), [(self._filter(slot), list(self._columns(slot))) for slot in self._slots()]
 
     def restore(self, plain: Plain) -> None:
-        """Be as the index was whose snapshot that is: each filter under its slot; only for one that is empty."""
+        """Restore the index from a snapshot, each filter under its slot; only while the index is empty."""
         top, filters = plain
         self._rows.reserve(top)
         self._held = bytearray(top)
@@ -207,12 +208,12 @@ class MatchIndex:
             self._put(filter, columns, settled=False)
         self._rows.settle()
         used = {column for _, columns in filters for column in columns}
-        self._free = [column for column in range(top) if column not in used]  # it rises, so it is a heap
+        self._free = [column for column in range(top) if column not in used]  # sorted, therefore a heap
 
     # matching
 
     def match(self, batch: EventBatch) -> Matches:
-        """Return which filters match which event of a batch."""
+        """Return the filters that match each event of a batch."""
         if (ways := batch.unfolded()) is not None:
             return folded(self.match(ways.batch), ways.owners, self.slots_end)
         if not self._count or not len(batch):
@@ -228,15 +229,15 @@ class MatchIndex:
     def match_groups(self, batch: EventBatch, groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Return, for each event, the OR of the groups of the filters that match it.
 
-        Filters are looked at a stretch of slots at a time, and an event is done with as soon as every group
-        that there is wants it. So this is faster than :meth:`match` the more filters match.
+        Filters are processed in ranges of slots, and an event is finished as soon as every existing group wants
+        it. So the more filters match, the faster this is compared with :meth:`match`.
 
         Parameters
         ----------
         batch
             The events.
         groups
-            ``uint64[slots_end]`` or longer: the groups (links, say) of each slot's filter, a bit each.
+            ``uint64[slots_end]`` or longer: the groups (for example links) of each slot's filter, one bit per group.
         """
         if (ways := batch.unfolded()) is not None:
             out = np.zeros(len(batch), np.uint64)
@@ -263,13 +264,13 @@ class MatchIndex:
         return out
 
     def _asked(self) -> dict[int, Clause]:
-        """Return the clauses of computed values by the kernel's column."""
+        """Return the clauses with computed values by kernel column."""
         if self._places is None:
             return self._computed
         return {self._places[column]: clause for column, clause in self._computed.items()}
 
     def _verified(self, batch: EventBatch, rows: Columns, places: Columns) -> Mask:
-        """Return which pairs of an event and a clause that accepts its attributes match by computed values, too."""
+        """Return which (event, clause) pairs that match by attributes also match by computed values."""
         clauses = self._asked()
         holds = np.ones(len(rows), np.bool_)
         asked = np.zeros(max(len(self._held), self._places_end), np.bool_)
@@ -281,7 +282,7 @@ class MatchIndex:
         return holds
 
     def _owner_table(self) -> Columns:
-        """Return the slot of each of the kernel's columns; there are as many as slots, or more."""
+        """Return the slot of each kernel column; the table is at least as long as there are slots."""
         if self._owners is None or len(self._owners) < len(self._held):
             owners = np.arange(len(self._held))
             for slot, extra in self._extra.items():

@@ -1,22 +1,26 @@
-/* The match index's kernel: which columns, that is clauses, match which events, in tiles that stay in the cache.
+/* The kernel of the match index: it finds the columns (clauses) that match each event, in tiles that stay in the
+ * cache.
  *
  * Rules
  * -----
- * - It holds clauses as columns: each a list of constraints, one an attribute. All else (rows, toggles) is made of these,
- *   when a batch first asks for it, and kept up from then on.
- * - 4,096 columns are a tile. All rows of a tile stay in the second-level cache while events pass over them; the last
- *   tile is as narrow as its columns allow. The rows of a bucket lie one after the other through all tiles.
- * - A bit of a row says "rejects". For each attribute an event selects a row: of missing, false, true, null, a bucket of
- *   numbers or a word. What matches is zero in the OR of all rows.
- * - Numbers, floats and moments are looked up as 64-bit keys in their order. A row stands for a bucket of keys and has the
- *   bits of those that reject all of it; a bound inside a bucket is a toggle: its column rejects the keys on one side.
- *   Sixteen toggles are a cache line, compared with a key at once. A gap between two spans of one bucket is compared.
- * - A word has the columns that accept it beside one row for all words; a row of its own where these are many, or where
- *   sets of strings (patterns, intervals) have to be asked, which is done once a word. Rows of words are a cache.
- * - Where each clause of a tile names words of one attribute, and few of them the word of an event, no row is read: these
- *   few are looked at one by one, constraint by constraint.
- * - What depends on an instruction set is in kernel_hot.h, which level of it is used is chosen when the module is loaded.
- * - Called with the GIL, one call at a time. No call keeps anything of the arrays that it is given.
+ * - The kernel stores clauses as columns: each is a list of constraints, one per attribute. All other structures
+ *   (rows, toggles) are built from these when a batch first needs them, and maintained from then on.
+ * - A tile is 4,096 columns. All rows of a tile stay in the second-level cache while events pass over them; the
+ *   last tile is as narrow as its columns allow. The rows of a bucket are consecutive across all tiles.
+ * - A set bit of a row means "rejects". For each attribute an event selects a row: of missing, false, true, null, a
+ *   bucket of numbers or a word. The matching columns are those that are zero in the OR of all rows.
+ * - Integers, floats and timestamps are looked up as 64-bit keys in their order. A row covers a bucket of keys and
+ *   has the bits of the columns that reject all of it. A bound inside a bucket is a toggle: its column rejects the
+ *   keys on one side. Sixteen toggles are a cache line, and are compared with a key at once. A gap between two
+ *   spans inside one bucket is compared.
+ * - One row serves all words, and each word has the list of columns that accept it. A word has a separate row where
+ *   these columns are many, or where sets of strings (patterns, intervals) must be tested, which is done once per
+ *   word. Rows of words are a cache.
+ * - Where every clause of a tile names words of one attribute, and few of them name the event's word, no row is
+ *   read: these few columns are tested one by one, constraint by constraint.
+ * - Code that depends on an instruction set is in kernel_hot.h; its level is selected when the module is loaded.
+ * - The kernel is called with the GIL held, one call at a time. No call keeps a reference to the arrays that it is
+ *   given.
  */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -38,22 +42,22 @@
 #define CHUNK_EVENTS 2048
 #define POOL_KEPT ((size_t)16 << 20) /* entries of 2 bytes */
 #define LANES 16        /* toggles of a cache line */
-#define STRUCK_SPARE 64 /* entries that a vector may write beyond those that count */
-#define LISTED 128      /* lines that are compared in one go */
-#define LISTED_SPARE 4  /* entries that are written at once and may not count */
+#define STRUCK_SPARE 64 /* entries that a vector may write beyond the valid ones */
+#define LISTED 128      /* lines that are compared in one pass */
+#define LISTED_SPARE 4  /* entries that are written together and may be invalid */
 #define FETCH_FROM 64   /* events that use most of a tile */
 #define FEW_EVENTS 32   /* events for which the next tiles are fetched row by row */
 #define BUCKETS_MIN 64
 #define BUCKETS_MAX 1024
 #define TILE_BYTES (768 * 1024) /* of the rows of all numbers of a tile */
 #define HUGE_PAGE ((size_t)2 << 20)
-#define SAMPLE 65536            /* bounds that edges are chosen from */
+#define SAMPLE 65536            /* maximum number of bounds from which edges are chosen */
 #define CHUNK_WORDS 512         /* events of a chunk where there are strings */
 #define WORD_ROWS_MIN (2 * CHUNK_WORDS)
 #define WORD_BYTES_MAX (32 << 20)
 #define EXACT ((int64_t)1 << 53) /* integers up to here are floats */
 #define NOWHERE UINT32_MAX
-#define FEW 8 /* clauses of a tile that are looked at one by one */
+#define FEW 8 /* clauses of a tile that are tested one by one */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define BYTE_ORDER_XOR 7
 #else
@@ -66,13 +70,13 @@ enum { MISSING, FALSE_, TRUE_, NULL_, FIXED };
 enum { PLAIN = 16, REAL = 32, LOW_OPEN = 64, HIGH_OPEN = 128 }; /* above the bits of the fixed rows */
 enum { BOOLEAN_COLUMN, INTEGER_COLUMN, FLOAT_COLUMN, STRING_COLUMN, MOMENT_COLUMN, NULL_COLUMN };
 typedef enum { BULK, ADD, REMOVE } Mode;
-enum { OF_FIRST, OF_KEY, OF_LAST }; /* where values share a place, in this order */
-#define IS_FIRST 0x8000             /* of a toggle's id: its column rejects what is before, else what is after */
+enum { OF_FIRST, OF_KEY, OF_LAST }; /* the order of toggles with equal values */
+#define IS_FIRST 0x8000             /* of a toggle's id: rejects the keys before it, else after it */
 #define IS_NONE 0x4000              /* a lane without a toggle; its step is the highest */
 #define ID_BITS 0x0FFF
-#define EXACT_STEPS 0xFF            /* of a bucket: steps tell all values apart */
+#define EXACT_STEPS 0xFF            /* of a bucket: its steps distinguish all values */
 
-/* what clauses are */
+/* clauses */
 
 typedef struct { /* a constraint that is not one interval of numbers */
     PyObject *domain, *strings;
@@ -96,7 +100,7 @@ typedef struct {
     uint8_t live;
 } Column;
 
-/* what is made of them */
+/* structures built from clauses */
 
 typedef struct { /* of one cache line */
     int16_t steps[LANES];
@@ -108,11 +112,11 @@ typedef struct {
     uint16_t id;
 } Bound;
 
-typedef struct {      /* bounds within buckets: of each bucket some lines, all but the last of them full, in no order */
-    uint32_t *starts; /* of each bucket's lines, and the end; one line more may be read */
+typedef struct {      /* bounds within buckets: the lines of each bucket, unordered, all full except the last */
+    uint32_t *starts; /* the first line of each bucket, and the end; one more line may be read */
     Line *lines;
-    int64_t *values; /* of each lane; asked where a step does not tell */
-    Bound *bulk;     /* before they have lines; then count and room are those of bounds */
+    int64_t *values; /* of each lane; used where the step does not decide */
+    Bound *bulk;     /* bounds that have no lines yet; then count and room refer to bounds */
     uint32_t count, room;
 } Toggles;
 
@@ -130,20 +134,20 @@ typedef struct { /* the numbers of one attribute and kind in one tile */
     Gap *gaps;
 } Block;
 
-typedef struct { /* rows that were built together: bucket by bucket, each of all tiles, as one event alone reads them */
+typedef struct { /* rows that were built together, by bucket, then by tile: a single event reads them so */
     uint64_t *rows, *end;
     uint32_t users;
 } Slab;
 
 typedef struct {
-    int wanted, built; /* a batch has brought this kind; there are rows */
+    int wanted, built; /* a batch has had this kind; the rows exist */
     uint32_t buckets;
     int64_t *edges;  /* the first key of each bucket */
-    uint8_t *shifts; /* how many bits of a bucket's keys make a step, or EXACT_STEPS */
+    uint8_t *shifts; /* number of bits of a bucket's keys per step, or EXACT_STEPS */
     Block *blocks;
-    Slab *slab; /* where the rows are of the tiles that there were when it was built */
+    Slab *slab; /* the rows of the tiles that existed when it was built */
     uint32_t *toggles; /* of each bucket, over all tiles */
-    uint64_t loose;    /* toggles since it was built */
+    uint64_t loose;    /* toggles added since it was built */
 } Numbers;
 
 typedef struct {
@@ -162,7 +166,7 @@ typedef struct {
 } Set;
 
 typedef struct {
-    uint64_t **base;  /* by tile: who rejects a word that it does not name */
+    uint64_t **base;  /* by tile: the columns that reject a word which they do not name */
     PyObject *places; /* word -> position in list */
     Word **list;
     uint32_t count, room, free_count;
@@ -183,7 +187,7 @@ typedef struct {
     Words words;
 } Attribute;
 
-/* what a match works with */
+/* working data of a match */
 
 typedef struct {
     uint32_t row;
@@ -235,14 +239,14 @@ typedef struct {
     PyObject *places; /* name -> position in attributes */
     PyObject *no_strings, *describe, *interval;
     uint64_t now;
-    /* the matches of the last call, by chunk, tile, event; what they need */
+    /* the matches of the last call, by chunk, tile, event, and their memory */
     Pool pool;
     uint16_t *counts;
     size_t counts_room;
     size_t found;
     uint32_t events, found_tiles, chunk;
-    uint32_t *owners; /* of the matches, by event, each once; NULL where columns are their own */
-    uint64_t *totals; /* how many owners each event has */
+    uint32_t *owners; /* of the matches, by event, without duplicates; NULL where each column is its own owner */
+    uint64_t *totals; /* number of owners per event */
     Pick *picks;
     size_t picks_room;
     uint64_t *scratch;
@@ -254,7 +258,7 @@ typedef struct {
 static PyObject *s_missing, *s_null, *s_booleans, *s_numbers, *s_strings, *s_timestamps, *s_low, *s_high, *s_low_open,
     *s_high_open, *s_data, *s_present, *s_words, *s_test;
 
-/* memory: what a broker cannot get it cannot do without */
+/* memory: a failed allocation is fatal */
 
 static void *sure(void *memory) {
     if (!memory) Py_FatalError("the match index is out of memory");
@@ -269,13 +273,12 @@ static uint64_t *lines(size_t words) { /* zeroed, at a cache line's start */
     return memset(memory, 0, words * 8);
 }
 
-/* The same for much that is read all over: in large pages where there are such, so that each read does not need a page
- * of its own to be looked up. */
+/* The same for large data with random access: in large pages where available, to avoid a page-table lookup per read. */
 static uint64_t *large_lines(size_t words) {
 #if defined(MADV_HUGEPAGE)
     size_t bytes = (words * 8 + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     void *memory;
-    if (bytes - words * 8 > bytes / 4) return lines(words); /* too much of it would be lost */
+    if (bytes - words * 8 > bytes / 4) return lines(words); /* rounding up would waste too much */
     if (posix_memalign(&memory, HUGE_PAGE, bytes)) Py_FatalError("the match index is out of memory");
     (void)madvise(memory, bytes, MADV_HUGEPAGE);
     return memset(memory, 0, words * 8);
@@ -315,7 +318,7 @@ static uint32_t bucket_of(const Numbers *n, int64_t key) {
     return (uint32_t)(edge - n->edges);
 }
 
-/* Where in its bucket a value is. Of exact steps no two of different roles are the same. */
+/* The position (step) of a value in its bucket. No two exact steps of different roles are equal. */
 static int16_t step_of(const Numbers *n, uint32_t bucket, int64_t value, unsigned role) {
     uint64_t offset = (uint64_t)value - (uint64_t)n->edges[bucket];
     uint8_t shift = n->shifts[bucket];
@@ -364,7 +367,7 @@ static void drop_sorted(uint32_t *values, uint32_t *count, uint32_t value) {
     --*count;
 }
 
-/* Of lanes of a line whose step is that of a key, write the columns that reject the key. */
+/* Write the columns that reject a key, for the lanes of a line whose step equals that of the key. */
 static uint32_t settle_lanes(const Toggles *t, uint32_t line, uint32_t same, int64_t key, uint16_t *out) {
     uint32_t found = 0;
     for (; same; same &= same - 1) {
@@ -376,7 +379,7 @@ static uint32_t settle_lanes(const Toggles *t, uint32_t line, uint32_t same, int
     return found;
 }
 
-/* Write the columns that reject a key since it is in a gap of theirs. */
+/* Write the columns that reject a key because it is in one of their gaps. */
 static uint32_t gaps_of(const Block *block, const Pick *pick, uint16_t *out) {
     uint32_t found = 0;
     for (uint32_t i = first_gap(block, pick->row); i < block->gap_count && block->gaps[i].bucket == pick->row; i++)
@@ -384,7 +387,7 @@ static uint32_t gaps_of(const Block *block, const Pick *pick, uint16_t *out) {
     return found;
 }
 
-/* the row of a word in a tile: its own, or that of all words less the columns that name it */
+/* the row of a word in a tile: its separate row, or the row of all words without the columns that name it */
 static const uint64_t *word_row(
     const Source *source, uint32_t place, uint32_t tile, uint32_t words, uint64_t *scratch) {
     if (place == NOWHERE) return source->rows;
@@ -400,7 +403,7 @@ static const uint64_t *word_row(
     return scratch;
 }
 
-/* The spans of a constraint over one kind of number; `room` holds them where they are not kept. */
+/* The spans of a constraint over one kind of number; `room` holds them where they are not stored. */
 static uint32_t spans_of(const Constraint *c, int kind, int64_t room[2], const int64_t **spans) {
     if (!(c->flags & PLAIN)) {
         *spans = c->more->spans;
@@ -433,7 +436,7 @@ static uint32_t spans_of(const Constraint *c, int kind, int64_t room[2], const i
     return room[0] <= room[1];
 }
 
-/* Whether a column accepts a string that was found there. */
+/* Whether a column accepts a string that was found in the words. */
 static int accepts_word(const Constraint *c, const Words *w, uint32_t place, uint32_t column) {
     PyObject *strings = c->flags & PLAIN ? NULL : c->more->strings;
     if (strings == Py_None || !strings || place == NOWHERE) return strings == Py_None;
@@ -455,7 +458,8 @@ static int passes_rows(const Tile *tile, const Pick *picks, uint32_t id) {
     return 1;
 }
 
-/* Whether a column of a tile accepts an event, but for one attribute. It is read last: it is seldom in the cache. */
+/* Whether a column of a tile accepts an event, without regard to one attribute. Its constraints are read last: they
+ * are seldom in the cache. */
 static int accepts(const Tile *tile, const Pick *picks, uint32_t id, uint32_t but) {
     const Column *column = tile->columns + id;
     for (const Constraint *c = column->constraints; c < column->constraints + column->count; c++) {
@@ -476,12 +480,12 @@ static int accepts(const Tile *tile, const Pick *picks, uint32_t id, uint32_t bu
     return 1;
 }
 
-/* Write the columns of a tile that match an event whose word few of them name; -1 where that is not so. */
+/* Write the columns of a tile that match an event whose word few of them name; -1 where this does not apply. */
 static int match_few(const Tile *tile, const Pick *picks, uint16_t *out) {
     if (tile->worded == NOWHERE) return -1;
     const Pick *pick = picks + tile->worded;
     const Words *w = tile->sources[pick->source].words;
-    if (!w) return -1; /* it has no string there */
+    if (!w) return -1; /* the event has no string there */
     if (pick->row == NOWHERE) return 0;
     const Word *word = w->list[pick->row];
     uint32_t first = tile->number * TILE_COLUMNS, at = lower_bound(word->columns, word->count, first);
@@ -494,14 +498,14 @@ static int match_few(const Tile *tile, const Pick *picks, uint16_t *out) {
     return found;
 }
 
-/* a call of a function that does nothing but fetch may be left out as one without effect */
+/* the compiler may omit a call of a function that only prefetches, because it has no effect */
 #define FETCHING static inline __attribute__((always_inline)) void
 
 FETCHING fetch(const void *memory, size_t bytes) {
     for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch((const char *)memory + at);
 }
 
-/* The lines of a bucket: three without a branch, which mostly are all. */
+/* The lines of a bucket: the first three without a branch, which usually are all. */
 FETCHING fetch_lines(const Toggles *t, uint32_t bucket) {
     uint32_t first = t->starts[bucket], count = t->starts[bucket + 1] - first;
     __builtin_prefetch(t->lines + first);
@@ -619,7 +623,7 @@ static void empty_line(Line *line) {
     for (uint32_t lane = 0; lane < LANES; lane++) line->steps[lane] = INT16_MAX, line->ids[lane] = IS_NONE;
 }
 
-/* Make an empty line at the end of a bucket (1), or take its last line away (-1). */
+/* Make an empty line at the end of a bucket (1), or remove its last line (-1). */
 static void shift_lines(Toggles *t, uint32_t buckets, uint32_t bucket, int count) {
     uint32_t from = t->starts[bucket + 1], behind = t->count - from;
     if (count > 0 && t->count == t->room) size_lines(t, t->room + t->room / 4 + 4);
@@ -657,7 +661,7 @@ static void toggle(Numbers *n, Toggles *t, uint32_t bucket, int is_last, int64_t
     n->toggles[bucket] += mode == REMOVE ? -1u : 1u;
     if (mode == REMOVE) {
         drop_toggle(n, t, bucket, bound.id);
-    } else if (mode == BULK) { /* they get lines when all are there */
+    } else if (mode == BULK) { /* they get lines when all have been added */
         if (t->count == t->room) t->bulk = grown(t->bulk, (t->room += t->room / 2 + 8) * sizeof(Bound));
         t->starts[bucket + 1]++;
         t->bulk[t->count++] = bound;
@@ -687,11 +691,12 @@ static void gap(Block *block, uint32_t bucket, int64_t low, int64_t high, uint32
 static void refuse(Block *block, uint32_t begin, uint32_t end, uint32_t id, Mode mode) {
     if (mode == ADD) set_range(block->rows, block->stride, begin, end, id);
     if (mode != BULK || begin >= end) return;
-    block->rows[(size_t)begin * block->stride + (id >> 6)] ^= (uint64_t)1 << (id & 63); /* here it begins; see settle */
+    block->rows[(size_t)begin * block->stride + (id >> 6)] ^= (uint64_t)1 << (id & 63); /* begins here; see settle */
     block->rows[(size_t)end * block->stride + (id >> 6)] ^= (uint64_t)1 << (id & 63);
 }
 
-/* Put a column's spans, disjoint and rising, into a block, or take them out; BULK: as marks, which `settle` makes rows. */
+/* Put a column's spans, disjoint and rising, into a block, or remove them; BULK: as marks, from which `settle`
+ * makes rows. */
 static void place(Numbers *n, Block *block, uint32_t id, const int64_t *spans, uint32_t count, Mode mode) {
     uint32_t free_bucket = 0, last_bucket = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -735,10 +740,10 @@ static void unbuild(Kernel *k, Numbers *n) {
 
 static void make_block(Kernel *k, Numbers *n, uint32_t tile) {
     n->blocks[tile].stride = words_of(k, tile);
-    n->blocks[tile].rows = lines((size_t)(n->buckets + 1) * words_of(k, tile)); /* one more, for marks */
+    n->blocks[tile].rows = lines((size_t)(n->buckets + 1) * words_of(k, tile)); /* one extra row, for marks */
 }
 
-/* Whether edges ought to be chosen again: so much was added, or one bucket is out of proportion. */
+/* Whether to choose the edges again: enough was added, or one bucket is out of proportion. */
 static int is_due(const Numbers *n, uint64_t bounds, uint32_t fullest) {
     int skewed = fullest > 64 + 8 * bounds / n->buckets;
     return n->loose > 32 + bounds / (skewed ? 64 : 4);
@@ -749,7 +754,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Edges: every first key and every key after a last one where they are few, else quantiles. */
+/* Choose edges: every first key, and every key after a last one, where they are few; otherwise quantiles. */
 static void choose_edges(Kernel *k, Attribute *a, int kind, int64_t *bounds, uint32_t count, uint32_t buckets) {
     Numbers *n = a->numbers + kind;
     uint32_t distinct = 0;
@@ -774,7 +779,7 @@ static void choose_edges(Kernel *k, Attribute *a, int kind, int64_t *bounds, uin
     n->built = 1;
 }
 
-/* Bounds were appended as columns came: give them lines. */
+/* Put bounds that were appended with new columns into lines. */
 static void line_up(const Numbers *n, Toggles *t) {
     if (!t->bulk) return;
     Bound *bulk = t->bulk;
@@ -950,7 +955,7 @@ static void drop_attribute(Kernel *k, uint32_t at) {
     while (k->attribute_count && !k->attributes[k->attribute_count - 1]) k->attribute_count--;
 }
 
-/* Drop the attributes that were found for a clause which is not taken in; an exception is set, and stays. */
+/* Drop the attributes that were added for a clause which is rejected; the current exception is kept. */
 static void drop_unused(Kernel *k) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
@@ -994,7 +999,8 @@ static int length(PyObject *object, PyObject *name) {
     return result < 0 ? -1 : result > 0;
 }
 
-/* A bound as an integer or a float that both kinds of columns can hold: 1, 0 when it is none such, -1 after an error. */
+/* A bound as an integer or a float that both kinds of columns can hold: returns 1, 0 if it is no such bound, or -1
+ * after an error. */
 static int plain_bound(PyObject *interval, PyObject *name, int64_t none, int64_t *out, int *integers, int *reals) {
     PyObject *bound = PyObject_GetAttr(interval, name);
     int result = 0;
@@ -1018,7 +1024,8 @@ static int plain_bound(PyObject *interval, PyObject *name, int64_t none, int64_t
     return result;
 }
 
-/* One interval of numbers and nothing else, of moderate bounds of one type: 1 and filled in; 0; -1 after an error. */
+/* One interval of numbers and nothing else, with moderate bounds of one type: 1 and the output filled in, otherwise
+ * 0; -1 after an error. */
 static int plain_constraint(Kernel *k, PyObject *domain, Constraint *c) {
     PyObject *strings = PyObject_GetAttr(domain, s_strings);
     if (!strings) return -1;
@@ -1047,7 +1054,7 @@ static int plain_constraint(Kernel *k, PyObject *domain, Constraint *c) {
     return result;
 }
 
-/* Any other domain, as `describe` tells it: (flags, spans of integers, of floats, of moments, strings). */
+/* Any other domain, as returned by `describe`: (flags, spans of integers, of floats, of timestamps, strings). */
 static int full_constraint(Kernel *k, PyObject *domain, Constraint *c) {
     PyObject *told = PyObject_CallFunctionObjArgs(k->describe, domain, NULL), *parts[KINDS], *strings;
     if (!told) return -1;
@@ -1133,7 +1140,7 @@ static int asked(Set *set, PyObject *text) {
 static void clear_bit(uint64_t *row, uint32_t column) { row[column >> 6] &= ~((uint64_t)1 << (column & 63)); }
 static void set_bit(uint64_t *row, uint32_t column) { row[column >> 6] |= (uint64_t)1 << (column & 63); }
 
-/* Enter a column that accepts these strings: a tuple of words, or a set that is asked. -1 after an error. */
+/* Add a column that accepts these strings: a tuple of words, or a set that is tested. -1 after an error. */
 static int add_strings(Kernel *k, Words *w, uint32_t column, PyObject *strings) {
     set_bit(w->base[column / TILE_COLUMNS], column % TILE_COLUMNS);
     for (uint32_t i = 0; i < w->seat_count; i++)
@@ -1190,7 +1197,7 @@ static void remove_strings(Words *w, uint32_t column, PyObject *strings) {
     *set = w->sets[--w->set_count];
 }
 
-/* Give a word a row of its own; the word that waits its turn longest without being used gives its row up. */
+/* Give a word a separate row; the word that has not been used for the longest time loses its row. */
 static int make_row(Kernel *k, Words *w, uint32_t place) {
     uint32_t most = word_bytes_max / (8 * w->row_words);
     if (most < WORD_ROWS_MIN) most = WORD_ROWS_MIN;
@@ -1225,7 +1232,7 @@ static int make_row(Kernel *k, Words *w, uint32_t place) {
     return 0;
 }
 
-/* Rows that have become too short are made again when they are needed. */
+/* Drop rows that have become too short; they are rebuilt on demand. */
 static void fit_rows(Kernel *k, Words *w) {
     if (w->row_words >= all_words(k)) return;
     while (w->seat_count) {
@@ -1238,7 +1245,7 @@ static void fit_rows(Kernel *k, Words *w) {
     w->row_words = k->tiles == 1 ? k->last_words : k->tiles * TILE_WORDS * 9 / 8;
 }
 
-/* Where a word that an event has is found, with a row where it needs one; NOWHERE: as any other word. -1: an error. */
+/* The place of an event's word, with a row where it needs one; NOWHERE: treat it as any other word. -1: an error. */
 static int locate_word(Kernel *k, Words *w, PyObject *text, uint32_t *out) {
     *out = word_place(w, text, w->set_count > 0);
     if (*out == NOWHERE) return PyErr_Occurred() ? -1 : 0;
@@ -1344,9 +1351,9 @@ static PyObject *Kernel_loosen(Kernel *k, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-/* Make the rows of numbers that have edges and no rows yet, one more than buckets for marks. The rows of a bucket lie
- * tile by tile, so one event alone reads them from one end to the other; they are an odd number of cache lines, so rows
- * of different buckets, which a batch reads in one tile, do not fall into the same sets of a cache. */
+/* Allocate the rows of numbers that have edges and no rows yet, one more than buckets, for marks. The rows of a
+ * bucket are stored tile by tile, so a single event reads them sequentially. Their length is an odd number of cache
+ * lines, so rows of different buckets, which a batch reads in one tile, do not map to the same cache sets. */
 static void make_slab(Kernel *k) {
     Slab *slab = memset(grown(NULL, sizeof *slab), 0, sizeof *slab);
     size_t at = 0;
@@ -1371,7 +1378,7 @@ static void make_slab(Kernel *k) {
     }
 }
 
-/* Build the rows of all numbers that batches have asked for and that have none, in two passes over the columns. */
+/* Build the missing rows of all numbers that batches need, in two passes over the columns. */
 static void settle(Kernel *k) {
     typedef struct {
         int64_t *bounds;
@@ -1443,7 +1450,7 @@ typedef struct {
     int has_present;
     Py_buffer data, present;
     PyObject *words;
-    uint32_t *places; /* of each word of the column; where sets of strings are asked, those of this chunk only */
+    uint32_t *places; /* of each word of the column; where sets of strings are tested, of this chunk's words only */
 } Input;
 
 typedef struct {
@@ -1485,7 +1492,7 @@ static int take_buffer(PyObject *column, PyObject *name, Py_buffer *view, Py_ssi
     return -1;
 }
 
-/* Take the columns of a batch that any clause names. */
+/* Collect the columns of a batch that clauses name. */
 static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p) {
     static const Py_ssize_t sizes[] = {1, 8, 8, 4, 8, 1};
     PyObject *key, *column;
@@ -1531,7 +1538,7 @@ static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p)
         Attribute *a = k->attributes[in.attribute];
         if (in.kind == STRING_COLUMN) {
             in.places = grown(NULL, (size_t)PyTuple_Size(in.words) * 4);
-            p->chunk = CHUNK_WORDS; /* no chunk may need more rows of words than are kept */
+            p->chunk = CHUNK_WORDS; /* no chunk may need more rows of words than are cached */
             fit_rows(k, &a->words);
         } else if (in.kind != BOOLEAN_COLUMN && in.kind != NULL_COLUMN)
             a->numbers[in.kind == INTEGER_COLUMN ? INTEGER : in.kind == FLOAT_COLUMN ? FLOAT : MOMENT].wanted = 1;
@@ -1545,7 +1552,7 @@ static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p)
 static int pick_words(Kernel *k, Input *in, Py_ssize_t begin, uint32_t events, Pick *picks, uint32_t attributes) {
     Words *w = &k->attributes[in->attribute]->words;
     uint32_t known = (uint32_t)PyTuple_Size(in->words);
-    int stay = begin && !w->set_count; /* else the place of a word that is only asked about may be given up */
+    int stay = begin && !w->set_count; /* otherwise the place of a word that is only looked up may be reused */
     for (uint32_t i = 0; i < known && !stay; i++) in->places[i] = NOT_LOOKED_UP;
     for (uint32_t e = 0; e < events; e++) {
         if (in->has_present && !ITEM(in->present, uint8_t, begin + e)) continue;
@@ -1570,7 +1577,7 @@ static void pick_numbers(Kernel *k, Input *in, Py_ssize_t begin, uint32_t events
         if (in->has_present && !ITEM(in->present, uint8_t, begin + e)) continue;
         if (kind == FLOAT) {
             double value = ITEM(in->data, double, begin + e);
-            if (value != value) continue; /* not a number is missing */
+            if (value != value) continue; /* NaN is missing */
             key = float_key(value);
         } else
             key = ITEM(in->data, int64_t, begin + e);
@@ -1602,13 +1609,14 @@ static int pick(Kernel *k, Plan *p, Py_ssize_t begin, uint32_t events) {
     return 0;
 }
 
-/* Bring a block into the cache from one end to the other, which is faster than line by line as events come upon it. */
+/* Read a block into the cache sequentially, which is faster than line by line as events need it. */
 FETCHING fetch_block(const Numbers *n, const Block *b, uint32_t words) {
     for (uint32_t row = 0; row < n->buckets; row++) fetch(b->rows + (size_t)row * b->stride, words * 8);
     fetch(b->toggles.lines, b->toggles.count * sizeof(Line));
 }
 
-/* The rows of numbers that a few events select, the first ones or those named: by these the next tiles are fetched. */
+/* The rows of numbers that a few events select (the first events or the named ones); used to prefetch the next
+ * tiles. */
 static void select_rows(const Kernel *k, Plan *p, const uint32_t *events, uint32_t count) {
     p->selected_count = 0;
     for (uint32_t e = 0; e < count; e++) {
@@ -1621,8 +1629,8 @@ static void select_rows(const Kernel *k, Plan *p, const uint32_t *events, uint32
     }
 }
 
-/* Bring what a few events need of the tiles to come: first what says where it is, then what says where toggles are, then
- * rows and toggles, so that none of it waits for what is before it. */
+/* Prefetch what a few events need of the next tiles: first the descriptors, then the positions of toggles, then
+ * rows and toggles, so that no step waits for the previous one. */
 enum { BLOCKS_AHEAD = 3, STARTS_AHEAD = 2, ROWS_AHEAD = 1 };
 
 FETCHING fetch_ahead(const Kernel *k, const Plan *p, int64_t tile) {
@@ -1638,7 +1646,7 @@ FETCHING fetch_ahead(const Kernel *k, const Plan *p, int64_t tile) {
     }
 }
 
-/* Of the attributes of which each clause of a tile that is left names words, that with the most words; else NOWHERE. */
+/* Of the attributes for which every remaining clause of a tile names words, the one with the most words; or NOWHERE. */
 static uint32_t worded_of(const Kernel *k, const Plan *p, uint32_t t, uint32_t active) {
     uint32_t found = NOWHERE, most = 0;
     for (uint32_t i = 0; i < active; i++) {
@@ -1653,7 +1661,7 @@ static uint32_t worded_of(const Kernel *k, const Plan *p, uint32_t t, uint32_t a
     return found;
 }
 
-/* What the hot loops need of one tile: rows that all events select are in `init` beforehand. */
+/* Prepare one tile for the hot loops: rows that all events select are put into `init` in advance. */
 static Tile tile_of(Kernel *k, Plan *p, uint32_t t, uint32_t events) {
     uint32_t words = words_of(k, t), active = 0;
     size_t struck = STRUCK_SPARE;
@@ -1699,10 +1707,10 @@ static size_t *chunk_starts(const Kernel *k, size_t *starts, uint32_t begin, uin
     return starts;
 }
 
-/* Take an array of 64 bits a column, as many as there are columns; its owner releases it. */
+/* Get the buffer of an array with 64 bits per column; the caller releases it. */
 static int take_by_column(const Kernel *k, PyObject *array, Py_buffer *view) {
     if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS) < 0) return -1;
-    size_t end = 0; /* behind the last column that is live */
+    size_t end = 0; /* one past the last live column */
     for (uint32_t t = k->tiles; t-- && !end;)
         for (uint32_t word = words_of(k, t); word-- && !end;)
             if (~k->dead[t][word])
@@ -1713,7 +1721,7 @@ static int take_by_column(const Kernel *k, PyObject *array, Py_buffer *view) {
     return -1;
 }
 
-/* Give the matches by event, every column as its owner, each once and in order; returns whether each owner is a slot. */
+/* Convert the matches of each event to owners, sorted and without duplicates; returns whether each owner is a slot. */
 static int own(Kernel *k, const int64_t *owners, uint32_t slots) {
     size_t *starts = grown(NULL, (k->found_tiles + 1) * sizeof *starts), from = 0, count = 0;
     uint32_t words = (slots + 63) / 64;
@@ -1756,7 +1764,7 @@ static void forget_matches(Kernel *k) {
     k->events = 0;
 }
 
-/* find(columns, events, owners or None, slots) -> how many matches; `take` writes them. */
+/* find(columns, events, owners or None, slots) -> number of matches; `take` writes them. */
 static PyObject *Kernel_find(Kernel *k, PyObject *args) {
     PyObject *columns, *owners;
     unsigned int events, slots;
@@ -1821,8 +1829,8 @@ static void write_columns(const Kernel *k, int64_t *rows, int64_t *slots) {
     free(starts);
 }
 
-/* take(rows or None, slots): the matches of the last `find`, into int64 arrays of that length; the rows of one event are
- * all the same, so nobody has to write them. */
+/* take(rows or None, slots): the matches of the last `find`, into int64 arrays of that length; the rows of a single
+ * event are all the same and need not be written. */
 static PyObject *Kernel_take(Kernel *k, PyObject *args) {
     Py_buffer rows_view = {0}, slots_view;
     PyObject *rows_array, *slots_array;
@@ -1843,7 +1851,7 @@ static PyObject *Kernel_take(Kernel *k, PyObject *args) {
     }
     if (with_rows) PyBuffer_Release(&rows_view);
     PyBuffer_Release(&slots_view);
-    if (k->pool.room > POOL_KEPT) { /* what one large batch took is given back */
+    if (k->pool.room > POOL_KEPT) { /* free the memory of one large batch */
         free(k->pool.entries);
         k->pool = (Pool){0};
         forget_matches(k);
@@ -1853,7 +1861,7 @@ static PyObject *Kernel_take(Kernel *k, PyObject *args) {
     return NULL;
 }
 
-/* groups(columns, events, groups, goal, out): OR the groups of what matches into out, by event. */
+/* groups(columns, events, groups, goal, out): OR the groups of the matching columns into out, by event. */
 static PyObject *Kernel_groups(Kernel *k, PyObject *args) {
     PyObject *columns, *groups_array, *out_array;
     unsigned int events;
@@ -1893,7 +1901,7 @@ static PyObject *Kernel_groups(Kernel *k, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* what there is */
+/* introspection */
 
 static size_t toggles_bytes(const Numbers *n, const Toggles *t) {
     return t->room * (sizeof(Line) + LANES * sizeof *t->values) + (t->starts ? (n->buckets + 1) * 4ul : 0);
@@ -1973,9 +1981,9 @@ static PyObject *Kernel_clause(Kernel *k, PyObject *argument) {
     return out;
 }
 
-/* tests: whether what is kept up is what would be made anew */
+/* tests: whether the maintained structures equal newly built ones */
 
-/* A number that the toggles of a bucket have in whatever order they are; counted, too. */
+/* A checksum of a bucket's toggles that does not depend on their order; it also counts them. */
 static uint64_t sum_of(const Toggles *t, uint32_t bucket, uint32_t *count) {
     uint64_t sum = 0;
     for (uint32_t i = t->starts[bucket] * LANES; i < t->starts[bucket + 1] * LANES; i++) {

@@ -1,7 +1,7 @@
 /* The loops over bits of the match index's kernel, compiled once for each instruction set: see kernel.c.
  *
- * LEVEL is 0 for what every machine has, 1 for AVX2, 2 for AVX-512, 3 for AVX-512 with VBMI2; FN(name) gives a function
- * the name of its level. Nothing here knows Python.
+ * LEVEL is 0 for the baseline of every machine, 1 for AVX2, 2 for AVX-512, 3 for AVX-512 with VBMI2. FN(name)
+ * appends the level to the name of a function. Nothing in this file uses Python.
  */
 
 #if LEVEL == 1 && defined(__clang__)
@@ -36,8 +36,9 @@
 typedef uint64_t FN(vector) __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 
 #if LEVEL >= 2
-/* Of lines of all attributes write the columns that reject the key and that nothing has rejected yet, or, where that is
- * not known at once, all that reject the key; up to 32 entries beyond the last one are overwritten. */
+/* From lines of all attributes, write the columns that reject the key and that nothing has rejected yet or, where
+ * that is not known immediately, all columns that reject the key; up to 32 entries beyond the last one are
+ * overwritten. */
 static uint32_t FN(compare)(const Tile *tile, Listed *listed, uint32_t count, const uint64_t *rejected, uint16_t *out) {
     const __m512i one = _mm512_set1_epi16(1), low = _mm512_set1_epi16(15);
     const __m512i bit10 = _mm512_set1_epi16(1 << 10), bit11 = _mm512_set1_epi16(1 << 11);
@@ -45,7 +46,7 @@ static uint32_t FN(compare)(const Tile *tile, Listed *listed, uint32_t count, co
     for (int i = 0; i < 8; i++) told[i] = _mm512_load_si512(rejected + 8 * i);
     uint32_t found = 0;
     if (!count) return 0;
-    listed[count] = listed[0]; /* beside the last one of an odd number */
+    listed[count] = listed[0]; /* pairs with the last one of an odd number */
     for (uint32_t at = 0; at < count; at += 2) {
         const Listed *two = listed + at;
         __m512i a = _mm512_load_si512(two[0].line), b = _mm512_load_si512(two[1].line);
@@ -80,7 +81,8 @@ static uint32_t FN(compare)(const Tile *tile, Listed *listed, uint32_t count, co
     return found;
 }
 #else
-/* Write the columns that reject a key beyond the row of its bucket; up to 16 entries beyond the last one are overwritten. */
+/* Write the columns that reject a key in addition to the row of its bucket; up to 16 entries beyond the last one
+ * are overwritten. */
 static inline uint32_t FN(compare)(const Toggles *t, const Pick *pick, uint16_t *out) {
     uint32_t found = 0;
     uint32_t at = t->starts[pick->row], end = t->starts[pick->row + 1];
@@ -137,8 +139,8 @@ static inline int FN(or_rows)(
     return all != ~(uint64_t)0;
 }
 
-/* Which columns of a tile an event rejects, exactly; returns 0 where it is all of them. What the event needs that comes
- * next, if any, is fetched while toggles are compared: they wait for each other, and the cache has nothing else to do. */
+/* The exact set of columns of a tile that reject an event; returns 0 if all do. The data of the next event, if any, is
+ * prefetched while toggles are compared: comparisons depend on each other, and the memory is idle meanwhile. */
 static inline int FN(reject)(const Tile *tile, const Pick *picks, const Pick *next, uint64_t *rejected) {
     const uint64_t *rows[tile->active_count + 1];
     uint32_t count = 0, struck = 0;
@@ -169,7 +171,7 @@ static inline int FN(reject)(const Tile *tile, const Pick *picks, const Pick *ne
         if (t->count) {
             const Line *line = t->lines + t->starts[pick->row];
             uint32_t more = t->starts[pick->row + 1] - t->starts[pick->row];
-            for (; more > LISTED - count_listed; more--) { /* more than there mostly are */
+            for (; more > LISTED - count_listed; more--) { /* more than there usually are */
                 if (count_listed == LISTED) {
                     struck += FN(compare)(tile, listed, LISTED, rejected, tile->struck + struck);
                     count_listed = 0;
@@ -261,7 +263,7 @@ static void FN(match_tile)(const Tile *tile, const Pick *picks, uint32_t events,
     }
 }
 
-/* OR the groups of the columns that match into each event's; those that every group wants leave the list. */
+/* OR the groups of the matching columns into those of each event; events that every group wants leave the list. */
 static uint32_t FN(groups_tile)(
     const Tile *tile, const Pick *picks, uint32_t *left, uint32_t events, const uint64_t *groups, uint64_t goal,
     uint64_t *out) {

@@ -1,12 +1,13 @@
-"""Which kernel the match index runs on: the compiled one, or numpy where that was not built.
+"""Selection of the match index's kernel: the compiled one, or numpy where that was not built.
 
 Rules
 -----
-* It is chosen once, when this is imported. ``RAYVOUS_KERNEL`` (``native``, ``numpy``) chooses by hand; ``native`` where
-  it was not built is an error.
-* Both give the same matches; the tests of the index run on both.
-* One that was built of other sources is not taken: what it is handed has another form.
-* That it was not built is said once a process, as a warning: everything works, slower.
+* The kernel is selected once, when this module is imported. ``RAYVOUS_KERNEL`` (``native``, ``numpy``) overrides the
+  selection; ``native`` is an error where the compiled kernel was not built.
+* Both kernels give the same matches; the tests of the index run on both.
+* A compiled kernel with another interface version (`FORM`), built from other sources, is not used.
+* If the compiled kernel is missing and none was chosen, there is one warning per process: everything works, but
+  slower.
 """
 
 from __future__ import annotations
@@ -31,45 +32,45 @@ from .numpy_rows import NumpyRows
 VARIABLE: Final = "RAYVOUS_KERNEL"
 CHOICES: Final = ("native", "numpy")
 FORM: Final = 2
-"""Of what Python hands the compiled kernel; another number, here and in kernel.c, whenever that changes."""
+"""The version of the compiled kernel's interface; increased here and in kernel.c whenever the interface changes."""
 
 
 class Rows(Protocol):
-    """Clauses by column, and which of them match an event."""
+    """Clauses by column, and the matching of events against them."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """The size of the arrays in bytes."""
 
     def reserve(self, columns: int) -> None:
-        """Be told how many columns there will be."""
+        """Make room for so many columns."""
 
     def add(self, column: int, clause: Clause, *, settled: bool = True) -> None:
-        """Give a clause a column; when not `settled`, :meth:`settle` must follow before a match."""
+        """Add a clause under a column; when not `settled`, :meth:`settle` must be called before a match."""
 
     def settle(self) -> None:
-        """Be ready for a match."""
+        """Prepare for a match."""
 
     def remove(self, column: int) -> None:
-        """Take a column's clause out."""
+        """Remove the clause of a column."""
 
     def clause(self, column: int) -> Clause:
         """Return the clause of a column."""
 
     def match(self, batch: EventBatch, owners: Columns | None) -> Matches:
-        """Return which columns match which event, or, given `owners`, whose they are, each once."""
+        """Return the columns that match each event or, given `owners`, their owners without duplicates."""
 
     def match_groups(
         self, batch: EventBatch, groups: npt.NDArray[np.uint64], goal: np.uint64
     ) -> npt.NDArray[np.uint64]:
-        """Return, for each event, the OR of the groups of the columns that match; `goal` is that of all."""
+        """Return, for each event, the OR of the groups of the matching columns; `goal` is the OR of all groups."""
 
     def check(self, expected: dict[int, Clause]) -> None:
-        """Assert that all that is kept is that of these clauses."""
+        """Assert that the stored state is exactly that of these clauses."""
 
 
 def compiled() -> ModuleType | None:
-    """Return the compiled module, or None where it was not built, or of other sources than these."""
+    """Return the compiled module, or None where it was not built or has another interface version."""
     try:
         module = importlib.import_module("._kernel", __package__)
     except ImportError:
@@ -78,12 +79,12 @@ def compiled() -> ModuleType | None:
 
 
 def chosen(wanted: str | None, module: ModuleType | None) -> str:
-    """Return the kernel's name, given what the environment wants and what was built.
+    """Return the name of the kernel, given the environment's choice and the compiled module.
 
     Raises
     ------
     InputError
-        If what is wanted is no kernel, or was not built.
+        If the chosen kernel does not exist or was not built.
     """
     if wanted and wanted not in CHOICES:
         raise InputError(f"{VARIABLE}={wanted}: it is {' or '.join(CHOICES)}")
@@ -96,7 +97,7 @@ def chosen(wanted: str | None, module: ModuleType | None) -> str:
 
 _MODULE: Final = compiled()
 KERNEL: Final = chosen(os.environ.get(VARIABLE), _MODULE)
-"""The kernel that an index has unless it is told otherwise."""
+"""The default kernel of an index."""
 
 if _MODULE is None and not os.environ.get(VARIABLE):
     warnings.warn(
@@ -114,5 +115,5 @@ def make_rows(kernel: str = KERNEL) -> Rows:
 
 
 def instructions() -> str:
-    """Return which instructions the compiled kernel uses; nothing where it was not built."""
+    """Return the name of the instruction set that the compiled kernel uses; empty where it was not built."""
     return "" if _MODULE is None else str(_MODULE.level())

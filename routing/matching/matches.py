@@ -1,4 +1,4 @@
-"""What a match comes to: pairs of an event and a filter, in two arrays."""
+"""The result of matching: pairs of an event and a filter, in two arrays."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from .bits import Columns
 
 
 class Matches(NamedTuple):
-    """Which filter matches which event: pairs, by row, then by slot, each once.
+    """Pairs of an event and a filter that matches it, sorted by row, then by slot, without duplicates.
 
     Attributes
     ----------
     rows
-        ``intp``: the position of the event in the batch. May be read-only: those of one event are zeros, made once.
+        ``intp``: the position of the event in the batch. May be read-only: for a single event it is a shared array of
+        zeros.
     slots
-        ``intp``: the filter.
+        ``intp``: the slot of the filter.
     """
 
     rows: Columns
@@ -25,7 +26,7 @@ class Matches(NamedTuple):
 
 
 def owned(matches: Matches, owners: Columns) -> Matches:
-    """Return pairs of an event and a column as pairs of an event and the column's owner, each once and in order."""
+    """Convert (event, column) pairs to (event, owner of the column) pairs, sorted and without duplicates."""
     rows, columns = matches
     keys = rows * len(owners) + owners[columns]
     keys.sort()
@@ -36,7 +37,7 @@ def owned(matches: Matches, owners: Columns) -> Matches:
 
 
 def folded(matches: Matches, events: Columns, slots_end: int) -> Matches:
-    """Return which filters match which event, from those that match the flat events that it stands for."""
+    """Convert the matches of flat events (ways) to matches of the events that they belong to."""
     span = max(slots_end, 1)
     keys = np.unique(events[matches.rows] * span + matches.slots)
     return Matches(*np.divmod(keys, span))

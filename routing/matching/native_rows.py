@@ -1,10 +1,10 @@
-"""The columns of the match index in the compiled kernel, `kernel.c`: here is only what it has Python do for it.
+"""The columns of the match index in the compiled kernel, `kernel.c`: the part that is written in Python.
 
 Rules
 -----
-* The kernel holds clauses as columns of numbers, not as Python objects; an interval of moderate numbers is read by it
-  from the domain, every other domain is described to it by :func:`_describe`, and kept as it is.
-* Nothing is looked up or built before a batch asks for it, so many columns may be added at once.
+* The kernel stores clauses as columns of numbers, not as Python objects. It reads an interval of moderate numbers
+  directly from the domain. Every other domain is described to it by :func:`_describe`, and stored as an object.
+* Nothing is built before a batch needs it, so many columns can be added at once.
 """
 
 from __future__ import annotations
@@ -46,33 +46,33 @@ class NativeRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays, those of the clauses included."""
+        """The size of all arrays in bytes, including those of the clauses."""
         return int(self._kernel.nbytes)
 
     def reserve(self, columns: int) -> None:
-        """Do nothing: there is a tile more when one is full."""
+        """Do nothing: the kernel adds a tile when one is full."""
 
     def add(self, column: int, clause: Clause, *, settled: bool = True) -> None:
-        """Give a clause a column; when not `settled`, :meth:`settle` must follow."""
+        """Add a clause under a column; when not `settled`, :meth:`settle` must follow."""
         if not settled and not self._loose:
             self._kernel.loosen()
             self._loose = True
         self._kernel.add(column, clause.constraints)
 
     def settle(self) -> None:
-        """Let the next batch build what it needs of all that was added but not settled."""
+        """Mark the unsettled clauses as settled; the next batch builds what it needs."""
         self._loose = False
 
     def remove(self, column: int) -> None:
-        """Take a column's clause out."""
+        """Remove the clause of a column."""
         self._kernel.remove(column)
 
     def clause(self, column: int) -> Clause:
-        """Return a clause with the constraints of attributes of the one that was given this column."""
+        """Return a column's clause with its constraints on attributes only."""
         return Clause(self._kernel.clause(column))
 
     def match(self, batch: EventBatch, owners: Columns | None) -> Matches:
-        """Return which columns match which event, or, given `owners`, whose they are, each once."""
+        """Return the columns that match each event or, given `owners`, their owners without duplicates."""
         events = len(batch)
         count = self._kernel.find(_plain(batch.columns), events, owners, 0 if owners is None else len(owners))
         slots = np.empty(count, np.intp)
@@ -84,7 +84,7 @@ class NativeRows:
         return Matches(rows, slots)
 
     def _same_rows(self, count: int) -> Columns:
-        """Return the rows of the matches of one event: zeros, always the same ones, which nobody can write to."""
+        """Return the rows of the matches of one event: a view of one shared, read-only array of zeros."""
         if count > len(self._zeros):
             self._zeros = np.zeros(2 * count, np.intp)
             self._zeros.flags.writeable = False
@@ -93,13 +93,13 @@ class NativeRows:
     def match_groups(
         self, batch: EventBatch, groups: npt.NDArray[np.uint64], goal: np.uint64
     ) -> npt.NDArray[np.uint64]:
-        """Return, for each event, the OR of the groups of the columns that match; `goal` is that of all."""
+        """Return, for each event, the OR of the groups of the matching columns; `goal` is the OR of all groups."""
         out = np.zeros(len(batch), np.uint64)
         self._kernel.groups(_plain(batch.columns), len(batch), np.ascontiguousarray(groups), int(goal), out)
         return out
 
     def check(self, expected: dict[int, Clause]) -> None:
-        """Assert that every row, toggle and list of a word is that of these clauses."""
+        """Assert that every row, toggle and posting list is that of these clauses."""
         for column, clause in expected.items():
             assert self.clause(column).constraints == clause.constraints, "a clause is another"
         self._kernel.check()
@@ -110,13 +110,14 @@ def _plain(columns: Mapping[ColumnKey, Column]) -> dict[ColumnKey, Column]:
 
 
 def _describe(domain: Domain) -> tuple[int, tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Any]:
-    """Return a domain as the kernel reads it.
+    """Return a domain in the form that the kernel reads.
 
     Returns
     -------
     tuple
-        Bits for missing, false, true and null; the first and last value of each span over integers, floats and moments;
-        of strings ``None`` for all, words in a tuple, or the set itself, whose ``test`` is asked.
+        Bits for missing, false, true and null; the first and last value of each span over integers, floats and
+        timestamps; and for strings ``None`` for all, a tuple of words, or the set itself, whose ``test`` the kernel
+        calls.
     """
     flags = _MISSING * domain.missing + _NULL * domain.null
     flags += _FALSE * (False in domain.booleans) + _TRUE * (True in domain.booleans)

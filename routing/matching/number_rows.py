@@ -1,22 +1,22 @@
-"""Rows of the match index for one attribute's numbers or moments: buckets of values, exact by toggles.
+"""Rows of the match index for one attribute's numbers or timestamps: buckets of values, made exact by toggles.
 
 Rules
 -----
-* The line of values is cut into buckets. A bucket's row has a bit for every clause that rejects *all* its
+* The range of values is divided into buckets. A bucket's row has a set bit for every clause that rejects *all* of its
   values.
-* A bound that lies inside a bucket, not on its edge, is a *toggle* of the bucket: a first value (the clause
-  rejects what is before it) or a last value (rejects what is after it). Both are kept sorted, so what a
-  value is rejected by on top of the row is one contiguous stretch of the bucket's toggles: the first values
-  after it, then the last values before it. No value is compared with a bound one by one.
-* A clause of several spans (an IN list) has toggles only at the outer ends within a bucket; a gap that lies
-  wholly inside one bucket is kept apart and compared. Where a bucket's edges are the bounds there are no
-  toggles at all.
-* Buckets lie one after the other in one array each of first and last values, padded with the bucket's own
-  ends, so that one binary search finds the bucket and the place in it, for a whole batch at once.
+* A bound inside a bucket, not on its edge, is a *toggle* of the bucket: a first value (the clause rejects the
+  values before it) or a last value (the clause rejects the values after it). Both are kept sorted. So the clauses
+  that reject a value in addition to the row are one contiguous range of the bucket's toggles: the first values
+  after it, then the last values before it. No value is compared with the bounds one by one.
+* A clause of several spans (an IN list) has toggles only at the outer ends within a bucket. A gap that lies
+  completely inside one bucket is stored separately and compared. Where the bounds are bucket edges there are no
+  toggles.
+* The buckets are consecutive in one array of first values and one of last values, padded with the bucket's own
+  ends. So one binary search finds the bucket and the place in it, for a whole batch at once.
 * Edges are quantiles of the bounds (all of them, while they are few). They are chosen again, and all rows
-  rebuilt, when as many toggles as a quarter of the bounds have been added since, or a 64th of the bounds
-  and the fullest bucket's room, which all buckets have, is out of proportion: a constant amortised cost for
-  an insertion, wherever the new bounds fall.
+  rebuilt, when the number of toggles added since exceeds a quarter of the bounds; or a 64th of the bounds, if the
+  room of the fullest bucket, which all buckets share, is out of proportion. So an insertion has constant
+  amortised cost, wherever the new bounds are.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TABLE_BYTES: Final = 3_400_000
 _BUCKETS_MIN: Final = 128
 _BUCKETS_MAX: Final = 1024
 _SORTED_FROM: Final = 32
-"""Values searched for at once from which on it pays to sort them first: neighbours share the cache."""
+"""With at least this many values per search, sorting them first is faster: neighbours share the cache."""
 _ABSENT, _SINGLE, _MULTIPLE, _NEVER = range(4)
 
 Values = npt.NDArray[Any]
@@ -44,18 +44,18 @@ Toggles = npt.NDArray[np.int32]
 
 
 class BucketPlace(NamedTuple):
-    """Where a batch's values fall.
+    """The positions of a batch's values.
 
     Attributes
     ----------
     rows
-        One row of the table an event.
+        One row of the table per event.
     starts, ends
-        The stretch of `toggles` of each event: columns that reject it beyond its row; ``None`` for none.
+        The range of `toggles` of each event: columns that reject it in addition to its row; ``None`` for none.
     toggles
-        Columns, the table of all stretches.
+        The columns of all ranges.
     gaps
-        (event, column) pairs that reject on top of these.
+        (event, column) pairs that reject in addition to these.
     """
 
     rows: Columns
@@ -73,7 +73,7 @@ class NumberRows:
     kind
         The kind of column.
     words
-        Words a row.
+        Words per row.
     """
 
     def __init__(self, kind: Kind, words: int) -> None:
@@ -90,7 +90,7 @@ class NumberRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """The size of the arrays in bytes."""
         arrays = (self.bits, self._firsts, self._lasts, self._toggles, self._state, self._first, self._last)
         return sum(array.nbytes for array in arrays)
 
@@ -104,7 +104,7 @@ class NumberRows:
         )
 
     def record(self, column: int, spans: Sequence[Span]) -> None:
-        """Note a clause's spans without placing them; :meth:`rebuild` must follow before anything else."""
+        """Record a clause's spans without placing them; :meth:`rebuild` must follow before anything else."""
         if len(spans) == 1:
             self._state[column] = _SINGLE
             self._first[column], self._last[column] = spans[0]
@@ -116,7 +116,7 @@ class NumberRows:
         self._bounds += 2 * len(spans)
 
     def add(self, column: int, spans: Sequence[Span]) -> None:
-        """Add a clause that accepts these values (disjoint, rising) and rejects all others."""
+        """Add a clause that accepts these values (disjoint spans in rising order) and rejects all others."""
         self.record(column, spans)
         if self._is_due():
             self.rebuild()
@@ -124,7 +124,7 @@ class NumberRows:
             self._place(column, spans)
 
     def remove(self, column: int) -> None:
-        """Take a clause out."""
+        """Remove a clause."""
         spans = self._spans(column)
         for bucket in sorted({self._bucket(value) for span in spans for value in span}):
             self._drop_toggles(bucket, column)
@@ -148,7 +148,7 @@ class NumberRows:
 
     def _place(self, column: int, spans: Sequence[Span]) -> None:
         """Set the bits of one clause and add its toggles."""
-        free = 0  # the first bucket that no span so far has reached
+        free = 0  # the first bucket that no span has reached so far
         before: float | None = None
         bucket_before = -1
         for first, last in spans:
@@ -195,7 +195,7 @@ class NumberRows:
         self._loose += 1
 
     def _drop_toggles(self, bucket: int, column: int) -> None:
-        """Take every toggle and gap of a column out of one bucket."""
+        """Remove all toggles and gaps of a column from one bucket."""
         room, count = self._room, self._first_counts[bucket]
         line, columns = self._firsts[bucket], self._toggles[bucket]
         for at in (np.flatnonzero(columns[room - count : room] == column) + (room - count)).tolist():
@@ -221,12 +221,12 @@ class NumberRows:
     # layout
 
     def _is_due(self) -> bool:
-        """Whether so much was added since the last layout that the edges are to be chosen again."""
+        """Return whether enough was added since the last layout to choose the edges again."""
         skewed = len(self._edges) * self._room > 2 * self._bounds + 4096
         return self._loose > 32 + self._bounds // (64 if skewed else 4)
 
     def _lay_out(self, words: int, edges: list[Any], room: int) -> None:
-        """Begin anew with these edges: no bits, no toggles."""
+        """Reset to these edges, without bits and toggles."""
         buckets = len(edges)
         self._edges = edges
         starts = np.array(edges, self._dtype)
@@ -246,7 +246,7 @@ class NumberRows:
         return np.nextafter(values, -np.inf) if self.kind is Kind.FLOAT else values - 1
 
     def _make_room(self, room: int) -> None:
-        """Give every bucket room for so many toggles of each sort."""
+        """Give every bucket room for so many toggles of each type."""
         buckets, old = self._firsts.shape
         firsts = np.repeat(self._firsts[:, :1], room, axis=1)
         firsts[:, room - old :] = self._firsts
@@ -257,7 +257,7 @@ class NumberRows:
         self._firsts, self._lasts, self._toggles, self._room = firsts, lasts, toggles, room
 
     def rebuild(self) -> None:
-        """Choose the edges from the bounds and build every row anew."""
+        """Choose the edges from the bounds and rebuild every row."""
         words = self.bits.shape[1]
         single = np.flatnonzero(self._state == _SINGLE)
         first, last = self._first[single], self._last[single]
@@ -282,12 +282,12 @@ class NumberRows:
         self._loose = 0
 
     def _choose_edges(self, first: Values, last: Values, words: int) -> list[Any]:
-        """Return the buckets' first values: every bound when they are few, else quantiles."""
+        """Return the buckets' first values: every bound when they are few, otherwise quantiles."""
         spans = [span for spans in self._multiple.values() for span in spans]
         more_first = np.array([span[0] for span in spans], self._dtype)
         more_last = np.array([after(s[1], self.kind) for s in spans if s[1] < self.greatest], self._dtype)
         last = last[last < self.greatest]
-        with np.errstate(over="ignore"):  # what follows the largest finite float is infinity
+        with np.errstate(over="ignore"):  # the next value after the largest finite float is infinity
             follows = np.nextafter(last, np.inf) if self.kind is Kind.FLOAT else last + 1
         bounds = np.concatenate((first, follows, more_first, more_last))
         bounds = np.sort(bounds[bounds > self.least])
@@ -298,7 +298,7 @@ class NumberRows:
         return [self.least, *distinct.tolist()]
 
     def _flip_rows(self, columns: Columns, low: Columns, high: Columns) -> None:
-        """Set the bits of single spans: mark where each row differs from the one before, then run through."""
+        """Set the bits of single spans: mark where each row differs from the previous one, then accumulate."""
         bytes_a_row = self.bits.shape[1] * 8
         flat = self.bits.view(np.uint8).reshape(-1)
         inner = high + 1 < len(self._edges)
@@ -312,7 +312,7 @@ class NumberRows:
     def _fill(
         self, lines: Values, offset: int, columns: Columns, values: Values, buckets: Columns, counts: Columns
     ) -> None:
-        """Lay toggles of single spans into their buckets: first values right aligned, last values left."""
+        """Put the toggles of single spans into their buckets: first values right-aligned, last values left-aligned."""
         order = np.argsort(values, kind="stable")
         columns, values, buckets = columns[order], values[order], buckets[order]
         place = np.arange(len(order)) - (np.cumsum(counts) - counts)[buckets]
@@ -324,9 +324,9 @@ class NumberRows:
     # use
 
     def locate(self, values: Values) -> BucketPlace:
-        """Return where each value falls; no value may be NaN."""
-        # Every bucket's line of first values begins with a pad, its own first value. So the last entry that
-        # is not after a value lies in the value's bucket, whether it is a toggle or the pad.
+        """Return the position of each value; no value may be NaN."""
+        # Every bucket's line of first values begins with a pad, its own first value. So the last entry that is not
+        # greater than a value is in the value's bucket, whether it is a toggle or the pad.
         room = self._room
         order = np.argsort(values) if len(values) >= _SORTED_FROM else None
         found = _search(self._firsts.reshape(-1), values, order, "right")
@@ -384,7 +384,7 @@ class NumberRows:
 
 
 def _search(lines: Values, values: Values, order: Columns | None, side: Literal["left", "right"]) -> Columns:
-    """Return where the values belong in sorted `lines`; `order` sorts the values, ``None`` leaves them."""
+    """Return the insertion points of the values in sorted `lines`; `order` sorts the values first, if given."""
     if order is None:
         return np.searchsorted(lines, values, side)
     out = np.empty(len(values), np.intp)

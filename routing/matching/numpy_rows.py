@@ -1,33 +1,31 @@
-"""The columns of the match index in numpy: what runs where the compiled kernel is not there.
+"""The columns of the match index in numpy, used where the compiled kernel is not available.
 
 Rules
 -----
-* Every clause of every filter has a *column*, a bit position. For each attribute, the value that an event
-  has (or that it has none) selects a *row*: the bits of the clauses that reject it. The clauses that match
-  an event are those whose bit is zero in the OR of its rows: ten attributes are ten ORs, however many
-  filters there are.
+* Every clause of every filter has a *column*, a bit position. For each attribute, the value of an event (or its
+  absence) selects a *row*: the bits of the clauses that reject it. The clauses that match an event are those
+  whose bit is zero in the OR of its rows. Ten attributes take ten ORs, for any number of filters.
 * Bits mean "rejects", not "accepts": a clause has bits only in the rows of attributes that it names.
-* Rows are exact for missing, booleans and strings. For numbers a row stands for a bucket of values and is
-  exact but for the clauses with a bound inside the bucket; those that reject the value are one stretch of a
-  sorted list (`number_rows`), and their bits are cleared one by one. The answer is exact.
-* Insertion and removal touch one bit column of the rows of the attributes that the clause names, and its
-  toggles.
-* Values are looked up for some hundreds of events at once; bits are worked on for as many events as stay in
-  the cache. Temporary arrays are a few megabytes, however large the batch.
+* Rows are exact for missing, booleans and strings. For numbers a row covers a bucket of values, and is exact
+  except for the clauses with a bound inside the bucket. Of these, the clauses that reject the value are one range
+  of a sorted list (`number_rows`), and their bits are cleared one by one. The result is exact.
+* Insertion and removal change one bit column in the rows of the attributes that the clause names, and its toggles.
+* Values are looked up for some hundreds of events at once; bits are processed for as many events as fit in the cache.
+  Temporary arrays take a few megabytes, for any size of batch.
 
-Why so: measured with 100,000 filters on 10 attributes, 3,100 matches an event, in microseconds an event
+Design measurements: 100,000 filters on 10 attributes, 3,100 matches per event, in microseconds per event
 ---------------------------------------------------------------------------------------------------------
-* OR of ten rows of 12.5 KB: 5 to 10, the speed of memory. Rows gathered for a block of events
-  (``table[rows]``) are as fast as a loop over single events where rows are wide, and ten times as fast
-  where they are narrow (3,000 filters: 20 ns an event and attribute), so there is one code path.
-* Twice as many buckets (another 34 MB) gain a thirtieth, half as many cost a tenth.
-* From bits to slots: 15 by lowest bits (`bits`), where ``nonzero`` of unpacked bits takes 50 to 100, and
-  look-up tables 18 to 26.
-* Clearing 2,000 toggles: 6 when those that are still set are picked first, 12 with ``bitwise_and.at`` on all.
+* OR of ten rows of 12.5 KB: 5 to 10, which is memory bandwidth. Rows gathered for a block of events (``table[rows]``)
+  are as fast as a loop over single events where rows are wide, and ten times as fast where they are narrow (3,000
+  filters: 20 ns per event and attribute), so there is one code path.
+* Twice as many buckets (another 34 MB) gain a thirtieth; half as many cost a tenth.
+* From bits to slots: 15 by lowest bits (`bits`), where ``nonzero`` of unpacked bits takes 50 to 100, and look-up
+  tables 18 to 26.
+* Clearing 2,000 toggles: 6 when the bits that are still set are selected first, 12 with ``bitwise_and.at`` on all.
 * Looking up ten values twice each among 100,000 bounds: 4 for 512 events at once, sorted first; 11 for 20 at once,
-  since the bounds have left the cache in between.
-* Not tried, only reckoned: a scheme transposed (a bit an event, two gathers a bound). It reads as much memory and
-  has no index to keep up, but it gives matches by filter, which would have to be sorted by event.
+  because the bounds have left the cache in between.
+* Estimated only: a transposed scheme (one bit per event, two gathers per bound). It reads as much memory and needs no
+  index maintenance, but it gives matches by filter, which would have to be sorted by event.
 """
 
 from __future__ import annotations
@@ -58,16 +56,17 @@ from .bits import (
 from .matches import Matches, owned
 
 _CHUNK_EVENTS: Final = 512
-"""Events whose rows are looked up together."""
+"""The number of events whose rows are looked up together."""
 _BLOCK_BYTES: Final = 384 * 1024
-"""Bytes of the bits of the events that are worked on together."""
+"""The size, in bytes, of the bits of the events that are processed together."""
 _GROUP_WORDS: Final = 64
-"""Words of the first stretch that match_groups looks at; each further one is twice as long."""
+"""The words of the first range that match_groups processes; each further range is twice as long."""
 
 
-# Freeing one large block, never touched, makes glibc serve blocks up to that size from its heap and keep up to twice
-# as much at the heap's end. Otherwise the temporary arrays of each block of events are returned to the system and
-# faulted in again, page by page: a tenth to a half of the time of a match. Elsewhere it does nothing.
+# Freeing one large, untouched block makes glibc serve blocks up to that size from its heap and keep up to twice
+# as much free at the end of the heap. Otherwise the temporary arrays of each block of events are returned to the
+# system and faulted in again, page by page: a tenth to a half of the time of a match. With other allocators it
+# has no effect.
 del [np.empty(31 << 20, np.uint8)][:]
 
 
@@ -77,12 +76,12 @@ class NumpyRows:
     def __init__(self) -> None:
         self._clauses: dict[int, Clause] = {}
         self._attributes: dict[str, AttributeRows] = {}
-        self._dead: Words = np.full((1, 1), ~np.uint64(0))  # a bit for every column that holds no clause
-        self._top = 1  # one past the highest column that was ever in use, and at least one
+        self._dead: Words = np.full((1, 1), ~np.uint64(0))  # a set bit for every column without a clause
+        self._top = 1  # one past the highest column ever in use; at least one
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays; clauses and posting lists, being Python objects, are not counted."""
+        """The size of the arrays in bytes, without clauses and posting lists, which are Python objects."""
         return self._dead.nbytes + sum(rows.nbytes for rows in self._attributes.values())
 
     # changes
@@ -97,7 +96,7 @@ class NumpyRows:
                 rows.widen(words)
 
     def add(self, column: int, clause: Clause, *, settled: bool = True) -> None:
-        """Give a clause a column; when not `settled`, :meth:`settle` must follow."""
+        """Add a clause under a column; when not `settled`, :meth:`settle` must follow."""
         if column >= self._dead.shape[1] * 64:
             self.reserve(2 * column)
         self._top = max(self._top, column + 1)
@@ -110,12 +109,12 @@ class NumpyRows:
         self._clauses[column] = clause
 
     def settle(self) -> None:
-        """Build the rows of all that was added but not settled."""
+        """Build the rows of all clauses that were added but not settled."""
         for rows in self._attributes.values():
             rows.settle()
 
     def remove(self, column: int) -> None:
-        """Take a column's clause out."""
+        """Remove the clause of a column."""
         for name, domain in self._clauses.pop(column).constraints:
             rows = self._attributes[name]
             rows.remove(column, domain)
@@ -124,13 +123,13 @@ class NumpyRows:
         set_column(self._dead, 0, 1, column)
 
     def clause(self, column: int) -> Clause:
-        """Return the clause that has a column."""
+        """Return the clause of a column."""
         return self._clauses[column]
 
     # matching
 
     def match(self, batch: EventBatch, owners: Columns | None) -> Matches:
-        """Return which columns match which event, or, given `owners`, whose they are, each once."""
+        """Return the columns that match each event or, given `owners`, their owners without duplicates."""
         counts: list[Columns] = []
         found: list[Columns] = []
         plan = self._plan(batch)
@@ -149,7 +148,7 @@ class NumpyRows:
     def match_groups(
         self, batch: EventBatch, groups: npt.NDArray[np.uint64], goal: np.uint64
     ) -> npt.NDArray[np.uint64]:
-        """Return, for each event, the OR of the groups of the columns that match; `goal` is that of all."""
+        """Return, for each event, the OR of the groups of the matching columns; `goal` is the OR of all groups."""
         out = np.zeros(len(batch), np.uint64)
         plan = self._plan(batch)
         for begin, end in _stretches(len(batch), _CHUNK_EVENTS):
@@ -186,7 +185,7 @@ class NumpyRows:
             first, step = end, 2 * step
 
     def _plan(self, batch: EventBatch) -> list[tuple[AttributeRows, list[Column]]]:
-        """Return each attribute's rows beside the batch's columns of it; rows that are lacking are made."""
+        """Return each attribute's rows with the batch's columns of it; missing rows are built."""
         lacking: dict[str, list[Kind]] = {}
         columns: dict[str, list[Column]] = {}
         for (name, kind), column in batch.columns.items():
@@ -214,7 +213,7 @@ class NumpyRows:
         return min(_CHUNK_EVENTS, max(8, _BLOCK_BYTES // (8 * words_for(self._top))))
 
     def _accepted(self, choices: list[Choice], events: int, first: int, end: int) -> Words:
-        """Return ``uint64[events, words]``: the columns in the words ``first:end`` that nothing rejects."""
+        """Return ``uint64[events, words]``: the columns in the words ``first:end`` that no row rejects."""
         rejected = np.repeat(self._dead[:, first:end], events, axis=0)
         for choice in choices:
             lines = choice.table[:, first:end][choice.rows]
@@ -246,7 +245,7 @@ def _choose(plan: Sequence[tuple[AttributeRows, Sequence[Column]]], begin: int, 
 
 
 def _struck(choices: Sequence[Choice], events: int, first: int, end: int) -> Pairs | None:
-    """Return the (event, column) pairs that reject beyond the rows; of ``first:end`` only, from `first`."""
+    """Return the (event, column) pairs that reject in addition to the rows, for the columns ``first:end``."""
     columns: list[npt.NDArray[np.int32]] = []
     owners: list[Columns] = []
     lengths: list[Columns] = []
@@ -277,7 +276,7 @@ def _stretches(size: int, step: int) -> Iterable[tuple[int, int]]:
 
 
 def _between(choice: Choice, first: int, end: int) -> Choice:
-    """Return the choice for the events ``first:end``, which get the numbers from 0."""
+    """Return the choice for the events ``first:end``, renumbered from 0."""
     table, rows, events, starts, ends, toggles, gaps = choice
     if events is not None:
         low, high = np.searchsorted(events, (first, end)).tolist()
@@ -292,7 +291,7 @@ def _between(choice: Choice, first: int, end: int) -> Choice:
 
 
 def _narrowed(choice: Choice, going: Columns, events: int) -> Choice:
-    """Return the choice for some events of the block only, which get the numbers from 0."""
+    """Return the choice for some events of the block only, renumbered from 0."""
     if choice.events is None:
         kept, which = going, None
     else:

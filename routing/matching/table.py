@@ -1,12 +1,12 @@
-"""The routing table: which filter is wanted over which link, and, for a batch, over which links it has to go.
+"""The routing table: the filters that are wanted over each link, and the links over which a batch must go.
 
 Rules
 -----
-* One entry a distinct filter. It has links, and each link has holders: who behind that link wants it (a member of the
-  group, a client's subscription). The entry goes when its last holder goes.
+* There is one entry per distinct filter. It has links, and each link has holders, which want the filter behind that
+  link (a member of the group, a client's subscription). The entry is removed with its last holder.
 * A link gets an event at most once, however many of its filters match (promise 4).
-* Small tables with small batches are scanned; everything else goes through the match index. What a single event
-  matches is looked up filter by filter when it is little, else by arrays. All give the same.
+* Small tables with small batches are scanned; everything else uses the match index. The matches of a single event are
+  processed one by one when they are few, otherwise with arrays. All paths give the same result.
 
 Source: paper 1, section 3 (the routing table and ``match``).
 """
@@ -29,10 +29,10 @@ from .index import MatchIndex
 from .matches import Matches
 
 SCAN_MAX: Final = 48
-"""Events times filters up to which a scan is quicker than the index."""
+"""The product of events and filters up to which a scan is faster than the index."""
 
 FEW_MAX: Final = 32
-"""Filters that match one event up to which it is quicker to look at each than to make arrays of them."""
+"""The number of matches of one event up to which a loop over them is faster than arrays."""
 
 _GROUP_BITS: Final = 64
 _NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
@@ -40,12 +40,12 @@ _START: Final[Rows] = np.zeros(1, np.intp)
 
 
 class Routes(NamedTuple):
-    """Where a batch has to go.
+    """The links and clients that a batch must go to.
 
     Attributes
     ----------
     links
-        ``(broker link, rows)`` in the order in which the links were first seen; rows None stands for all.
+        ``(broker link, rows)`` in the order in which the links were first seen; rows None stands for all rows.
     clients, starts, rows
         Client ``clients[i]`` gets ``rows[starts[i]:starts[i + 1]]``.
     """
@@ -61,7 +61,7 @@ _NOWHERE: Final = Routes([], (), _START, _NO_ROWS)
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A filter, its slot in the index, and for each link who holds it."""
+    """A filter, its slot in the index, and the holders on each link."""
 
     filter: Filter
     slot: int
@@ -75,12 +75,12 @@ class RoutingTable:
         self.index = MatchIndex()
         self._entries: dict[Filter, Entry] = {}
         self._by_slot: dict[int, Entry] = {}
-        self._brokers: dict[int, int] = {}  # broker link -> its bit; kept once given
+        self._brokers: dict[int, int] = {}  # broker link -> its bit, which is permanent
         self._clients: dict[ClientId, int] = {}  # client -> how many entries name it
         self._plan: _Plan | None = None
 
     def __len__(self) -> int:
-        """Return how many distinct filters there are."""
+        """Return the number of distinct filters."""
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
@@ -99,7 +99,7 @@ class RoutingTable:
         return () if entry is None else tuple(entry.links)
 
     def holders(self, item: Filter) -> Iterator[tuple[Link, Any]]:
-        """Iterate over who wants a filter, each with its link."""
+        """Iterate over the (link, holder) pairs of a filter."""
         entry = self._entries.get(item)
         return (
             (link, holder)
@@ -108,7 +108,7 @@ class RoutingTable:
         )
 
     def add(self, item: Filter, link: Link, holder: Hashable) -> bool:
-        """Note that `holder` behind `link` wants `item`; return whether the filter is new to the table."""
+        """Add the interest of `holder` behind `link` in `item`; return whether the filter is new to the table."""
         entry = self._entries.get(item)
         new = entry is None
         if entry is None:
@@ -125,10 +125,10 @@ class RoutingTable:
         return new
 
     def remove(self, item: Filter, link: Link, holder: Hashable) -> bool:
-        """Note that `holder` no longer wants `item`; return whether that leaves the filter to nobody.
+        """Remove the interest of `holder` in `item`; return whether nobody wants the filter any more.
 
-        A filter that is left to nobody stays in the table until `drop`, so that the covering DAG, which shares the
-        index, can be brought up to date first.
+        A filter without holders stays in the table until `drop`, so that the covering DAG, which shares the
+        index, can be updated first.
         """
         entry = self._entries.get(item)
         holders = None if entry is None else entry.links.get(link)
@@ -143,7 +143,7 @@ class RoutingTable:
         return not entry.links
 
     def drop(self, item: Filter) -> None:
-        """Take a filter that is left to nobody out of the table and the index."""
+        """Remove a filter without holders from the table and the index."""
         entry = self._entries.pop(item)
         assert not entry.links
         del self._by_slot[entry.slot]
@@ -160,7 +160,7 @@ class RoutingTable:
         return [entry.filter for entry in self._entries.values() if holder in entry.links.get(link, {})]
 
     def route(self, batch: EventBatch) -> Routes:
-        """Return over which links the batch has to go, and which events over each."""
+        """Return the links over which the batch must go, with the events for each."""
         if not self._entries:
             return _NOWHERE
         if len(batch) * len(self._entries) <= SCAN_MAX:
@@ -175,7 +175,7 @@ class RoutingTable:
         return self._plan.route(self.index, batch, matches)
 
     def _look_up(self, slots: npt.NDArray[np.intp]) -> Routes:
-        """Return where a single event goes that the filters of these slots match."""
+        """Return the routes of a single event that matches the filters of these slots."""
         links = dict.fromkeys(link for slot in slots.tolist() for link in self._by_slot[slot].links)
         brokers: list[tuple[int, Rows | None]] = [(link, None) for link in links if not isinstance(link, str)]
         clients = tuple(link for link in links if isinstance(link, str))
@@ -214,7 +214,7 @@ class RoutingTable:
         return Routes(brokers, tuple(clients), np.array(starts, np.intp), np.array(flat, np.intp))
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return the entries with their slots, and brokers and clients in their order; `restore` takes it."""
+        """Return the entries with their slots, and brokers and clients in their order, for `restore`."""
         entries = [
             (entry.filter, entry.slot, [(link, list(holders)) for link, holders in entry.links.items()])
             for entry in self._entries.values()
@@ -227,7 +227,7 @@ class RoutingTable:
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the table was whose snapshot that is; only for one that is empty."""
+        """Restore the table from a snapshot; only while it is empty."""
         self.index.restore(plain["index"])
         for item, slot, links in plain["entries"]:
             entry = Entry(item, slot, {link: dict.fromkeys(holders) for link, holders in links})
@@ -250,7 +250,7 @@ class RoutingTable:
 
 
 class _Plan:
-    """The table as arrays over slots, made once for the batches between two changes."""
+    """The table as arrays over slots, built once for all batches between two changes."""
 
     def __init__(
         self, size: int, by_slot: dict[int, Entry], brokers: dict[int, int], clients: Iterable[ClientId]
@@ -303,7 +303,7 @@ class _Plan:
             clients = self._flat[slots]
         if not len(rows):
             return (), _START, _NO_ROWS
-        # Sorted by client, then row; a client with two filters that match one event is there twice, and stays once.
+        # Sort by client, then row, and remove duplicates (a client with two filters that match one event).
         keys = np.sort(clients * size + rows)
         keep = np.empty(len(keys), np.bool_)
         keep[0] = True
@@ -316,7 +316,7 @@ class _Plan:
 
 
 def _or_by_row(rows: Rows, words: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.uint64]:
-    """Return for each of `size` rows the OR of its words; `rows` rise."""
+    """Return, for each of `size` rows, the OR of its words; `rows` is in rising order."""
     out = np.zeros(size, np.uint64)
     if len(rows):
         first = np.concatenate(([0], np.flatnonzero(np.diff(rows)) + 1))

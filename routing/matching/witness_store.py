@@ -1,7 +1,7 @@
-"""One sample event of each filter, in columns, so that one pass says which of them a new filter matches.
+"""One sample event per filter, in columns, so that one pass finds which of them a new filter matches.
 
-Rule: what is added goes to a short tail that is read one by one; a full tail becomes a batch, and a few batches become
-one. So adding costs little, and asking costs a few vectorised passes.
+Rule: a new event goes to a short tail that is tested event by event. A full tail becomes a batch, and a few
+batches are merged into one. So adding is cheap, and a query takes a few vectorised passes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class WitnessStore:
         self._packed: list[tuple[EventBatch, list[int]]] = []  # with the slot of each row
         self._home: dict[
             int, EventBatch
-        ] = {}  # in which batch a slot's event is; a freed slot's rows are dead
+        ] = {}  # the batch with the event of each slot; the rows of a freed slot are dead
 
     def __len__(self) -> int:
         return len(self._unknown) + len(self._tail) + len(self._home)
 
     def add(self, slot: int, witnesses: list[dict[str, Value]]) -> None:
-        """Remember one of the witnesses of the filter at `slot`."""
+        """Store one of the witnesses of the filter at `slot`."""
         if not witnesses:
             self._unknown[slot] = None
             return
@@ -50,7 +50,7 @@ class WitnessStore:
             self._repack()
 
     def matched_by(self, item: Filter) -> list[int]:
-        """Return, rising, the slots whose witness `item` matches, and those that have none."""
+        """Return, in rising order, the slots whose witness `item` matches and the slots without a witness."""
         found = list(self._unknown)
         found += [slot for slot, event in self._tail.items() if item.matches(event)]
         for batch, slots in self._packed:
@@ -67,7 +67,7 @@ class WitnessStore:
             self._repack()
 
     def _repack(self) -> None:
-        """Make one batch of all, without the dead rows."""
+        """Merge all batches into one, without the dead rows."""
         parts: list[EventBatch] = []
         alive: list[int] = []
         for batch, slots in self._packed:

@@ -1,15 +1,15 @@
-"""Rows of the match index for one attribute's strings: one row a word, made when an event first brings it.
+"""Rows of the match index for one attribute's strings: one row per word, built when an event first has it.
 
 Rules
 -----
-* A word's row has a bit for every clause that rejects the word. The base row, number 0, has a bit for every
-  clause that rejects most words: all that name the attribute, but for those that accept every string.
-* A clause that accepts some words only (``=``, IN) is on the posting list of each: a word's row is the base
-  row less its posting list. All other sets of strings (intervals, patterns, everything but a word) are
-  tested once a word and distinct set, however many clauses share the set.
-* A word that no posting list has, with no other sets to test, needs no row: it is the base row.
-* Rows are kept for the words that were used last, as many as :data:`ROW_BYTES_MAX` hold, and at least
-  :data:`WORDS_MIN`. Insertion and removal mend the kept rows; nothing is thrown away but by this limit.
+* A word's row has a set bit for every clause that rejects the word. The base row, number 0, has a set bit for every
+  clause that rejects most words: all clauses that name the attribute, except those that accept every string.
+* A clause that accepts certain words only (``=``, IN) is on the posting list of each: a word's row is the base row
+  without its posting list. Each other set of strings (intervals, patterns, everything but a word) is tested once per
+  word, even if several clauses share it.
+* A word without a posting list, with no other sets to test, needs no row: it uses the base row.
+* Rows are cached for the most recently used words, as many as fit in :data:`ROW_BYTES_MAX`, and at least
+  :data:`WORDS_MIN`. Insertion and removal update the cached rows; only this limit evicts them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .bits import Columns, Words, clear_bits, clear_column, set_column, set_colu
 
 _ALL: Final = Interval()
 WORDS_MIN: Final = 1024
-"""Rows of words that are kept however long a row is; no block of events may bring more distinct words at once."""
+"""Minimum number of cached rows, at any row length; no block of events may have more distinct words than this."""
 ROW_BYTES_MAX: Final = 32 << 20
-"""Bytes of rows that are kept for the words of one attribute."""
+"""The maximum size of the cached rows of one attribute, in bytes."""
 
 
 class WordRows:
@@ -36,23 +36,23 @@ class WordRows:
     Parameters
     ----------
     words
-        64-bit words a row.
+        64-bit words per row.
     """
 
     def __init__(self, words: int) -> None:
         self.bits: Words = np.zeros((1, words), np.uint64)
         self._postings: dict[str, set[int]] = {}
         self._sets: dict[Strings, tuple[Callable[[str], bool], set[int]]] = {}
-        self._rows: dict[str, int] = {}  # the word used longest ago comes first
+        self._rows: dict[str, int] = {}  # the least recently used word is first
         self._free: list[int] = []
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows; the posting lists are Python objects and not counted."""
+        """The size of the rows in bytes, without the posting lists, which are Python objects."""
         return self.bits.nbytes
 
     def widen(self, words: int) -> None:
-        """Make room for columns up to ``words * 64``; longer rows are fewer rows."""
+        """Make room for columns up to ``words * 64``; with longer rows, fewer are cached."""
         kept = list(self._rows.items())[-_words_max(words) :]
         if len(kept) < len(self._rows):
             self.bits = self.bits[[0, *(row for _, row in kept)]]
@@ -82,7 +82,7 @@ class WordRows:
                 clear_column(self.bits[self._rows[word]][None, :], column)
 
     def remove(self, column: int, strings: Strings) -> None:
-        """Take a clause out."""
+        """Remove a clause."""
         clear_column(self.bits, column)
         if is_everything(strings):
             return
@@ -105,7 +105,7 @@ class WordRows:
             return np.array([self._row(words[int(codes[0])])], np.intp)
         used, inverse = np.unique(codes, return_inverse=True)
         texts = [words[code] for code in used.tolist()]
-        for text in texts:  # what this block needs must not make room for what it needs, too
+        for text in texts:  # mark as recently used, so that a row of this block does not evict another one
             if text in self._rows:
                 self._rows[text] = self._rows.pop(text)
         return np.array([self._row(text) for text in texts], np.intp)[inverse]
@@ -163,15 +163,15 @@ class WordRows:
 
 
 def _words_max(words: int) -> int:
-    """Return how many rows of so many words are kept."""
+    """Return how many rows of so many words are cached."""
     return max(WORDS_MIN, ROW_BYTES_MAX // (8 * words))
 
 
 def is_everything(strings: Strings) -> bool:
-    """Whether it is all strings."""
+    """Return whether the set is all strings."""
     return not strings.likes and len(strings.intervals) == 1 and strings.intervals[0] == _ALL
 
 
 def is_words(strings: Strings) -> bool:
-    """Whether it is a list of words (an empty one included)."""
+    """Return whether the set is a list of words, possibly empty."""
     return not strings.likes and all(interval.is_point for interval in strings.intervals)

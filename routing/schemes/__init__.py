@@ -1,1 +1,1 @@
-"""Where events and interests go: one file a scheme, the registry that names them, and what each claims."""
+"""Routing schemes: one file per scheme, the registry of their names, and the claims of each."""

@@ -1,7 +1,7 @@
-"""What each scheme claims, as data: the conformance suite holds it to this, and docs/schemes.md says it in words.
+"""The claims of each scheme, as data; the conformance suite verifies them, and docs/schemes.md describes them.
 
-Every scheme claims promises 1 to 3 as long as nothing fails: each event once, to all who want it, in order. What is
-here is what they differ in.
+Every scheme claims promises 1 to 3 as long as nothing fails: each event exactly once, to all subscribers that
+want it, in order. This module has the claims in which schemes differ.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ class Claims:
     Attributes
     ----------
     multicast
-        It sends one message to all of a cluster.
+        It sends one message to all members of a cluster.
     wanted_only
-        An event goes to no broker that neither wants it nor lies on the way to one that does.
+        An event goes only to brokers that want it or lie on the path to one that does.
     told_first
-        A subscription is confirmed when others have answered, so losing messages may leave it unconfirmed.
+        A subscription is confirmed when others have answered, so lost messages may leave it unconfirmed.
     survives_deaths
-        Without `recovery`: what living brokers publish reaches living subscribers when other brokers die.
+        Without `recovery`: events of live brokers reach subscribers of live brokers when other brokers die.
     heals
-        With `recovery` it mends itself (decisions 0011, 0017).
+        With `recovery` the network repairs itself (decisions 0011, 0017).
     views
-        With `recovery` the rendezvous point says by views who is in, and brokers may leave (decision 0017).
+        With `recovery` the rendezvous point defines the membership in views, and brokers may leave (decision 0017).
     flat
-        With `recovery` each broker is a node of the tree by itself, and has no fellows that take its place.
+        With `recovery` each broker is a node of the tree by itself, and has no fellow members that replace it.
     rings
-        Brokers pass events on in a ring of links that may all be full at once; so there, waits for room have an end.
+        Brokers pass events on in cycles of links that may all be full at once; so waits for free space are limited
+        there.
     fans_out
-        What is multicast to all of a cluster goes from member to member instead.
+        Messages to all members of a cluster go from member to member instead of by multicast.
     """
 
     multicast: bool = False
@@ -61,7 +62,7 @@ CLAIMS: Final[dict[str, Claims]] = {
 
 
 def claims_of(scheme: str) -> Claims:
-    """Return what a scheme claims, its options included; one that is not listed claims nothing more."""
+    """Return the claims of a scheme with its options; an unlisted scheme claims nothing beyond promises 1 to 3."""
     base, options = bare(scheme)
     claims: Claims = getattr(own(base), "claims", Claims()) if is_own(base) else CLAIMS.get(base, Claims())
     if options:

@@ -1,11 +1,11 @@
-"""Events with settled destinations, passed on by the plan of their origin (paper 5, section 3).
+"""Events with fixed destinations, relayed by the plan of their origin (paper 5, section 3).
 
 Rules
 -----
-* The set of brokers that an event is for goes with it, so all who pass it on work by one plan (`lbdd_plan`), however
-  subscriptions change meanwhile. Exactly one copy goes to each.
-* What goes to one neighbour at one time is one message.
-* The origin numbers what it directs to each broker, from 1 without gaps; by these receivers know what is still to come.
+* The set of an event's destinations travels with the event, so all relaying brokers use the same plan (`lbdd_plan`),
+  even if subscriptions change in the meantime. Each destination receives exactly one copy.
+* Everything that goes to one neighbour at one time is one message.
+* The origin numbers the events for each broker from 1 without gaps; receivers detect missing events by these numbers.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Targets: TypeAlias = tuple[BrokerId, ...]
 
 @lru_cache(maxsize=4096)
 def plan_of(origin: BrokerId, targets: Targets) -> Plan[BrokerId]:
-    """Return the plan for one set of brokers; the same set comes again and again."""
+    """Return the plan for one set of brokers; cached, because the same sets recur."""
     return plan(origin, targets)
 
 
 @dataclass(frozen=True, slots=True)
 class Destined:
-    """One event of a batch, the brokers that it is for, and its number at each."""
+    """One event of a batch, its destinations, and its number at each of them."""
 
     batch: EventBatch
     row: int
@@ -44,20 +44,20 @@ class Destined:
 
 
 class Numbering:
-    """How many events an origin has directed to each broker."""
+    """The number of events that an origin has sent to each broker."""
 
     def __init__(self) -> None:
         self._last: dict[BrokerId, int] = {}
 
     def loads(self, batch: EventBatch, wanted: Iterable[tuple[BrokerId, Rows | None]]) -> list[Destined]:
-        """Return the events of a batch that somebody wants, with their numbers.
+        """Return the wanted events of a batch, with their numbers.
 
         Parameters
         ----------
         batch
             The events.
         wanted
-            Which rows each broker wants; None for all.
+            The rows that each broker wants; None for all.
         """
         targets: list[list[BrokerId]] = [[] for _ in range(len(batch))]
         for broker, rows in wanted:
@@ -78,7 +78,7 @@ class Numbering:
         return tuple(out)
 
     def last(self, target: BrokerId) -> int:
-        """Return the last number that a broker was given, 0 for none."""
+        """Return the last number of a broker, 0 for none."""
         return self._last.get(target, 0)
 
     def forget(self, broker: BrokerId) -> None:
@@ -86,16 +86,16 @@ class Numbering:
         self._last.pop(broker, None)
 
     def snapshot(self) -> Plain:
-        """Return the last number of each broker; `restore` takes it."""
+        """Return the last number of each broker, for `restore`."""
         return list(self._last.items())
 
     def restore(self, plain: Plain) -> None:
-        """Be as the numbering was whose snapshot that is."""
+        """Restore the numbering from a snapshot."""
         self._last = dict(plain)
 
 
 def loads_of(message: Directed) -> list[Destined]:
-    """Return the events of a message, each with its targets."""
+    """Return the events of a message, each with its destinations and numbers."""
     return [
         Destined(message.batch, row, targets, numbers)
         for row, (targets, numbers) in enumerate(zip(message.targets, message.numbers, strict=True))
@@ -105,16 +105,16 @@ def loads_of(message: Directed) -> list[Destined]:
 def passed_on(
     here: BrokerId, origin: BrokerId, loads: Iterable[Destined], like: Events | Directed | None = None
 ) -> list[Effect]:
-    """Return what goes to the children of `here` in the plan of each load: one message for each neighbour.
+    """Return the messages to the children of `here` in the plan of each load: one per neighbour.
 
     Parameters
     ----------
     here, origin
-        The broker that passes them on, and the one that they were published at.
+        The relaying broker, and the broker at which the events were published.
     loads
         The events.
     like
-        In a network that heals: the message that brought them, of whose round they are.
+        In a network that heals: the message that brought the events; they belong to its round.
     """
     out: dict[BrokerId, list[Destined]] = {}
     for load in loads:
@@ -130,13 +130,13 @@ def passed_on(
 
 
 def passing_on(placed: Placed, here: BrokerId) -> Placed:
-    """Return a place on a mesh as one of a broker that takes part in distributing what it wants itself."""
+    """Return a place on a mesh with the relays of a broker that helps to distribute events that it wants itself."""
     relays = tuple(may_relay(here, placed.neighbours).items())
     return placed._replace(ways=placed.ways._replace(relays=relays))
 
 
 def gathered(rows: Sequence[tuple[EventBatch, int]]) -> EventBatch:
-    """Return a batch of these rows in this order, neighbours of one batch taken together."""
+    """Return a batch of these rows in this order; adjacent rows of one batch are taken together."""
     parts: list[tuple[EventBatch, list[int]]] = []
     for batch, row in rows:
         if not parts or parts[-1][0] is not batch:

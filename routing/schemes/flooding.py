@@ -1,12 +1,12 @@
-"""Flooding: every event goes to every broker (paper 1, section 1: the first of the two simple ways).
+"""Flooding: every event goes to every broker (paper 1, section 1: the first of the two simple approaches).
 
 Rules
 -----
-* Subscriptions stay at the broker of their subscriber: there is nobody to tell, and they are installed at once.
-* An event goes over every link of the tree but the one by which it came: N - 1 messages among N brokers, whether or
-  not anybody wants it.
-* In a network that heals there is nothing to tell a new parent. Without a way to the root an event goes to those below
-  only; the round after the next way is there sends it again.
+* Subscriptions stay at the subscriber's broker. No other broker is told, so they are installed immediately.
+* An event goes over every link of the tree except the one on which it arrived: N - 1 messages among N brokers,
+  whether or not it is wanted.
+* In a network that heals, a new parent is told nothing. Without a path to the root an event goes to the brokers below
+  only; the round after the path is restored sends it again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Flooding(Hierarchical):
         return []
 
     def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
-        """Return nothing: nobody is told."""
+        """Return nothing: no broker is told of filters."""
         return {}
 
     def check(self) -> None:

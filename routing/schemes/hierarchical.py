@@ -1,12 +1,13 @@
 """Hierarchical routing: a tree of brokers without clusters (paper 1's baseline "hr"; JEDI, Siena).
 
-The paper does not say what becomes of the normal brokers where there are no clusters. Two readings, of the same
-network, subscribers and events, so that each can be compared with multicast:
+The paper does not say where the normal brokers are when there are no clusters. Two interpretations are implemented,
+for the same network, subscribers and events, so that each can be compared with multicast:
 
-* ``hierarchical``: only designated brokers have others below them. The members of a cluster become children of theirs,
-  beside its child clusters, and it reaches them one by one. So the degree of the tree holds for the clusters only.
-* ``hierarchical+nodes``: every broker is a node of the tree as any other, and the degree holds for all: who has no room
-  for a broker has it below one of its members.
+* ``hierarchical``: only designated brokers have others below them. The members of a cluster become children of
+  their designated broker, beside its child clusters, and it sends to each of them separately. So the degree of
+  the tree holds for the clusters only.
+* ``hierarchical+nodes``: every broker is a node of the tree like any other, and the degree holds for all. A
+  designated broker without a free place puts a broker below one of its members.
 
 Source: paper 1, 5.1; docs/decisions/0030-what-the-experiment-of-paper-1-counts.md.
 """
@@ -27,7 +28,7 @@ class Hierarchical(Hybrid):
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places of the same brokers in a tree where each is a cluster of its own."""
+        """Return the places of the same brokers in a tree where each is a one-broker cluster."""
         children = {
             position.broker: _others(position) + position.children
             for position in positions
@@ -41,10 +42,10 @@ class HierarchicalNodes(Hierarchical):
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places of the same brokers in a tree in which nobody has more children than a cluster had.
+        """Return the places of the same brokers in a tree in which no broker has more children than a cluster had.
 
-        A designated broker keeps its child clusters, but for one place that goes to a member of its own; whoever finds
-        no place finds it below that member, or the next.
+        A designated broker keeps its child clusters, except for one place that goes to one of its members.
+        Brokers that find no place there go below that member, or below the next one.
         """
         speakers = [position for position in positions if position.role != "NEB"]
         degree = max(2, *(len(position.children) for position in speakers))
@@ -68,7 +69,7 @@ def _others(position: Position) -> tuple[BrokerId, ...]:
 
 
 def _flat(positions: Sequence[Position], children: dict[BrokerId, tuple[BrokerId, ...]]) -> list[Position]:
-    """Return the places where each broker is a cluster of its own, with these brokers below each."""
+    """Return the places where each broker is a one-broker cluster, with these children."""
     above = {child: parent for parent, below in children.items() for child in below}
     return [
         replace(

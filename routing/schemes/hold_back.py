@@ -1,10 +1,10 @@
-"""Puts what comes over several ways back into its order: each number once, none before the one below it.
+"""Restores the order of messages that arrive over several routes: each number once, in increasing order.
 
 Rules
 -----
-* A sender numbers what it directs to one receiver from 1 without gaps. What comes early waits; what has been had
-  already is dropped.
-* No more than `held_max` wait. Past it the gap is given up: what is missing counts as lost, by name, never silently.
+* A sender numbers its messages to one receiver from 1 without gaps. A message that arrives early waits; a
+  duplicate is dropped.
+* At most `held_max` messages wait. Past this limit the gap is given up, and the missing numbers are counted as lost.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ HELD_MAX: Final = 8192
 
 
 class HoldBack(Generic[T]):
-    """The next number of one sender, and what came before its turn.
+    """The next number of one sender, and the messages that arrived early.
 
     Attributes
     ----------
     lost
-        Numbers that were given up.
+        How many numbers were given up.
     """
 
     def __init__(self, held_max: int = HELD_MAX) -> None:
@@ -34,25 +34,25 @@ class HoldBack(Generic[T]):
         self._held_max = held_max
 
     def __len__(self) -> int:
-        """Return how many wait."""
+        """Return how many messages wait."""
         return len(self._early)
 
     @property
     def full(self) -> bool:
-        """Whether the next one that comes early lets a gap be given up."""
+        """Whether the next early message would make it give up a gap."""
         return len(self._early) >= self._held_max
 
     @property
     def last(self) -> int:
-        """The highest number that has come in its turn."""
+        """The highest number that was delivered in order."""
         return self._next - 1
 
     def is_due(self, number: int) -> bool:
-        """Return whether a number need not wait, or has been had already."""
+        """Return whether a number is next or a duplicate, so that it need not wait."""
         return number <= self._next
 
     def take(self, number: int, item: T) -> list[T]:
-        """Take one in and return what is due now, in order."""
+        """Accept a message and return the messages that are now due, in order."""
         if number < self._next or number in self._early:
             return []
         self._early[number] = item
@@ -61,7 +61,7 @@ class HoldBack(Generic[T]):
         return self._due()
 
     def give_up(self) -> list[T]:
-        """Return all that waits, in order: what is missing will not come any more."""
+        """Return all waiting messages in order, because the missing ones will not arrive any more."""
         due = []
         while self._early:
             self._skip()
@@ -69,11 +69,11 @@ class HoldBack(Generic[T]):
         return due
 
     def snapshot(self) -> Plain:
-        """Return what it waits for, what was given up and what waits; `restore` takes it."""
+        """Return the next number, the lost count and the waiting messages, for `restore`."""
         return self._next, self.lost, list(self._early.items())
 
     def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is."""
+        """Restore the state from a snapshot."""
         self._next, self.lost, early = plain
         self._early = dict(early)
 

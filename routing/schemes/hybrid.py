@@ -2,20 +2,20 @@
 
 Rules, beside those of the tree
 -------------------------------
-* Inside a cluster everything is multicast once: a normal broker's way towards the root is the group.
-* A designated broker keeps one table entry for the whole group; which members want the filter are its holders.
-* What came over the group does not go back to the group: all members have it already.
+* Inside a cluster everything is multicast once: a normal broker sends towards the root by multicast to its group.
+* A designated broker has one table entry for the whole group; the holders of the entry are the members that want it.
+* A message from the group does not go back to the group, because all members have it already.
 * A normal broker matches for its own clients only, and ignores the subscriptions of its fellow members.
 
-A broker of a network that heals takes over, steps down, loses its parent and finds another (section 4.2.2):
+In a network that heals, a broker may take over, step down, lose its parent and find another (section 4.2.2):
 
-* What a neighbour wants is taken in as one set: first what is new, then what it no longer wants is let go (announce
-  before withdraw). So taking in the same set twice does nothing.
-* Without a way to the root nothing is sent up. What is announced meanwhile is in the set that the next parent gets.
-* A new parent knows nothing: everything that was announced gets a new token and counts as not installed.
+* The filters of a neighbour are adopted as one set: first new filters are added, then those that it no longer
+  wants are removed (announce before withdraw). So adopting the same set twice is idempotent.
+* Without a path to the root nothing is sent up. Filters announced in the meantime are in the set for the next parent.
+* A new parent knows nothing: every announced filter gets a new token and counts as not installed.
 
-Figure 2 as printed sends an event back to the child it came from, since it compares only with the parent; here, as
-everywhere on the tree, the link of arrival is left out.
+Figure 2 as printed sends an event back to the child it came from, because it compares only with the parent. Here, as
+everywhere on the tree, the link of arrival is excluded.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ Tokens: TypeAlias = Iterable[tuple[Filter, int]]
 
 
 class Hybrid(TreeRouter):
-    """A broker of a tree of clusters: normal, designated or root, and wherever it stands just now.
+    """A broker of a tree of clusters, in any role (normal, designated or root); its place may change.
 
     Attributes
     ----------
     attached
-        Whether there is a way up: a parent that has accepted us, or no need of one. A normal broker has its group.
+        Whether there is a path up: a parent has accepted this broker, or none is needed. A normal broker has its
+        group.
     """
 
     def __init__(self, position: Position) -> None:
@@ -51,30 +52,30 @@ class Hybrid(TreeRouter):
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places as they are."""
+        """Return the places unchanged."""
         return list(positions)
 
     def link_of(self, source: Link) -> Link:
-        """Return GROUP for a fellow member, else the source itself."""
+        """Return GROUP for a fellow member, otherwise the source itself."""
         return GROUP if source in self._fellows else source
 
     def to_parent(self, message: BrokerMessage) -> Effect | None:
-        """Return a multicast at a normal broker (figure 2, lines 5 and 29), else a send to the parent.
+        """Return a multicast at a normal broker (figure 2, lines 5 and 29), otherwise a send to the parent.
 
-        Nothing while there is no way up.
+        Returns None while there is no path up.
         """
         if not self.attached:
             return None
         return Multicast(message) if self._normal else super().to_parent(message)
 
     def climbs_from(self, source: Link) -> bool:
-        """Return whether an event still has to climb: at a normal broker only when a publisher brought it."""
+        """Return whether an event must still go up: at a normal broker, only an event of its own publisher."""
         if self._normal:
             return isinstance(source, str)
         return source != self.position.parent
 
     def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
-        """Return what other brokers were told; a normal broker tells its designated one, over the group."""
+        """Return the announced filters; a normal broker announces to its designated broker, over the group."""
         if not self._normal:
             return super().told()
         return {(GROUP, self.position.designated): tuple(self.announcer.announced())}
@@ -92,24 +93,24 @@ class Hybrid(TreeRouter):
     def _is_below(self, source: Link) -> bool:
         return not self._normal and (source in self._fellows or source in self.position.children)
 
-    # Where it stands changes.
+    # Changes of place.
 
     def move(self, position: Position, *, attached: bool) -> None:
-        """Stand elsewhere from now on, with the same parent or a parent that is told by the caller.
+        """Change the place; the parent stays the same, or the caller informs the new parent.
 
         Parameters
         ----------
         position
             The new place. The members of the group do not change.
         attached
-            Whether there is a way up.
+            Whether there is a path up.
         """
         self.position = position
         self.attached = attached
         self._normal = position.role == "NEB"
 
     def meet(self, fellows: Iterable[BrokerId]) -> None:
-        """Take these for the other members of the group from now on."""
+        """Set the other members of the group."""
         self._fellows = frozenset(fellows)
 
     def knows(self, fellows: Iterable[BrokerId]) -> bool:
@@ -117,22 +118,22 @@ class Hybrid(TreeRouter):
         return self._fellows == frozenset(fellows)
 
     def forget_parent(self, *, top: bool = False, keep: bool = False) -> list[Effect]:
-        """Count everything announced as not installed, under new tokens; at the top, as installed.
+        """Mark every announced filter as not installed, under new tokens; at the top, as installed.
 
-        With `keep` the tokens stay, since the next parent has been told them already.
+        With `keep` the tokens stay, because the next parent already has them.
         """
         return self._carry_out(self.announcer.renew(top=top, keep=keep))
 
     def wants(self) -> tuple[tuple[Filter, int], ...]:
-        """Return all that the parent has to know, with tokens."""
+        """Return all filters that the parent must know, with tokens."""
         return self.announcer.tokens()
 
     def settled(self) -> bool:
-        """Return whether all that was announced is installed up to the root."""
+        """Return whether every announced filter is installed up to the root."""
         return self.announcer.all_installed()
 
     def adopt(self, link: Link, holder: BrokerId, filters: Tokens, *, answer: bool = True) -> list[Effect]:
-        """Take in all that `holder` behind `link` wants, and let go what it does not want any more.
+        """Adopt the set of filters of `holder` behind `link`: add new ones, and remove those that it no longer wants.
 
         Parameters
         ----------
@@ -143,7 +144,7 @@ class Hybrid(TreeRouter):
         filters
             Filters and tokens.
         answer
-            Whether each token is to be answered once its filter is installed up to the root.
+            Whether to answer each token once its filter is installed up to the root.
         """
         effects: list[Effect] = []
         wanted: dict[Filter, None] = {}
@@ -160,18 +161,18 @@ class Hybrid(TreeRouter):
         return effects
 
     def drop(self, link: Link, holder: BrokerId) -> list[Effect]:
-        """Let go all that `holder` behind `link` wanted."""
+        """Remove all filters of `holder` behind `link`."""
         return self.adopt(link, holder, ())
 
     def copy(self, old: Link, holder: BrokerId) -> tuple[Filter, ...]:
-        """Return what `holder` behind `old` wants."""
+        """Return the filters of `holder` behind `old`."""
         return tuple(self.table.held_by(old, holder))
 
     def meet_child(self, child: BrokerId) -> None:
-        """Take note that a child, or its new designated broker, knows nothing of what it was told before."""
+        """Note that a child, or its new designated broker, lacks everything that it was told before."""
 
     def tell_below(self) -> list[Effect]:
-        """Return what has to be told to those below by now, in schemes that tell them anything."""
+        """Return the messages due to the brokers below, in schemes that send them any."""
         return []
 
     def subscribers(self) -> list[ClientId]:
@@ -179,18 +180,18 @@ class Hybrid(TreeRouter):
         return list(self._subscriptions)
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that this router keeps, its place included; `restore` takes it."""
+        """Return the whole state of the router, including its place, for `restore`."""
         place = {"position": self.position, "attached": self.attached, "fellows": sorted(self._fellows)}
         return {**super().snapshot(), **place}
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        """Restore the state from a snapshot of this broker's router; only before anything was handled."""
         super().restore(plain)
         self.move(plain["position"], attached=plain["attached"])
         self.meet(plain["fellows"])
 
     def members_with_filters(self) -> list[BrokerId]:
-        """Return the members of the group that want something."""
+        """Return the members of the group that have filters."""
         return sorted(
             {
                 holder

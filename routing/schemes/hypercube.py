@@ -2,13 +2,14 @@
 
 Rules, beside those of views
 ----------------------------
-* A change of what a broker wants travels as a broadcast (`routing.topologies.cube`), and its echo comes back along
-  the same way.
-* A publisher's broker matches an event with all that is recorded, and it goes back along the ways of those who want
-  it, as one tree, to each broker at most once. Each broker on the way matches again.
+* A change of what a broker wants travels as a broadcast (`routing.topologies.cube`), and its echo returns along the
+  same path.
+* The publisher's broker matches an event against all recorded filters. The event travels back along the broadcast
+  paths of the brokers that want it, as one tree, and reaches each broker at most once. Each broker on the path
+  matches again.
 
-Without advertisements nobody knows what a publisher will publish, so the reply says that a subscription is installed,
-and not by whom it is matched.
+Without advertisements no broker knows what a publisher will publish. Then the reply says that a subscription is
+installed, but not which publishers match it.
 
 Source: paper 2, section 2.3; docs/decisions/0017-hypercube.md.
 """
@@ -32,7 +33,7 @@ from ..topologies.cube_members import CubeMembers
 from .viewed import ViewedRouter
 
 WAYS_MAX: Final = 100_000
-"""How many ways back a broker remembers; past it they are worked out anew."""
+"""How many return paths a broker caches; past this limit the cache is cleared."""
 
 
 class Hypercube(ViewedRouter):
@@ -41,12 +42,12 @@ class Hypercube(ViewedRouter):
     Parameters
     ----------
     position
-        As `positions` gives it; without a cube when the broker has to join first.
+        As returned by `positions`; without a cube when the broker must join first.
 
     Attributes
     ----------
     cube
-        The geometry of the present view; None before the first.
+        The geometry of the current view; None before the first.
     """
 
     def __init__(self, position: Position) -> None:
@@ -56,7 +57,7 @@ class Hypercube(ViewedRouter):
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the same brokers at the vertices of a cube: each cluster a node cluster at a vertex of its own."""
+        """Return the same brokers at the vertices of a cube: each cluster is a node cluster at a separate vertex."""
         clusters = {position.cluster: position.members for position in positions}
         members = CubeMembers.of_clusters([clusters[cluster] for cluster in sorted(clusters)])
         seats = tuple(CubeSeat(broker, members.labels[broker], 1) for broker in sorted(members.labels))
@@ -81,7 +82,7 @@ class Hypercube(ViewedRouter):
     def joined(
         view: CubeView,
     ) -> tuple[dict[BrokerId, set[BrokerId]], Callable[[BrokerId, BrokerId], list[BrokerId]]]:
-        """Return who is joined to whom in a view, and the way of an event from one broker to another."""
+        """Return the links of a view, and a function that returns the path of an event from one broker to another."""
         cube = cube_of(view)
         links: dict[BrokerId, set[BrokerId]] = {here: set() for here in view.born}
         for here in links:
@@ -91,27 +92,27 @@ class Hypercube(ViewedRouter):
         return links, lambda source, to: cube.path(to, source)[::-1]
 
     def enter(self, view: CubeView) -> None:
-        """Take another view for the present one, and its ways."""
+        """Make another view the current one, with its routes."""
         super().enter(view)
         self.cube = cube_of(view)
         self._ways.clear()
 
     def onwards(self, source: BrokerId | None) -> Sequence[BrokerId]:
-        """Return to whom this broker passes a broadcast on."""
+        """Return the brokers to which this one passes on a broadcast."""
         return [] if self.cube is None else self.cube.onwards(self.me, source)
 
     def neighbours(self) -> list[BrokerId]:
-        """Return its neighbours by their dimensions."""
+        """Return its neighbours, in the order of their dimensions."""
         return [] if self.cube is None else [other for _, other in self.cube.neighbours(self.me)]
 
     def behind(self, origin: BrokerId) -> list[BrokerId]:
-        """Return the next ones on the ways of that broker's events to all others."""
+        """Return the next hops of the events of `origin` to all others."""
         others = () if self.cube is None or origin not in self.cube.labels else self.cube.labels
         ways = dict.fromkeys(self._way_back(origin, other) for other in others if other != self.me)
         return [way for way in ways if way is not None]
 
     def placed(self) -> Placed:
-        """Return those to whom it sends and those who send to it, and where their events go on from here."""
+        """Return the brokers that it sends to or receives from, and where their events go from here."""
         if self.cube is None:
             return Placed(())
         beside = self.cube.beside(self.me)
@@ -151,7 +152,7 @@ class Hypercube(ViewedRouter):
 
 
 def _union(parts: list[Rows | None], size: int) -> Rows | None:
-    """Return the rows that are in any of the parts, rising; None stands for all."""
+    """Return the rows that are in any of the parts, in rising order; None stands for all."""
     if len(parts) == 1 or any(rows is None for rows in parts):
         return None if any(rows is None for rows in parts) else parts[0]
     wanted = np.zeros(size, np.bool_)

@@ -2,20 +2,23 @@
 
 Rules, beside those of the mesh
 -------------------------------
-* The publisher's broker (the *origin*) settles who wants an event; this set goes with it, so that all who pass it on
-  work by one plan (`lbdd_plan`), however subscriptions change meanwhile. Exactly one copy goes to each.
-* Events for different sets take different ways, and one may overtake another. So the origin numbers what it directs
-  to each broker, and receivers hold back what comes before its turn (promise 3). The paper has one topic, so one way.
-* In a network that heals all of a set are in the origin's view, and only brokers that have this view pass it on. So who
-  has failed, left or come is out of all paths, or in them, as soon as the next view is there (algorithm 3). Under each
-  view the numbers begin anew: what was on its way through a broker that is gone is sent again by its origin, with all
-  else that it keeps (`faults.replay.replay`). A receiver that would have to hold back too many gives up no gap: it
-  takes no more of them, and when the gap has closed it wants all sent again.
-* In one that does not, the origin keeps the last that it has sent. When a broker is gone it sends them again to those
-  who stood behind that broker in the plan; who has it already drops it (section 3.4: a failed node is removed from
-  all paths). A receiver that would have to hold back too many gives the gap up, and counts what is lost.
+* The publisher's broker (the *origin*) determines the set of brokers that want an event. The set travels with the
+  event, so that all relaying brokers use the same plan (`lbdd_plan`), even if subscriptions change in the meantime.
+  Each broker of the set receives exactly one copy.
+* Events for different sets take different routes, and one may overtake another. So the origin numbers the events for
+  each broker, and receivers hold back early ones (promise 3). The paper has one topic, and therefore one route.
+* In a network that heals, all brokers of a set are in the origin's view, and only brokers with this view relay.
+  So with the next view, brokers that failed or left are removed from all paths, and new ones are added (algorithm
+  3). Numbers restart under each view: the origin retransmits events that were in flight through a broker that is
+  gone, together with all other events that it retains (`faults.replay.replay`). A receiver that would have to
+  hold back too many events does not give up the gap: it discards further events, and when the gap has closed it
+  asks for retransmission.
+* In a network that does not heal, the origin retains its most recent events. When a broker is gone, the origin
+  resends them to the brokers that were behind it in the plan; these drop duplicates (section 3.4: a failed node
+  is removed from all paths). A receiver that would have to hold back too many events gives up the gap, and counts
+  the lost events.
 
-The paper's agents share the subscriptions to topics; here the filter of a subscription is what is shared.
+The paper's agents share the subscriptions to topics; here, brokers share the filters of subscriptions.
 """
 
 from __future__ import annotations
@@ -34,21 +37,21 @@ from .hold_back import HELD_MAX, HoldBack
 from .mesh import MeshRouter
 
 KEPT_MAX: Final = 4096
-"""Loads that an origin keeps where nothing heals, to send them again when a broker is gone."""
+"""The events that an origin retains where the network does not heal, to resend them when a broker is gone."""
 
 
 class Lbdd(MeshRouter):
-    """A broker of a mesh that sends on what it gets, by a plan that it works out for itself.
+    """A broker of a mesh that relays events by a plan that it computes itself.
 
     Parameters
     ----------
     position
-        As `positions` gives it; without a view when the broker has to join first.
+        As returned by `positions`; without a view when the broker must join first.
     held_max
-        How many events of one origin may wait for their turn; in a network that heals, more than an origin sends again
-        at once.
+        How many events of one origin may be held back; in a network that heals, this must exceed what an origin
+        retransmits at once.
     heals
-        Whether views say who is there.
+        Whether views define the membership.
     """
 
     def __init__(self, position: Position, held_max: int = HELD_MAX, *, heals: bool = False) -> None:
@@ -63,7 +66,7 @@ class Lbdd(MeshRouter):
         self._handlers[Directed] = self._on_directed
 
     def enter(self, view: CubeView) -> None:
-        """Take another view for the present one: other plans, and numbers from 1."""
+        """Make another view the current one, with other plans and numbers from 1."""
         super().enter(view)
         self._numbers = Numbering()
         self._incoming.clear()
@@ -71,13 +74,13 @@ class Lbdd(MeshRouter):
         self.lacking = False
 
     def to_all(self, message: Any) -> list[Effect]:
-        """Return what tells every other broker of the view something; it has a number among the events to each."""
+        """Return the effects that broadcast a message to the view; it is numbered among the events to each broker."""
         assert self.view is not None
         numbers = zip(self._others, self._numbers.next_of(self._others), strict=True)
         return [Send(other, ToAll(self.view.version, self.me, message, number)) for other, number in numbers]
 
     def placed(self) -> Placed:
-        """Return where it stands, and what it may have to pass on."""
+        """Return the place, and the brokers to which this one may have to relay."""
         return passing_on(super().placed(), self.me)
 
     # Events.
@@ -96,7 +99,7 @@ class Lbdd(MeshRouter):
         return [*self.pass_to_all(told), *self._taken_in(told)]
 
     def _taken_in(self, message: Directed | ToAll) -> list[Any]:
-        """Return what is to be done about what has come, and about all that has waited for it."""
+        """Return the effects for a received message, and for the messages that waited for it."""
         return self._notify(self.in_order(message))
 
     def _notify(self, parts: list[Events | ToAll]) -> list[Any]:
@@ -112,7 +115,7 @@ class Lbdd(MeshRouter):
         return effects
 
     def in_order(self, message: Directed | ToAll) -> list[Events | ToAll]:
-        """Take events in, and return those whose turn has come, in order; each part is of one message."""
+        """Accept events, and return those that are due, in order; each part comes from one message."""
         order = self._incoming.setdefault(message.origin, HoldBack(self._held_max))
         due: list[tuple[Directed | ToAll, int]] = []
         for number, row in self._numbered(message):
@@ -124,13 +127,13 @@ class Lbdd(MeshRouter):
         return _parts(due)
 
     def _numbered(self, message: Directed | ToAll) -> list[tuple[int, int]]:
-        """Return the number that each row has here."""
+        """Return the number of each row at this broker, as (number, row)."""
         if isinstance(message, ToAll):
             return [(message.number, 0)]
         return [(load.numbers[load.targets.index(self.me)], load.row) for load in loads_of(message)]
 
     def streams(self) -> Mapping[BrokerId, Hashable]:
-        """Return the view, how many events the lower of two brokers has sent the other, and how many that one it."""
+        """Return, per other broker, the view and the event counts sent by the lower and by the higher broker."""
         counts = {}
         for other in self._others:
             order = self._incoming.get(other)
@@ -140,7 +143,7 @@ class Lbdd(MeshRouter):
         return counts
 
     def forget(self, broker: BrokerId) -> list[Effect]:
-        """Take a broker that is gone out of all paths, and serve those who stood behind it."""
+        """Remove a broker that is gone from all paths, and serve the brokers that were behind it."""
         effects = super().forget(broker)
         self._numbers.forget(broker)
         again = []
@@ -150,23 +153,23 @@ class Lbdd(MeshRouter):
                 targets = tuple(sorted(behind))
                 numbers = tuple(number_of[each] for each in targets)
                 again.append(Destined(load.batch, load.row, targets, numbers))
-        self._kept.extend(again)  # another broker may be gone by the time that they arrive
+        self._kept.extend(again)  # another broker may fail before they arrive
         effects += passed_on(self.me, self.me, again)
         order = self._incoming.get(broker)
         return effects if order is None else [*effects, *self._notify(_parts(order.give_up()))]
 
-    # Payloads that travel beside the events (see `actors.clients.bulk`).
+    # Payloads that travel separately from the events (see `actors.clients.bulk`).
 
     def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
-        """Return to whom each of these sends a copy, by the plan."""
+        """Return the brokers to which each of these sends a copy, by the plan."""
         return plan_of(origin, targets).children
 
     def changed_by(self, event: Received) -> bool:
-        """Return True: events take numbers, and wait for their turn."""
+        """Return True: events are numbered and may be held back, so they change the state."""
         return True
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that this router keeps; `restore` takes it."""
+        """Return the whole state of the router, for `restore`."""
         return {
             **super().snapshot(),
             "lacking": self.lacking,
@@ -177,7 +180,7 @@ class Lbdd(MeshRouter):
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        """Restore the state from a snapshot of this broker's router; only before anything was handled."""
         super().restore(plain)
         self.lacking = plain["lacking"]
         self._overfull.update(plain["overfull"])
@@ -188,14 +191,14 @@ class Lbdd(MeshRouter):
             self._incoming[origin].restore(order)
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what this broker keeps."""
+        """Return the sizes of the router's tables and queues."""
         waiting = self._incoming.values()
         sizes = {"held_back": sum(map(len, waiting)), "lost_events": sum(each.lost for each in waiting)}
         return {**super().describe(), **sizes}
 
 
 def _parts(due: list[tuple[Directed | ToAll, int]]) -> list[Events | ToAll]:
-    """Return what is due, each part of one message."""
+    """Return the due messages; each part comes from one message."""
     parts: list[tuple[Directed | ToAll, list[int]]] = []
     for source, row in due:
         if not parts or parts[-1][0] is not source:

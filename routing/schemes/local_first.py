@@ -2,12 +2,14 @@
 
 Rules
 -----
-* A subscription counts at its own broker at once, for all that is published there.
-* One that asks publishers here first (`Register.local_first`) is *served here* as long as one of them may have what it
-  asks for (`interest.local_first`): its subscriber is told who they are, and no other broker is told of it.
-* Others are told of any other one, and of this as soon as nobody here satisfies it. The covering DAG has exactly what
-  others have to know of.
-* Who is confirmed has been told before who may have what it asks for, here and elsewhere, if anybody says so.
+* A subscription is in force at its own broker immediately, for everything that is published there.
+* A subscription that asks local publishers first (`Register.local_first`) is *served here* as long as the
+  advertisement of one of them overlaps it (`interest.local_first`): its subscriber is told of these publishers,
+  and no other broker is told of the subscription.
+* Other brokers are told of any other subscription, and of this one as soon as no local publisher satisfies it. The
+  covering DAG has exactly the filters that others must know of.
+* Before a subscription is confirmed, its subscriber is told which publishers, here and elsewhere, may have what
+  it asks for, as far as they are known.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from .tree import TreeRouter
 
 
 class LocalFirstRouter(TreeRouter):
-    """A broker that tells others only what its own publishers do not satisfy.
+    """A broker that tells others only of subscriptions that its own publishers do not satisfy.
 
     Parameters
     ----------
@@ -37,14 +39,14 @@ class LocalFirstRouter(TreeRouter):
     Attributes
     ----------
     local
-        What publishers here advertise, and which subscriptions these satisfy.
+        The advertisements of local publishers, and the subscriptions that they satisfy.
     """
 
     def __init__(self, position: Position) -> None:
         super().__init__(position)
         self.local = LocalFirst(position.broker)
 
-    # Publishers here, and who is satisfied with them.
+    # Local publishers, and the subscriptions that they satisfy.
 
     def _on_advertise(self, source: Link, message: Advertise) -> list[Effect]:
         known = super()._on_advertise(source, message)
@@ -80,7 +82,7 @@ class LocalFirstRouter(TreeRouter):
             return effects + super()._on_register(source, message)
         self._subscriptions.setdefault(source, {})[message.subscription] = item
         self.table.add(item, source, message.subscription)
-        self.local.served.pop(key, None)  # who registers again is answered again
+        self.local.served.pop(key, None)  # a repeated registration is answered again
         return effects + self._settle(key)
 
     def _on_cancel(self, source: Link, message: Cancel) -> list[Effect]:
@@ -89,11 +91,11 @@ class LocalFirstRouter(TreeRouter):
         return super()._on_cancel(source, message)
 
     def _turn(self, news: Iterable[Filter]) -> list[Effect]:
-        """Do what follows for subscriptions when something else is advertised here than before."""
+        """Update the subscriptions that a change of the local advertisements affects."""
         return [effect for key in self.local.touched(news) for effect in self._settle(key)]
 
     def _settle(self, key: Subscription) -> list[Effect]:
-        """Serve a subscription here if publishers here satisfy it; else see that all others are told of it."""
+        """Serve a subscription here if local publishers satisfy it; otherwise tell all other brokers of it."""
         (client, number), item = key, self.local.permitted[key]
         before, reply = self.local.served.get(key), self.local.here(item)
         if reply.known:
@@ -106,17 +108,17 @@ class LocalFirstRouter(TreeRouter):
         return [Inform(client, Unanswered(number)), *self._hold(item, client, number, key)]
 
     def _keep_here(self, key: Subscription, item: Filter) -> list[Effect]:
-        """Tell all others that a subscription is none of theirs any more, if they were told of it."""
+        """Withdraw a subscription from all other brokers, if they were told of it."""
         self._forget(key, item)
         return self._carry_out(self.announcer.release(item)) if self._told_in_vain(item) else []
 
     def kept(self) -> Iterable[Filter]:
-        """Return what all who want it are served here."""
+        """Return the filters all of whose holders are served here."""
         served, holders = self.local.served, self.table.holders
         return [item for item in super()._to_be_told() if all(holder in served for holder in holders(item))]
 
     def _told_in_vain(self, item: Filter) -> bool:
-        """Return whether others know of a filter although whoever holds it is served here."""
+        """Return whether others know of a filter although all of its holders are served here."""
         return item in self.dag and all(holder in self.local.served for holder in self.table.holders(item))
 
     def _to_be_told(self) -> list[Filter]:
@@ -138,7 +140,7 @@ class LocalFirstRouter(TreeRouter):
         return effects
 
     def answers_of(self, client: ClientId) -> dict[int, Answers]:
-        """Return who may have what a client's subscriptions ask for, by number, as far as anybody has said."""
+        """Return the known publishers that may have what a client's subscriptions ask for, by subscription number."""
         found: dict[int, Answers] = {}
         for number, item in self._subscriptions.get(client, {}).items():
             here = self.local.served.get((client, number))
@@ -147,27 +149,27 @@ class LocalFirstRouter(TreeRouter):
         return found
 
     def _answers(self, client: ClientId, number: int) -> list[Effect]:
-        """Return what tells a subscriber who may have what it asks for, now that all others have been told."""
+        """Return the effect that tells a subscriber of matching publishers, after all others have been told."""
         item = self._subscriptions[client][number]
         reply = self.local.reply(item, self.dag.root_above(item))
         return [Inform(client, Answers(number, *reply))] if reply.known else []
 
-    # What it keeps.
+    # Snapshots.
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that this router keeps; `restore` takes it."""
+        """Return the whole state of the router, for `restore`."""
         return {**super().snapshot(), "local": self.local.snapshot()}
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        """Restore the state from a snapshot of this broker's router; only before anything was handled."""
         super().restore(plain)
         self.local.restore(plain["local"])
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what it keeps; `served_here` counts the subscriptions that no other broker is told of."""
+        """Return the sizes of its tables; `served_here` counts the subscriptions that no other broker is told of."""
         return {**super().describe(), "served_here": len(self.local.served)}
 
     def check(self) -> None:
-        """Assert that tables, DAG and what is served here agree; for tests."""
+        """Assert that tables, DAG and locally served subscriptions agree; for tests."""
         super().check()
         self.local.check()

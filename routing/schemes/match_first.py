@@ -1,10 +1,10 @@
-"""Match-first: every broker knows every subscription (paper 1, section 1: the second simple way; Gryphon).
+"""Match-first: every broker knows every subscription (paper 1, section 1: the second simple approach; Gryphon).
 
 Rules
 -----
-* A subscription is told over every link of the tree, covered or not: 2 (N - 1) messages among N brokers with the
-  answers, and an entry in each of the N tables.
-* An event goes only where somebody wants it: over the links of its Steiner tree.
+* A subscription is announced over every link of the tree, covered or not: 2 (N - 1) messages among N brokers
+  including the answers, and an entry in each of the N tables.
+* An event goes only where it is wanted: over the links of its Steiner tree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .peer import PeerRouter
 
 
 class MatchFirst(PeerRouter):
-    """A broker of a tree that knows all subscriptions, and behind which link each is wanted."""
+    """A broker of a tree that knows all subscriptions, and the link behind which each is wanted."""
 
     covers = False
 

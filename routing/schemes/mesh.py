@@ -2,11 +2,14 @@
 
 Rules, beside those of views
 ----------------------------
-* All stand at one vertex of a view. In a network that heals the next one says who is there; in one that does not, the
-  first one is all that is ever said, and who cannot reach a broker takes it for gone, and tells all others.
-* A broker tells each other what its own clients want, and is answered by each: N - 1 messages and as many answers. A
-  broker that is gone has cancelled all that it wanted (paper 5, section 3.4), and its answers are not waited for.
-* The broker of a publisher settles who wants an event. How copies come to them is what schemes on a mesh differ in.
+* All brokers are at one vertex of a view. In a network that heals, the next view defines the membership. In one that
+  does not heal, the first view is the only one; a broker that cannot reach another considers it gone and tells all
+  others.
+* A broker tells each other broker what its own clients want, and each one answers: N - 1 messages and as many
+  answers. The filters of a broker that is gone count as cancelled (paper 5, section 3.4), and its answers are not
+  awaited.
+* The publisher's broker determines which brokers want an event. Schemes on a mesh differ in how the copies reach
+  them.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from .dissemination import Targets
 from .viewed import ViewedRouter
 
 CLUSTER_MAX: Final = 1 << 31
-"""In the views of a mesh all brokers stand at one vertex, however many they are."""
+"""In the views of a mesh any number of brokers share one vertex."""
 
 
 class MeshRouter(ViewedRouter):
@@ -35,7 +38,7 @@ class MeshRouter(ViewedRouter):
     Parameters
     ----------
     position
-        As :meth:`positions` gives it; without a view when the broker has to join first.
+        As returned by :meth:`positions`; without a view when the broker must join first.
     """
 
     def __init__(self, position: Position) -> None:
@@ -44,7 +47,7 @@ class MeshRouter(ViewedRouter):
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places of the same brokers, each a cluster of its own with all others below it."""
+        """Return the places of the same brokers, each a one-broker cluster with all others below it."""
         everyone = tuple(position.broker for position in positions)
         labels = CubeMembers.of_clusters([everyone]).labels
         view = CubeView(
@@ -65,12 +68,12 @@ class MeshRouter(ViewedRouter):
         ]
 
     def enter(self, view: CubeView) -> None:
-        """Take another view for the present one."""
+        """Make another view the current one."""
         super().enter(view)
         self._others = [broker for broker in sorted(view.born) if broker != self.me]
 
     def onwards(self, source: BrokerId | None) -> list[BrokerId]:
-        """Return all others for a change of its own; what others tell, they tell everybody themselves."""
+        """Return all others for a change of its own; none otherwise, since each broker tells all others itself."""
         return self._others if source is None else []
 
     def neighbours(self) -> list[BrokerId]:
@@ -78,7 +81,7 @@ class MeshRouter(ViewedRouter):
         return self._others
 
     def behind(self, origin: BrokerId) -> list[BrokerId]:
-        """Return all others for what this broker tells, and nobody for what others tell everybody themselves."""
+        """Return all others for a broadcast of its own; none otherwise, since each broker tells all others itself."""
         return self._others if origin == self.me else []
 
     def deliver(self, batch: EventBatch) -> list[Effect]:
@@ -87,22 +90,22 @@ class MeshRouter(ViewedRouter):
         return [Deliver(batch, routes.clients, routes.starts, routes.rows)] if routes.clients else []
 
     def placed(self) -> Placed:
-        """Return where it stands: what comes from a broker goes no further, as far as books are concerned."""
+        """Return the place; for the books, events from another broker go no further."""
         others = tuple(self._others)
         return Placed(others, ways=Ways(((None, others), *((other, ()) for other in others))))
 
-    # Payloads that travel beside the events (see `actors.clients.bulk`).
+    # Payloads that travel separately from the events (see `actors.clients.bulk`).
 
     def wanting(self, batch: EventBatch) -> Targets:
-        """Return the other brokers whose clients want something of a batch."""
+        """Return the other brokers whose clients want events of a batch."""
         return tuple(sorted(link for link, _ in self.others.route(batch).links))
 
     def copies(self, origin: BrokerId, targets: Targets) -> dict[BrokerId, Targets]:
-        """Return to whom each of these sends a copy of what comes from `origin`: here the origin to all."""
+        """Return the brokers to which each of these sends a copy of what `origin` publishes: here the origin to all."""
         nothing: Targets = ()
         return dict.fromkeys(targets, nothing) | {origin: targets}
 
-    # Brokers that are gone, where nothing heals.
+    # Brokers that are gone, in networks that do not heal.
 
     def _on_gone(self, source: Link, message: Gone) -> list[Effect]:
         gone = message.broker
@@ -112,7 +115,7 @@ class MeshRouter(ViewedRouter):
         return [*told, *self.forget(gone)]
 
     def forget(self, broker: BrokerId) -> list[Effect]:
-        """Take a broker that is gone out of the view, and wait for it no longer."""
+        """Remove a broker that is gone from the view, and stop waiting for its echoes."""
         assert self.view is not None, "it was in it"
         self.view = replace(self.view, seats=tuple(seat for seat in self.view.seats if seat.broker != broker))
         self._others.remove(broker)

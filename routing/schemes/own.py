@@ -1,12 +1,13 @@
-"""Schemes and layers of the user's own, named ``module:Class`` where names of ours stand.
+"""User-defined schemes and layers, named ``module:Class`` in place of a built-in name.
 
 Rules
 -----
-* ``my_module:MyScheme`` is a routing scheme: a class as `schemes.Router` says, with `claims` (a `claims.Claims`).
-* ``hybrid+my_module:MyLayer`` is a scheme whose brokers have one more layer, made of the broker's `Position`: a class
-  as `protocol.layers.RecordedLayer` says. It stands around admission control and what is inside, the first name
-  outermost. Both together: ``my_module:MyScheme+my_module:MyLayer``.
-* The module is imported by name in every process that hosts brokers, so it has to be found there.
+* ``my_module:MyScheme`` is a routing scheme: a class that implements `schemes.Router`, with `claims` (a
+  `claims.Claims`).
+* ``hybrid+my_module:MyLayer`` is a scheme whose brokers have an additional layer, constructed with the broker's
+  `Position`: a class that implements `protocol.layers.RecordedLayer`. It is outside of admission control and the
+  layers inside that; the first name is outermost. Both can be combined: ``my_module:MyScheme+my_module:MyLayer``.
+* Every process that hosts brokers imports the module by name, so it must be importable there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...protocol.errors import InputError
 
 
 def is_own(name: str) -> bool:
-    """Return whether a name is that of a class of the user's own."""
+    """Return whether a name refers to a user-defined class."""
     return ":" in name
 
 
@@ -44,11 +45,11 @@ def own(name: str) -> Any:
 
 
 def bare(scheme: str) -> tuple[str, list[str]]:
-    """Return the base of a scheme's name and its options, without layers of the user's own."""
+    """Return the base of a scheme's name and its options, without user-defined layers."""
     base, *options = instance("scheme", scheme, str, "the name of a routing scheme").split("+")
     return base, [option for option in options if not is_own(option)]
 
 
 def own_layers(scheme: str) -> list[Any]:
-    """Return the layers of the user's own that a scheme's name asks for, the outermost first."""
+    """Return the user-defined layers in a scheme's name, the outermost first."""
     return [own(option) for option in scheme.split("+")[1:] if is_own(option)]

@@ -1,16 +1,17 @@
-"""Routing in which brokers tell each other what they want in every direction, not only towards a root.
+"""Routing in which brokers announce filters in every direction, not only towards a root.
 
 Rules
 -----
-* On each of its ways out (an *outlet*) a broker tells the filters that are wanted on all its links but the one that is
-  told.
-* An event goes over the links that want it, and over no other: nothing climbs just in case. So it crosses the links of
-  the smallest subtree that joins its publisher with those who want it (its Steiner tree), and no others.
-* A subscription is installed when everyone who has to know of it has answered: away from where it came.
+* On each *outlet* (a neighbour or the group) a broker announces the filters that are wanted on all of its other
+  links.
+* An event goes over the links that want it, and over no other; nothing goes up speculatively. So it crosses the links
+  of the smallest subtree that connects its publisher with the brokers that want it (its Steiner tree), and no others.
+* A subscription is installed when all brokers that must know of it, in all directions away from its origin, have
+  answered.
 
-What a scheme makes of this is which outlets there are, and whether covering is looked at. Match-first tells everything
-to every neighbour (paper 1, section 1, after Gryphon); quenching tells what is not covered (Elvin's quenching, Siena's
-acyclic peers).
+A scheme defines the outlets, and whether covering applies. Match-first announces everything to every neighbour (paper
+1, section 1, after Gryphon); quenching announces filters that are not covered (Elvin's quenching, Siena's acyclic
+peers).
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from .tree import TreeRouter
 
 @dataclass(slots=True, eq=False)
 class _Wait:
-    """Whose answer is still due, for one filter that somebody waits for."""
+    """A filter that a waiter waits for, and the outlets whose answers are still due."""
 
     filter: Filter
     outlets: set[Link]
 
 
 class PeerRouter(TreeRouter):
-    """A broker that tells what it wants on each of its outlets.
+    """A broker that announces what it wants on each of its outlets.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class PeerRouter(TreeRouter):
     """
 
     covers: ClassVar[bool] = True
-    """Whether a filter that another one covers is not told."""
+    """Whether a filter that another one covers is not announced."""
 
     def __init__(self, position: Position) -> None:
         super().__init__(position)
@@ -56,7 +57,7 @@ class PeerRouter(TreeRouter):
         self.outlets = self.make_outlets()
 
     def make_outlets(self) -> dict[Link, Outlet]:
-        """Return the ways on which this broker tells what it wants: to the group, and to each other neighbour."""
+        """Return the outlets of this broker: one for the group, and one for each other neighbour."""
         told: dict[Link, tuple[BrokerId, ...]] = (
             {GROUP: tuple(sorted(self._fellows))} if self._fellows else {}
         )
@@ -66,17 +67,17 @@ class PeerRouter(TreeRouter):
         }
 
     def link_of(self, source: Link) -> Link:
-        """Return GROUP for a fellow member, else the source itself."""
+        """Return GROUP for a fellow member, otherwise the source itself."""
         return GROUP if source in self._fellows else source
 
     def climbs_from(self, source: Link) -> bool:
-        """Return False: no event goes where nobody has asked for it."""
+        """Return False: no event goes where it was not asked for."""
         return False
 
     def _is_below(self, source: Link) -> bool:
         return source in self._neighbours
 
-    # Filters come and go.
+    # Additions and removals of filters.
 
     def _on_installed(self, source: Link, message: Installed) -> list[Effect]:
         name = self.link_of(source)
@@ -133,12 +134,12 @@ class PeerRouter(TreeRouter):
         return effects
 
     def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
-        """Return what other brokers were told that is wanted here, by the link that leads there, and the broker."""
+        """Return the filters that were announced to other brokers, by (link that leads there, broker)."""
         outlets = self.outlets.items()
         return {(link, to): tuple(outlet.announced()) for link, outlet in outlets for to in outlet.to}
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that this router keeps; `restore` takes it."""
+        """Return the whole state of the router, for `restore`."""
         return {
             **super().snapshot(),
             "waits": [(waiter, wait.filter, sorted(wait.outlets)) for waiter, wait in self._waits.items()],
@@ -146,14 +147,14 @@ class PeerRouter(TreeRouter):
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the router at this position was whose snapshot that is; only for one that has not handled anything."""
+        """Restore the state from a snapshot of the router at this position; only before anything was handled."""
         super().restore(plain)
         self._waits.update((waiter, _Wait(item, set(outlets))) for waiter, item, outlets in plain["waits"])
         for name, outlet in plain["outlets"].items():
             self.outlets[name].restore(outlet)
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what this broker keeps."""
+        """Return the sizes of the router's tables and queues."""
         announced = sum(map(len, self.outlets.values()))
         return {**super().describe(), "announced": announced}
 

@@ -2,11 +2,11 @@
 
 Rules
 -----
-* One message for each broker with a subscriber that the event is for, all of them from one broker: n copies, and the
-  load of all n at the publisher's broker.
-* An event that another broker sent is for clients only.
-* So what a publisher has to say comes to each broker over one link, in order. Where the network heals, brokers come and
-  go by views, and each view is a round (`viewed`): the next one begins with all that the origin keeps.
+* The publisher's broker sends one message to each broker with a matching subscriber: n copies, and the load of
+  all n is at the publisher's broker.
+* An event from another broker is delivered to clients only.
+* So the events of a publisher reach each broker over one link, in order. Where the network heals, views define the
+  membership, and each view is a round (`viewed`): it begins with the retransmission of all that the origin retains.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .mesh import MeshRouter
 
 
 class PointToPoint(MeshRouter):
-    """A broker of a mesh that sends to each destination by itself."""
+    """A broker of a mesh that sends directly to each destination."""
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
         effects: list[Effect] = []

@@ -1,20 +1,21 @@
-"""Quenching in a network that heals: a broker knows what is wanted above, and events climb only as far as that.
+"""Quenching in a network that heals: a broker knows what is wanted above, and events go up only as far as needed.
 
 Rules, beside those of hybrid routing
 -------------------------------------
-* A designated broker tells each below it what is wanted *above*: on its other links, and above itself. Whoever knows it
-  sends up only what matches. Inside a cluster everything is multicast, as it is without quenching.
-* Who has another parent, or a parent that has another designated broker, knows nothing, and sends all up, until it is
-  told again; and so do all below it, as soon as they are told that nothing is known. The root knows that nothing is
-  wanted above.
-* What has been told is answered when it counts there and everywhere below. Nobody is told that a filter is installed
-  before all that was told for it is answered: so an event that is published after a subscription was confirmed is not
-  held back by somebody who has not heard of it.
-* Who never answers is no child any more, sooner or later, and joins anew. Then a round sends again all that is kept,
-  and its beginning comes behind what was told: what was held back meanwhile is not lost.
+* A designated broker tells each broker below what is wanted *above* that one: on its own other links, and above
+  itself. A broker with this knowledge sends up only matching events. Inside a cluster everything is multicast, as
+  without quenching.
+* A broker with a new parent, or whose parent cluster has a new designated broker, knows nothing. It sends all
+  events up until it is told again; so do all brokers below it, once they are told that nothing is known. The root
+  knows that nothing is wanted above.
+* A broker answers an `Above` when it is in force there and everywhere below. A filter is reported as installed
+  only after all messages that were sent because of it are answered. So no broker that has not heard of a
+  subscription stops an event that is published after the subscription was confirmed.
+* A broker that never answers eventually ceases to be a child, and joins again. Then a round retransmits all retained
+  events, and its start follows the messages to that broker: events that were stopped in the meantime are not lost.
 
-What paper 1 has not; Elvin's quenching (see `quenching`), for a tree that heals.
-Source: docs/decisions/0018-schemes.md.
+This is not in paper 1. It is Elvin's quenching (see `quenching`), for a tree that heals. Source:
+docs/decisions/0018-schemes.md.
 """
 
 from __future__ import annotations
@@ -41,35 +42,35 @@ UP: Final[Link] = -2
 
 
 class NotedTable(RoutingTable):
-    """A table that notes which filters have been touched."""
+    """A table that records which filters have been touched."""
 
     def __init__(self) -> None:
         super().__init__()
         self.touched: dict[Filter, None] = {}
 
     def add(self, item: Filter, link: Link, holder: Hashable) -> bool:
-        """Note that `holder` behind `link` wants `item`; return whether the filter is new to the table."""
+        """Add the interest of `holder` behind `link` in `item`; return whether the filter is new to the table."""
         self.touched[item] = None
         return super().add(item, link, holder)
 
     def remove(self, item: Filter, link: Link, holder: Hashable) -> bool:
-        """Note that `holder` no longer wants `item`; return whether that leaves the filter to nobody."""
+        """Remove the interest of `holder` in `item`; return whether nobody wants the filter any more."""
         self.touched[item] = None
         return super().remove(item, link, holder)
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that the table keeps; `restore` takes it."""
+        """Return the whole state of the table, for `restore`."""
         return {**super().snapshot(), "touched": list(self.touched)}
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the table was whose snapshot that is; only for one that is empty."""
+        """Restore the table from a snapshot; only while it is empty."""
         super().restore(plain)
         self.touched.update(dict.fromkeys(plain["touched"]))
 
 
 @dataclass(slots=True, eq=False)
 class _Told:
-    """A broker below: what it knows, None for nothing; the last message to it, and the last that it has answered."""
+    """A broker below: its knowledge (None: nothing), the last message to it, and the last one that it answered."""
 
     outlet: Outlet | None = None
     sent: int = 0
@@ -78,13 +79,13 @@ class _Told:
 
 @dataclass(slots=True)
 class _Waiting:
-    """An answer, and whose answers it waits for, each up to a number; None until those are known."""
+    """An effect, and the answers that it waits for, each up to a number; None until these are determined."""
 
     effect: Effect
     due: list[tuple[_Told, int]] | None = None
 
     def due_of(self, name_of: Mapping[int, BrokerId]) -> list[tuple[BrokerId, int]] | None:
-        """Return whose answers it waits for by name; who is not told any more is not waited for."""
+        """Return the awaited answers by broker, without brokers that are no longer told."""
         if self.due is None:
             return None
         return [(name_of[id(told)], number) for told, number in self.due if id(told) in name_of]
@@ -92,19 +93,19 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Below:
-    """All that are told, by broker, and the number of the last message."""
+    """The brokers below that are told, and the number of the last message."""
 
     told: dict[BrokerId, _Told] = field(default_factory=dict)
     number: int = 0
 
 
 class QuenchedAbove(Hybrid):
-    """A broker of a tree of clusters that lets no event climb that nobody above wants.
+    """A broker of a tree of clusters that sends an event up only if it is wanted above.
 
     Attributes
     ----------
     above
-        What is wanted above; None when it is not known.
+        The filters that are wanted above; None when they are not known.
     """
 
     covers: ClassVar[bool] = True
@@ -141,7 +142,7 @@ class QuenchedAbove(Hybrid):
     # What is wanted above.
 
     def _on_above(self, source: Link, message: Above) -> list[Effect]:
-        """Take in what the parent says; its answer is among what `tell_below` returns, in its time."""
+        """Handle the parent's message; `tell_below` returns the answer later."""
         if not self._normal and source == self.position.parent:
             self._learn_above(message)
         return []
@@ -154,7 +155,7 @@ class QuenchedAbove(Hybrid):
         for change in message.changes:
             item = change.filter
             if self.above is None:
-                break  # it is not the whole set: of that nothing is known here
+                break  # not the complete set, and the rest of the set is not known here
             self.table.touched[item] = None
             if isinstance(change, Announce):
                 self.above.add(item, UP, UP)
@@ -169,25 +170,25 @@ class QuenchedAbove(Hybrid):
         self.above = above
 
     def forget_parent(self, *, top: bool = False, keep: bool = False) -> list[Effect]:
-        """Count everything announced as not installed; what is wanted above is not known, or nothing at the top."""
+        """Mark every announced filter as not installed; what is wanted above is unknown, or nothing at the top."""
         self._know(RoutingTable() if top else None)
         return super().forget_parent(top=top, keep=keep)
 
-    # What those below are told.
+    # Messages to the brokers below.
 
     def meet_child(self, child: BrokerId) -> None:
-        """Take note that a broker below begins anew, and knows nothing."""
+        """Note that a broker below has started again, and knows nothing."""
         self._below.told.pop(child, None)
 
     def _on_above_done(self, source: Link, message: AboveDone) -> list[Effect]:
-        """Take note that what a broker below was told counts there, up to a number."""
+        """Note that messages to a broker below are in force there, up to a number."""
         told = self._below.told.get(source) if isinstance(source, int) else None
         if told is not None:
             told.answered = max(told.answered, message.number)
         return []
 
     def tell_below(self) -> list[Effect]:
-        """Return what those below have to be told by now, and the answers that need not wait any more."""
+        """Return the messages due to the brokers below, and the effects that need not wait any more."""
         effects: list[Effect] = []
         children = () if self._normal else self.position.children
         told = self._below.told
@@ -229,7 +230,7 @@ class QuenchedAbove(Hybrid):
         return [self._message(child, told, Above(0, True, begins, tuple(changes)))]
 
     def held(self) -> Iterator[tuple[Filter, Link, Hashable]]:
-        """Iterate over (filter, link, holder), what the parent says that is wanted above among them."""
+        """Iterate over (filter, link, holder), including the filters that the parent reports as wanted above."""
         yield from super().held()
         parent = self.position.parent
         if parent is not None:
@@ -237,7 +238,7 @@ class QuenchedAbove(Hybrid):
                 yield entry.filter, parent, parent
 
     def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
-        """Return what other brokers were told, those below among them that know what is wanted above."""
+        """Return the announced filters, including those told to brokers below that know what is wanted above."""
         below = {
             (child, child): tuple(told.outlet.announced())
             for child, told in self._below.told.items()
@@ -263,7 +264,7 @@ class QuenchedAbove(Hybrid):
         return super()._carry_out(AnnouncerSteps(steps.up))
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that this router keeps; `restore` takes it."""
+        """Return the whole state of the router, for `restore`."""
         name_of = {id(told): child for child, told in self._below.told.items()}
         return {
             **super().snapshot(),
@@ -277,7 +278,7 @@ class QuenchedAbove(Hybrid):
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        """Restore the state from a snapshot of this broker's router; only before anything was handled."""
         super().restore(plain)
         self.above = None if plain["above"] is None else RoutingTable()
         if self.above is not None:
@@ -293,17 +294,17 @@ class QuenchedAbove(Hybrid):
             self._waiting.append(_Waiting(effect, named))
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what this broker keeps; `above` counts the filters that it knows to be wanted there."""
+        """Return the sizes of the router's tables; `above` counts the filters known to be wanted above."""
         return {**super().describe(), "above": len(self.above or ())}
 
 
 class QuenchedMergedAbove(QuenchedAbove):
-    """With perfect merging beside."""
+    """`QuenchedAbove` with perfect merging."""
 
     merges = True
 
 
 class MatchFirstAbove(QuenchedAbove):
-    """Everything that is wanted is told up and down, covered or not, so every broker knows all (see `match_first`)."""
+    """Announces every filter up and down, covered or not, so that every broker knows all (see `match_first`)."""
 
     covers = False

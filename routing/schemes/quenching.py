@@ -1,15 +1,15 @@
-"""Quenching on the tree: brokers know what is wanted above and beside them, so events that nobody wants stop early.
+"""Quenching on the tree: brokers know what is wanted above and beside them, so unwanted events stop early.
 
 Rules
 -----
-* A parent tells each child what anybody above or beside it wants, as the child tells it what is wanted below (Elvin's
-  quenching, link by link; Siena's acyclic peers). So no event climbs just in case.
-* In a cluster all members hear what each of them wants, since that is multicast anyway; they answer it, and the
+* A parent tells each child what is wanted above or beside the child, as the child tells it what is wanted below
+  (Elvin's quenching, link by link; Siena's acyclic peers). So no event goes up speculatively.
+* In a cluster all members hear what each of them wants, because that is multicast anyway. The members answer, and the
   designated broker multicasts what is wanted outside.
 * So events cross the links of their Steiner tree, and no others.
 
-What it costs: a subscription that nothing covers goes to every broker instead of up one path, and `subscribe()` waits
-for their answers; tables grow accordingly. It pays where events outnumber changes of subscriptions.
+Cost: a subscription that no other covers goes to every broker instead of up one path, and `subscribe()` waits for the
+answers of all; tables grow accordingly. Quenching pays off where events outnumber changes of subscriptions.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .peer import PeerRouter
 
 
 class QuenchedHybrid(PeerRouter):
-    """A broker of a tree of multicast clusters that lets no event go where nobody wants it."""
+    """A broker of a tree of multicast clusters that sends no event where it is not wanted."""
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places as they are."""
+        """Return the places unchanged."""
         return Hybrid.positions(positions)
 
 
@@ -41,13 +41,13 @@ class QuenchedHierarchical(QuenchedHybrid):
 
 
 class QuenchedMergedHybrid(QuenchedHybrid):
-    """With perfect merging beside."""
+    """`QuenchedHybrid` with perfect merging."""
 
     merges = True
 
 
 class QuenchedMergedHierarchical(QuenchedHierarchical):
-    """With perfect merging beside, on a tree without clusters."""
+    """`QuenchedHierarchical` with perfect merging."""
 
     merges = True
 

@@ -1,8 +1,8 @@
-"""The routing schemes, by name, and the small interface that each of them has.
+"""The routing schemes by name, and their common interface.
 
-To add one: write a class with these methods in a file of its own and put it into `SCHEMES`, and what it claims into
-`claims.CLAIMS`; or name it where it is (`own`). A scheme may have options, which go behind its name with a plus sign:
-``hybrid+quench+merge``.
+To add a scheme, write a class with the methods of `Router` in a separate file, add it to `SCHEMES`, and add its
+claims to `claims.CLAIMS`; or refer to the class by module and name (`own`). A scheme may have options, which
+follow its name with plus signs: ``hybrid+quench+merge``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .quenching import (
 
 
 class Router(Protocol):
-    """What a broker needs of a routing scheme."""
+    """The interface of a routing scheme that a broker uses."""
 
     position: Position
 
@@ -40,39 +40,39 @@ class Router(Protocol):
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return where the brokers of a cluster tree stand under this scheme."""
+        """Return the places of the brokers of a cluster tree under this scheme."""
         ...
 
     @property
     def takes(self) -> frozenset[type]:
-        """The types of the messages that it takes in."""
+        """The types of the messages that the router handles."""
         ...
 
     def placed(self) -> Placed:
-        """Return where it stands: who its neighbours are, and how events go between them."""
+        """Return the place of the broker: its neighbours, and how events flow between them."""
         ...
 
     def handle(self, event: Received) -> list[Effect]:
-        """Take in one message and return what is to be done about it."""
+        """Handle one message and return the resulting effects."""
         ...
 
     def changed_by(self, event: Received) -> bool:
-        """Return whether a message can change what the router keeps: a record of the router must have it then."""
+        """Return whether a message can change the router's state, so that it must be recorded."""
         ...
 
     def snapshot(self) -> Plain:
-        """Return all that the router keeps; a store takes it."""
+        """Return the whole state of the router, as data for a store."""
         ...
 
     def restore(self, plain: Plain) -> None:
-        """Be as the router of this broker was whose snapshot that is: from here on both do the same, in the same order.
+        """Restore the state from a snapshot of this broker's router; only before anything was handled.
 
-        Only for one that has not handled anything.
+        Afterwards both routers behave identically, including the order of their effects.
         """
         ...
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what the router keeps."""
+        """Return the sizes of the router's tables and queues."""
         ...
 
     def check(self) -> None:
@@ -93,7 +93,7 @@ SCHEMES: Final[dict[str, type[Router]]] = {
 
 OPTIONS: Final[dict[str, dict[frozenset[str], type[Router]]]] = {
     "hybrid": {
-        frozenset({"fanout"}): Hybrid,  # and a layer around it (`actors.broker.fanout`)
+        frozenset({"fanout"}): Hybrid,  # plus an outer layer (`actors.broker.fanout`)
         frozenset({"quench"}): QuenchedHybrid,
         frozenset({"merge"}): MergedHybrid,
         frozenset({"quench", "merge"}): QuenchedMergedHybrid,
@@ -105,7 +105,7 @@ OPTIONS: Final[dict[str, dict[frozenset[str], type[Router]]]] = {
         frozenset({"quench", "merge"}): QuenchedMergedHierarchical,
     },
 }
-"""What the options of a scheme make of it."""
+"""The class of each scheme with options, by the set of options."""
 
 
 def scheme(name: str) -> type[Router]:
@@ -114,7 +114,7 @@ def scheme(name: str) -> type[Router]:
     Raises
     ------
     InputError
-        If there is none, or it has no such option; the message lists what there is.
+        If the scheme or the option does not exist; the message lists those that exist.
     """
     base, options = bare(name)
     own_layers(name)

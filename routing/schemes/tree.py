@@ -1,14 +1,15 @@
-"""Routing on a tree of brokers, as the hierarchical networks of JEDI and Siena do it (paper 1, section 1).
+"""Routing on a tree of brokers, as in the hierarchical networks of JEDI and Siena (paper 1, section 1).
 
 Rules
 -----
-* An event goes to every neighbour that wants it, and to the parent always, but never back over the link it came by.
-* A subscription goes to the parent unless one that went before covers it; so the root knows of all, and an event that
-  climbs to the root meets every subscription on its way or turns down to it.
+* An event goes to every neighbour that wants it, and always to the parent, but never back over the link on which it
+  arrived.
+* A subscription goes to the parent unless an earlier one covers it. So the root knows of all subscriptions, and an
+  event on its way to the root passes every broker at which it must turn down to a subscriber.
 * So an event crosses a link of the tree at most once, and reaches every subscriber exactly once (promises 1, 2, 4).
 
-:class:`TreeRouter` is the whole of hierarchical routing; hybrid routing changes what "to the parent" and "back"
-mean inside a cluster, and nothing else.
+:class:`TreeRouter` is the complete hierarchical routing. Hybrid routing only changes what "to the parent" and "back"
+mean inside a cluster.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from ..matching.table import RoutingTable
 
 
 class TreeRouter:
-    """One broker of a tree: its routing table, its covering DAG, and what it told its parent.
+    """One broker of a tree: its routing table, its covering DAG, and its announcements to the parent.
 
     Parameters
     ----------
@@ -50,14 +51,14 @@ class TreeRouter:
     Attributes
     ----------
     floods
-        Whether an event goes over every link, be it wanted there or not.
+        Whether an event goes over every link, whether or not it is wanted there.
     """
 
     floods: ClassVar[bool] = False
     merges: ClassVar[bool] = False
-    """Whether filters that one can stand for exactly are told as that one."""
+    """Whether filters are announced as one merged filter where that filter is exactly their union."""
     relays: ClassVar[bool] = True
-    """Whether a broker tells others what is wanted at others still, and not only by its own clients."""
+    """Whether a broker announces the filters of other brokers too, and not only those of its own clients."""
 
     def __init__(self, position: Position) -> None:
         self.position = position
@@ -82,21 +83,21 @@ class TreeRouter:
 
     @property
     def takes(self) -> frozenset[type]:
-        """The types of the messages that it takes in."""
+        """The types of the messages that the router handles."""
         return frozenset(self._handlers)
 
     def handle(self, event: Received) -> list[Effect]:
-        """Take in one message and return what is to be done about it."""
+        """Handle one message and return the resulting effects."""
         return self._handlers[type(event.message)](event.source, event.message)
 
     def placed(self) -> Placed:
-        """Return where it stands."""
+        """Return the place of the broker."""
         return self.position.placed(self.position.members, floods=self.floods)
 
-    # The three points in which the schemes on a tree differ.
+    # The three points in which schemes on a tree differ.
 
     def link_of(self, source: Link) -> Link:
-        """Return the link under which what comes from `source` stands in the table."""
+        """Return the link under which the table stores what comes from `source`."""
         return source
 
     def to_parent(self, message: BrokerMessage) -> Effect | None:
@@ -104,7 +105,7 @@ class TreeRouter:
         return None if self.position.parent is None else Send(self.position.parent, message)
 
     def climbs_from(self, source: Link) -> bool:
-        """Return whether an event from `source` still has to go towards the root."""
+        """Return whether an event from `source` must still go towards the root."""
         return source != self.position.parent
 
     # Events.
@@ -178,37 +179,37 @@ class TreeRouter:
         return effects
 
     def _on_gone(self, source: Link, message: Gone) -> list[Effect]:
-        """Do nothing: a tree that has lost a broker is mended by machines of its own, or not at all."""
+        """Do nothing: other machines repair a tree that has lost a broker, or nothing does."""
         return []
 
-    # To look at.
+    # Introspection.
 
     def held(self) -> Iterator[tuple[Filter, Link, Hashable]]:
-        """Iterate over (filter, link, holder): what is wanted over its links, and who behind each wants it."""
+        """Iterate over (filter, link, holder): the filters that are wanted over each link, and their holders."""
         for entry in self.table:
             for link, holders in entry.links.items():
                 for holder in holders:
                     yield entry.filter, link, holder
 
     def kept(self) -> Iterable[Filter]:
-        """Return what clients want and nobody else is told of, although others are told of such things."""
+        """Return the filters of clients that are withheld from other brokers, which normally receive such filters."""
         return ()
 
     def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
-        """Return what other brokers were told that is wanted here, by the link that leads there, and the broker."""
+        """Return the filters that were announced to other brokers, by (link that leads there, broker)."""
         parent = self.position.parent
         return {} if parent is None else {(parent, parent): tuple(self.announcer.announced())}
 
     # Publishers.
 
     def _on_advertise(self, source: Link, message: Advertise) -> list[Effect]:
-        """Say that it is known wherever it has to be: events climb to the root, whoever publishes what."""
+        """Report the advertisement as known everywhere: all events go to the root, so no broker needs it."""
         return [Inform(source, Everywhere(message.number))] if isinstance(source, str) else self._stray()
 
     def _on_unadvertise(self, source: Link, message: Unadvertise) -> list[Effect]:
         return []
 
-    # The one way in and the one way out of the table.
+    # All additions to and removals from the table go through these methods.
 
     def _hold(self, item: Any, link: Link, holder: Link, waiter: tuple[Link, int]) -> list[Effect]:
         effects: list[Effect] = []
@@ -240,16 +241,16 @@ class TreeRouter:
         return effects
 
     def _stray(self) -> list[Effect]:
-        """Count a message that makes no sense from where it came, and do nothing."""
+        """Count a message that makes no sense from its source, and do nothing."""
         self.strays += 1
         return []
 
     def changed_by(self, event: Received) -> bool:
-        """Return whether a message can change what this router keeps."""
+        """Return whether a message can change the router's state."""
         return not isinstance(event.message, Events)
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that this router keeps; `restore` takes it."""
+        """Return the whole state of the router, for `restore`."""
         return {
             "table": self.table.snapshot(),
             "dag": self.dag.snapshot(),
@@ -259,7 +260,7 @@ class TreeRouter:
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the router at this position was whose snapshot that is; only for one that has not handled anything."""
+        """Restore the state from a snapshot of the router at this position; only before anything was handled."""
         self.table.restore(plain["table"])
         self.dag.restore(plain["dag"], self.table.slot)
         self.announcer.restore(plain["announcer"])
@@ -267,7 +268,7 @@ class TreeRouter:
         self.strays = plain["strays"]
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what this broker keeps."""
+        """Return the sizes of the router's tables and queues."""
         return {
             "filters": len(self.table),
             "announced": len(list(self.announcer.announced())),
@@ -284,5 +285,5 @@ class TreeRouter:
         assert len(told) == len(self.dag) and all(item in self.dag for item in told)
 
     def _to_be_told(self) -> list[Filter]:
-        """Return the filters in the table that others have to know of."""
+        """Return the filters in the table that others must know of."""
         return [entry.filter for entry in self.table]

@@ -1,21 +1,21 @@
-"""Routing in views: who is in the network is said in one place, and each tells all others what it wants.
+"""Routing in views: membership is decided in one place, and each broker tells all others what it wants.
 
 Rules
 -----
-* **Local answer first** (paper 2, 2.3(1)): a subscription counts at its own broker at once, for all that is published
-  there, and may be satisfied with that (`local_first`). Of any other one all others are told, unless one that they were
-  told before covers it.
-* A broker that records a change puts those of its publishers into its echo that may have what is asked for (2.3(2));
-  so the subscriber learns who they are, and where (2.3(4)).
-* Every broker records what every other wants. A change is passed on as the scheme says; its echo comes back along the
-  same way, from each broker when it has taken the change in and all behind it have. When the echo is back the
-  subscription is installed everywhere.
-* The changes of a broker are numbered, and taken in by their numbers, each once.
-* Ways are those of a *view*, and a message is for brokers that have its view. With the next one, whatever has no echo
-  yet is told again. Two brokers one of which is new to the other tell each other all that they want; until then a
-  broker is *missing* the other, and must be given no events.
+* **Local answer first** (paper 2, 2.3(1)): a subscription is in force at its own broker immediately, for everything
+  that is published there, and local publishers may suffice for it (`local_first`). All other brokers are told of any
+  other subscription, unless an earlier one that they were told covers it.
+* A broker that records a change adds to its echo those of its publishers whose advertisements overlap the filter
+  (2.3(2)). So the subscriber learns these publishers and their brokers (2.3(4)).
+* Every broker records what every other broker wants. A change is passed on as defined by the scheme. Its echo returns
+  along the same path: each broker sends the echo once it and all brokers behind it have recorded the change. When the
+  echo has returned to the origin, the subscription is installed everywhere.
+* The changes of a broker are numbered, and each number is applied once.
+* Routes belong to a *view*, and a message is for brokers that have its view. Under the next view, every change
+  without an echo is sent again. Two brokers one of which is new to the other send each other all that they want;
+  until then a broker is *missing* the other, and must not be given events.
 
-Who draws the ways: `hypercube` (paper 2), `mesh` (paper 5).
+The routes are defined by `hypercube` (paper 2) and `mesh` (paper 5).
 
 Source: docs/decisions/0017-hypercube.md.
 """
@@ -41,7 +41,7 @@ from .local_first import LocalFirstRouter
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A change that was spread and has no echo yet, and the announcements that its echo installs."""
+    """A change that was spread and has no echo yet, with the tokens of the announcements that its echo installs."""
 
     number: int
     change: Announce | Withdraw | None
@@ -50,7 +50,7 @@ class _Told:
 
 @dataclass(slots=True)
 class _Awaited:
-    """The echoes that a broker waits for before it gives its own: from whom, and to whom its own goes, with what."""
+    """The echoes that a broker awaits before it sends its own: from which brokers, the receiver, and the reply."""
 
     back: BrokerId | None
     behind: set[BrokerId]
@@ -59,23 +59,23 @@ class _Awaited:
 
 
 class ViewedRouter(LocalFirstRouter):
-    """A broker that knows who is in its network, and what each of them wants.
+    """A broker that knows the members of its network, and what each of them wants.
 
     Parameters
     ----------
     position
-        With the first view; without one when the broker has to join first.
+        With the first view; without a view when the broker must join first.
 
     Attributes
     ----------
     view
-        The present view; None before the first.
+        The current view; None before the first.
     others
-        What the other brokers want: a link is a broker.
+        The filters of the other brokers; each link is a broker.
     missing
-        The brokers of the view that have not told yet what they want.
+        The brokers of the view that have not yet sent what they want.
     lacking
-        Whether something was not taken under this view that would be due by now.
+        Whether something that would be due by now was discarded under this view.
     """
 
     lacking = False
@@ -91,51 +91,51 @@ class ViewedRouter(LocalFirstRouter):
         self._number = 0
         self._told: deque[_Told] = deque()
         self._awaited: dict[tuple[BrokerId, int], _Awaited] = {}
-        self._too_early: dict[BrokerId, list[Spread]] = {}  # changes of those that are missing
+        self._too_early: dict[BrokerId, list[Spread]] = {}  # changes of missing brokers
         self._handlers |= {Spread: self._on_spread, Echo: self._on_echo, ToAll: self._on_to_all}
         born = {} if position.cube is None else position.cube.born
         self._have = {other: 0 for other in born if other != self.me}  # the last change of each broker
         if position.cube is not None:
             self.enter(position.cube)
 
-    # What schemes differ in.
+    # The points in which schemes differ.
 
     def enter(self, view: CubeView) -> None:
-        """Take another view for the present one."""
+        """Make another view the current one."""
         self.view = view
 
     def onwards(self, source: BrokerId | None) -> Sequence[BrokerId]:
-        """Return to whom this broker passes a change on that came from `source`; None for one of its own."""
+        """Return the brokers to which this one passes on a change from `source`; None means a change of its own."""
         raise NotImplementedError
 
     def neighbours(self) -> list[BrokerId]:
-        """Return those to whom it sends events; none before the first view."""
+        """Return the brokers to which it sends events; none before the first view."""
         raise NotImplementedError
 
     def behind(self, origin: BrokerId) -> Sequence[BrokerId]:
-        """Return to whom this broker passes on what is for everybody, the way that events of `origin` go."""
+        """Return the brokers to which this one passes on a broadcast of `origin`, along the routes of its events."""
         raise NotImplementedError
 
     def placed(self) -> Placed:
-        """Return where it stands in the present view; nowhere before the first."""
+        """Return the place in the current view; without neighbours before the first view."""
         return Placed(tuple(self.neighbours()))
 
-    # What is for everybody, behind the events of who tells it.
+    # Broadcasts, behind the events of their origin.
 
     def to_all(self, message: Any) -> list[Effect]:
-        """Return what tells every other broker of the view something, behind the events that this one has sent."""
+        """Return the effects that broadcast a message to the view, behind the events that this broker has sent."""
         assert self.view is not None
         return self.pass_to_all(ToAll(self.view.version, self.me, message))
 
     def pass_to_all(self, told: ToAll) -> list[Effect]:
-        """Return what takes on what somebody tells everybody."""
+        """Return the effects that pass on a broadcast."""
         return [Send(way, told) for way in self.behind(told.origin)]
 
     def _on_to_all(self, source: Link, told: ToAll) -> list[Any]:
-        """Pass it on; it is returned itself when its turn has come, for whoever is around the router."""
+        """Pass on a broadcast; when its turn has come it is also returned, for the layers around the router."""
         return [*self.pass_to_all(told), told]
 
-    # What this broker wants, told to all others.
+    # What this broker wants, sent to all others.
 
     def _carry_out(self, steps: AnnouncerSteps) -> list[Effect]:
         effects: list[Effect] = []
@@ -162,7 +162,7 @@ class ViewedRouter(LocalFirstRouter):
         return [Send(way, message) for way in ways]
 
     def _installed_to(self, number: int) -> list[Effect]:
-        """Note that all changes up to a number have been taken in everywhere."""
+        """Note that all brokers have applied all changes up to a number."""
         effects: list[Effect] = []
         while self._told and self._told[0].number <= number:
             for token in self._told.popleft().tokens:
@@ -215,7 +215,7 @@ class ViewedRouter(LocalFirstRouter):
         return self._echo(message.origin, message.number)
 
     def _echo(self, origin: BrokerId, number: int) -> list[Effect]:
-        """Reply to a broadcast once it was taken in here and everywhere behind."""
+        """Send the echo of a broadcast once it was applied here and at all brokers behind."""
         awaited = self._awaited[origin, number]
         if awaited.behind or not awaited.taken_in:
             return []
@@ -227,7 +227,7 @@ class ViewedRouter(LocalFirstRouter):
         return [Send(awaited.back, Echo(self.view.version, origin, number, *awaited.reply))]
 
     def _note_answer(self, number: int, reply: Reply) -> None:
-        """Note what all others have answered to a change of this broker, if it still wants that."""
+        """Note the answers of all others to a change of this broker, if it still wants the filter."""
         change = next((told.change for told in self._told if told.number == number), None)
         if isinstance(change, Announce) and change.filter in self.dag:
             self.local.elsewhere[change.filter] = reply
@@ -242,14 +242,14 @@ class ViewedRouter(LocalFirstRouter):
     # Another view.
 
     def install(self, view: CubeView, again: Iterable[BrokerId] = ()) -> list[Effect]:
-        """Go over to a view that this broker is in; return what has to be told under it.
+        """Switch to a view that includes this broker; return the messages to send under it.
 
         Parameters
         ----------
         view
-            The next one.
+            The next view.
         again
-            To whom all is told again, as it may not have come.
+            The brokers to which all filters are sent again, because earlier messages may not have arrived.
         """
         before = {} if self.view is None else self.view.born
         anew = before.get(self.me) != view.born[self.me]
@@ -278,7 +278,7 @@ class ViewedRouter(LocalFirstRouter):
         return effects
 
     def _begin_anew(self) -> None:
-        """Nobody knows anything of this broker: all that it wants counts as not installed."""
+        """Start again after joining anew: nobody knows this broker's filters, so none counts as installed."""
         self.announcer.renew(top=False)
         self._number += 1
         self._told.clear()
@@ -292,7 +292,7 @@ class ViewedRouter(LocalFirstRouter):
             self._forget_filter(origin, item)
 
     def adopt(self, source: BrokerId, wants: CubeWants) -> list[Effect]:
-        """Take in all that a missing broker wants."""
+        """Record all that a missing broker wants."""
         assert self.view is not None
         told = wants.mine, wants.yours
         if source not in self.missing or told != (self.view.born.get(source), self.view.born[self.me]):
@@ -306,29 +306,29 @@ class ViewedRouter(LocalFirstRouter):
             effects += self._take_in(message)
         return effects
 
-    # To look at.
+    # Introspection.
 
     def held(self) -> Iterator[tuple[Filter, Link, Hashable]]:
-        """Iterate over (filter, link, holder): what its clients want, and what every other broker does."""
+        """Iterate over (filter, link, holder): the filters of its clients and of every other broker."""
         yield from super().held()
         for entry in self.others:
             for other in entry.links:
                 yield entry.filter, other, other
 
     def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
-        """Return what all others were told."""
+        """Return the filters that were announced to all others."""
         wanted = tuple(self.announcer.announced())
         others = () if self.view is None else self.view.born
         return {(other, other): wanted for other in others if other != self.me}
 
     def streams(self) -> Mapping[BrokerId, Hashable]:
-        """Return the numbers under which events went between this broker and each other, as both have to know them."""
+        """Return, for each other broker, the event numbers between the two, which must be the same at both."""
         return {}
 
-    # What it keeps.
+    # Snapshots.
 
     def snapshot(self) -> dict[str, Plain]:
-        """Return all that this router keeps; `restore` takes it."""
+        """Return the whole state of the router, for `restore`."""
         return {
             **super().snapshot(),
             "view": self.view,
@@ -345,7 +345,7 @@ class ViewedRouter(LocalFirstRouter):
         }
 
     def restore(self, plain: dict[str, Plain]) -> None:
-        """Be as the router of this broker was whose snapshot that is; only for one that has not handled anything."""
+        """Restore the state from a snapshot of this broker's router; only before anything was handled."""
         super().restore(plain)
         if plain["view"] is not None:
             self.enter(plain["view"])
@@ -361,7 +361,7 @@ class ViewedRouter(LocalFirstRouter):
         self._have = dict(plain["have"])
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what this broker keeps; `recorded` counts the filters of other brokers."""
+        """Return the sizes of the router's tables; `recorded` counts the filters of other brokers."""
         sizes = {
             "recorded": len(self.others),
             "untold": len(self._told),
@@ -370,7 +370,7 @@ class ViewedRouter(LocalFirstRouter):
         return {**super().describe(), **sizes}
 
     def check(self) -> None:
-        """Assert that tables, DAG and what was told agree; for tests."""
+        """Assert that tables, DAG and announcements agree; for tests."""
         super().check()
         self.others.check()
         if self.view is not None:

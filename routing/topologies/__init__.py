@@ -1,1 +1,1 @@
-"""Who is joined to whom: trees of clusters, transit-stub graphs, the geometry of cubes, plans of dissemination."""
+"""Topologies: trees of clusters, transit-stub graphs, the geometry of hypercubes, and dissemination plans."""

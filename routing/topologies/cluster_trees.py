@@ -1,10 +1,10 @@
-"""Networks of brokers: trees of clusters, made by rule, by chance, or described by hand.
+"""Networks of brokers: trees of clusters, regular, random, or explicitly described.
 
 Rules
 -----
-* Cluster ``c`` has brokers ``c * n .. c * n + n - 1``. The designated one is the highest id: whoever an
-  election would choose (paper 1, section 4.1.1).
-* The *degree* is the greatest number of children of a designated broker (paper 1, section 2).
+* Cluster ``c`` has brokers ``c * n .. c * n + n - 1``. The designated broker is the one with the highest id, as in an
+  election (paper 1, section 4.1.1).
+* The *degree* is the maximum number of children of a designated broker (paper 1, section 2).
 * Cluster 0 is the root, and no parent has a higher number than its child.
 
 Source: paper 1, sections 2 (the tree), 3 (figure 1) and 5.1 (the network of the experiment).
@@ -24,7 +24,7 @@ from ...protocol.ids import BrokerId
 
 if (
     TYPE_CHECKING
-):  # networkx takes half a second, also in every broker process: imported where a graph is made
+):  # importing networkx takes half a second in every broker process, so it is imported where a graph is made
     import networkx as nx
 
     from .transit_stub import JoinedSite
@@ -32,18 +32,18 @@ if (
 Shape: TypeAlias = Literal["plain", "transit-stub"]
 
 LINK_SECONDS: Final = 0.010
-"""Delay of a tree link when no physical network is modelled."""
+"""The delay of a tree link when no physical network is modelled."""
 
 GROUP_SECONDS: Final = 0.0005
-"""Delay between two members of a cluster: a local network."""
+"""The delay between two members of a cluster: a local network."""
 
 BROKERS_MAX: Final = 1_000_000
-"""More than this is a slip of the keyboard, and is refused before it takes all memory."""
+"""More brokers than this are a typing error, and are rejected before they take all memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    """One cluster: its brokers' labels (the designated one last), its parent, and how far that is."""
+    """One cluster: its brokers' labels (the designated one last), its parent, and the delay to the parent."""
 
     labels: tuple[str, ...]
     parent: int | None
@@ -51,7 +51,7 @@ class _Cluster:
 
 
 class Topology:
-    """A finished tree of clusters; what all ways to describe one have in common."""
+    """A complete tree of clusters; the base class of all ways to describe one."""
 
     _clusters: Sequence[_Cluster]
 
@@ -90,7 +90,7 @@ class Topology:
     def positions(self) -> list[Position]:
         """Return the place of every broker, in rising order of the ids.
 
-        A normal broker's place names its cluster's parent and children too: they become its own when it takes
+        The place of a normal broker also names its cluster's parent and children: they become its own when it takes
         over.
         """
         return list(self._positions)
@@ -132,7 +132,7 @@ class Topology:
         raise TopologyError(f"there is no link between brokers {one} and {other}")
 
     def path_seconds(self, one: BrokerId, other: BrokerId) -> float:
-        """Return the delay of the way between any two brokers over the tree; what a direct connection takes too.
+        """Return the delay of the path between any two brokers over the tree; a direct connection has the same delay.
 
         Raises
         ------
@@ -158,8 +158,8 @@ class Topology:
     def graph(self) -> nx.Graph:
         """Return the network for drawing and measuring.
 
-        Nodes are broker ids with `role`, `cluster` and `label`. An edge of `kind` "tree" joins two designated
-        brokers and has `parent`, `child` and `delay_seconds`; one of kind "group" joins a normal broker to
+        Nodes are broker ids with `role`, `cluster` and `label`. An edge of `kind` "tree" connects two designated
+        brokers and has `parent`, `child` and `delay_seconds`; an edge of kind "group" connects a normal broker to
         its designated one (in the group itself all members hear each other).
         """
         import networkx as nx
@@ -204,31 +204,31 @@ class Topology:
 
 @dataclass(frozen=True)
 class ClusterTree(Topology):
-    """A tree of equal clusters.
+    """A tree of clusters of equal size.
 
     Parameters
     ----------
     clusters
-        How many clusters there are, each with one designated broker (DEB).
+        The number of clusters, each with one designated broker (DEB).
     brokers_per_cluster
-        Brokers in each, the designated one included.
+        The brokers per cluster, including the designated one.
     degree
-        The greatest number of children of a designated broker.
+        The maximum number of children of a designated broker.
     seed
-        For the shapes that are made by chance.
+        The seed of random shapes.
     shape
-        ``"plain"``: level by level, as flat as the degree allows and evenly filled. ``"transit-stub"``: grown
-        on a random network after GT-ITM, so that links have unlike delays.
+        ``"plain"``: level by level, as flat as the degree allows and evenly filled. ``"transit-stub"``: grown on
+        a random network after GT-ITM, so that links have different delays.
     links
-        Links of the physical transit-stub network; None leaves it to chance. The paper has 100 DEBs and 730
-        links. We read them as the undirected links of the network that joins the 100 sites; the tree uses
-        paths of that network, so their number shortens delays and does not change how many messages are sent.
-        (Links inside the clusters are not in it: 1,000 normal brokers alone would need more than 730.)
+        The number of links of the physical transit-stub network; None makes it random. The paper has 100 DEBs and
+        730 links. We interpret them as the undirected links of the network that connects the 100 sites. The tree
+        uses paths of that network, so more links shorten delays but do not change how many messages are sent.
+        (Links inside the clusters are not included: 1,000 normal brokers alone would need more than 730.)
 
     Raises
     ------
     TopologyError
-        If a value is of the wrong type or range, or the clusters cannot be joined with that degree.
+        If a value has the wrong type or range, or the clusters cannot form a tree of that degree.
     """
 
     clusters: int
@@ -262,12 +262,12 @@ class ClusterTree(Topology):
             check_links(self.clusters, self.links)
 
     def physical_graph(self) -> nx.Graph:
-        """Return the transit-stub network under the tree; its sites are not numbered as the clusters are.
+        """Return the transit-stub network under the tree; its site numbers differ from the cluster numbers.
 
         Raises
         ------
         TopologyError
-            If the shape has none, or it cannot have that many links.
+            If the shape has no physical network, or it cannot have that many links.
         """
         if self.shape != "transit-stub":
             raise TopologyError(f"the shape {self.shape} has no physical network")
@@ -294,7 +294,7 @@ class ClusterTree(Topology):
 
 
 def _level_by_level(clusters: int, degree: int) -> list[int]:
-    """Return the parents of clusters 1.. of a tree whose last level is spread evenly over the one above."""
+    """Return the parents of clusters 1.. of a tree whose last level is distributed evenly over the one above."""
     parents: list[int] = []
     level = range(1)
     while level.stop < clusters:
@@ -312,19 +312,19 @@ def _in_order_of_joining(tree: list[JoinedSite]) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True)
 class FixedTree(Topology):
-    """A tree of clusters described by hand, as :func:`fixed` makes it.
+    """An explicitly described tree of clusters; see :func:`fixed`.
 
     Parameters
     ----------
     parents
         ``{designated broker: its parent}``, parents before children; the root's parent is None.
     members
-        ``{designated broker: its normal brokers}``; a cluster that is not named has none.
+        ``{designated broker: its normal brokers}``; a cluster that is not listed has none.
 
     Raises
     ------
     TopologyError
-        If there is not exactly one root, a parent is not there or comes later, or a label stands twice.
+        If there is not exactly one root, a parent is missing or comes later, or a label occurs twice.
     """
 
     parents: Mapping[str, str | None]
@@ -368,7 +368,7 @@ class FixedTree(Topology):
 
 
 def fixed(parents: Mapping[str, str | None], members: Mapping[str, Sequence[str]] | None = None) -> FixedTree:
-    """Return a tree that is described by hand.
+    """Return an explicitly described tree.
 
     Examples
     --------
@@ -380,7 +380,7 @@ def fixed(parents: Mapping[str, str | None], members: Mapping[str, Sequence[str]
 
 
 def figure_1() -> FixedTree:
-    """Return the network of paper 1, figure 1, as sections 3 and 4 tell it (the figure itself is lost)."""
+    """Return the network of paper 1, figure 1, as described in sections 3 and 4 (the figure itself is lost)."""
     return fixed(
         {"REB": None, "D2": "REB", "D3": "REB", "D1": "D2", "D5": "D2", "D4": "D3"},
         {"D1": ["N1", "N2"]},
@@ -388,12 +388,12 @@ def figure_1() -> FixedTree:
 
 
 def positions_of(given: Topology | Sequence[Position]) -> Sequence[Position]:
-    """Return where brokers stand, of a topology or as it was given.
+    """Return the places of a topology, or the given places.
 
     Raises
     ------
     InputError
-        If it is neither.
+        If the argument is neither.
     """
     if isinstance(given, Topology):
         return given.positions()
@@ -405,13 +405,13 @@ def positions_of(given: Topology | Sequence[Position]) -> Sequence[Position]:
 def topology_of(description: Mapping[str, Any]) -> Topology:
     """Return the topology that a mapping describes, for example the one of a scenario.
 
-    It has either the parameters of :class:`ClusterTree` (``clusters``, ``brokers_per_cluster``, ...) or those
-    of :class:`FixedTree` (``parents``, ``members``).
+    The mapping has either the parameters of :class:`ClusterTree` (``clusters``, ``brokers_per_cluster``, ...) or
+    those of :class:`FixedTree` (``parents``, ``members``).
 
     Raises
     ------
     TopologyError
-        If there is a parameter that is unknown, missing or wrong.
+        If a parameter is unknown, missing or invalid.
     """
     kind: type[Topology] = FixedTree if "parents" in description else ClusterTree
     known = kind.__dataclass_fields__  # type: ignore[attr-defined]

@@ -1,21 +1,21 @@
-"""The geometry of a hypercube of brokers: labels, who covers a vacancy, broadcast, and the way back.
+"""The geometry of a hypercube of brokers: labels, covers of vacancies, broadcast, and the return path.
 
 Rules
 -----
 * Dimension ``i`` is the ``i``-th bit of a label from the left, from 0. Two brokers are neighbours on the first
   dimension in which their labels differ.
-* A position in which nobody stands is covered by the broker whose label has the least XOR with it. So, dimension by
-  dimension from the left, whoever is missing on one side is stood for by the other side.
-* **Broadcast** (2.2): who starts sends on every dimension, who receives on dimension ``i`` forwards on those greater
-  than ``i``; on each to the cover of its own label with that bit turned. Since a dimension splits the brokers that are
-  left into two disjoint halves, each broker receives once, whatever positions are vacant: ``N - 1`` messages, and no
-  more hops than dimensions.
-* **Way back** (2.3): a broadcast of ``s`` reaches ``p`` by turning the first bit in which it is still wrong, again and
-  again. The next step towards ``p`` depends on nothing but where one is; so all ways to ``p`` form one tree, and
-  events of a publisher at ``p`` that go back along them reach each broker at most once. They cross dimensions in
-  falling order, so the waits of backpressure cannot form a ring.
+* A vacant position is covered by the broker whose label has the least XOR with it. So, dimension by dimension
+  from the left, the brokers of one side stand in for missing brokers of the other side.
+* **Broadcast** (2.2): the origin sends on every dimension. A broker that receives on dimension ``i`` forwards on the
+  dimensions greater than ``i``, on each to the cover of its own label with that bit flipped. A dimension splits the
+  remaining brokers into two disjoint halves, so each broker receives once, whatever positions are vacant: ``N - 1``
+  messages, and at most as many hops as dimensions.
+* **Return path** (2.3): a broadcast of ``s`` reaches ``p`` by repeatedly flipping the first bit that is still
+  wrong. The next step towards ``p`` depends only on the current position. So all paths to ``p`` form one tree,
+  and events of a publisher at ``p`` that go back along them reach each broker at most once. They cross dimensions
+  in falling order, so waits for backpressure cannot form a cycle.
 
-Source: paper 2, sections 2.1 to 2.3; the covering of vacancies after HyperCuP, its reference 3.
+Source: paper 2, sections 2.1 to 2.3; the covering of vacancies follows HyperCuP, its reference 3.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Cube:
     Parameters
     ----------
     dimensions
-        Bits of a vertex; 0 for one vertex.
+        The number of bits of a vertex; 0 for a single vertex.
     labels
-        Of each broker; no two are the same.
+        The label of each broker; labels are unique.
 
     Raises
     ------
@@ -51,32 +51,32 @@ class Cube:
         self.labels = dict(labels)
         self._at = {label: broker for broker, label in self.labels.items()}
         self._sorted = sorted(self._at)
-        self._beside: dict[BrokerId, tuple[BrokerId, ...]] = {}  # made when it is asked for
+        self._beside: dict[BrokerId, tuple[BrokerId, ...]] = {}  # built on demand
         if not self._sorted or len(self._sorted) != len(self.labels):
             raise InputError(f"a cube needs brokers with labels of their own: {self.labels}")
 
     @classmethod
     def complete(cls, dimensions: int) -> Cube:
-        """Return the cube in which broker ``v`` stands alone at vertex ``v``, as in the paper's figure 2."""
+        """Return the cube in which broker ``v`` is alone at vertex ``v``, as in the paper's figure 2."""
         shift = LABEL_BITS - dimensions
         return cls(dimensions, {vertex: vertex << shift for vertex in range(1 << dimensions)})
 
     def __len__(self) -> int:
-        """Return how many brokers there are."""
+        """Return the number of brokers."""
         return len(self._sorted)
 
     # Positions.
 
     def vertex(self, broker: BrokerId) -> int:
-        """Return the vertex at which a broker stands."""
+        """Return the vertex of a broker."""
         return self.labels[broker] >> (LABEL_BITS - self.dimensions)
 
     def cover(self, label: int) -> BrokerId:
-        """Return the broker that stands at a position or, when nobody does, covers it: the one with the least XOR."""
+        """Return the broker at a position or, if it is vacant, the one that covers it, which has the least XOR."""
         return self._at[self._walk(label)[1]]
 
     def _walk(self, label: int) -> tuple[list[int], int]:
-        """Return on which dimensions the brokers part on the way to a label, and the label that covers it."""
+        """Return the dimensions that split the brokers on the path to a label, and the label that covers it."""
         parting = []
         low, high = 0, len(self._sorted)
         for dimension in range(LABEL_BITS):
@@ -97,9 +97,9 @@ class Cube:
         return LABEL_BITS - (self.labels[one] ^ self.labels[other]).bit_length()
 
     def neighbours(self, broker: BrokerId, after: int = -1) -> list[tuple[int, BrokerId]]:
-        """Return (dimension, neighbour) of a broker for each dimension greater than `after`, rising.
+        """Return (dimension, neighbour) of a broker for each dimension greater than `after`, in rising order.
 
-        The dimensions are those in which there is anybody on the other side.
+        Only dimensions with a broker on the other side are included.
         """
         label = self.labels[broker]
         return [
@@ -109,7 +109,7 @@ class Cube:
         ]
 
     def beside(self, broker: BrokerId) -> tuple[BrokerId, ...]:
-        """Return, rising, all to whom a broker sends or who send to it: covering makes some neighbours one-sided."""
+        """Return all brokers that a broker sends to or receives from, in rising order; some links are one-way."""
         if not self._beside:
             both: dict[BrokerId, set[BrokerId]] = {each: set() for each in self.labels}
             for each in both:
@@ -120,28 +120,28 @@ class Cube:
         return self._beside[broker]
 
     def onwards(self, broker: BrokerId, source: BrokerId | None) -> list[BrokerId]:
-        """Return to whom a broker forwards a broadcast that came from `source`; None when it starts one."""
+        """Return the brokers to which a broker forwards a broadcast from `source`; None when it starts one."""
         after = -1 if source is None else self.dimension(source, broker)
         return [neighbour for _, neighbour in self.neighbours(broker, after)]
 
-    # The way back.
+    # The return path.
 
     def step(self, here: BrokerId, to: BrokerId) -> BrokerId:
-        """Return the next broker on the way of a broadcast from `here` to another broker."""
+        """Return the next broker on the path of a broadcast from `here` to another broker."""
         bit = 1 << (LABEL_BITS - 1 - self.dimension(here, to))
         return self.cover(self.labels[here] ^ bit)
 
     def path(self, source: BrokerId, to: BrokerId) -> list[BrokerId]:
-        """Return the way of a broadcast from `source` to another broker, both included."""
+        """Return the path of a broadcast from `source` to another broker, both included."""
         path = [source]
         while path[-1] != to:
             path.append(self.step(path[-1], to))
         return path
 
     def back(self, here: BrokerId, entry: BrokerId, origin: BrokerId) -> BrokerId | None:
-        """Return where events that were published at `entry` go from here, back along the broadcasts of `origin`.
+        """Return the next hop of events published at `entry`, from here back along the broadcasts of `origin`.
 
-        None when the way from `origin` to `entry` does not lead over this broker, or begins here.
+        None when the path from `origin` to `entry` does not include this broker, or begins here.
         """
         before = None
         at = origin
@@ -152,13 +152,13 @@ class Cube:
         return before
 
     def comes_from(self, here: BrokerId, other: BrokerId) -> bool:
-        """Return whether events come from a neighbour; covering makes some neighbours one-sided."""
+        """Return whether events come from a neighbour; with covering, some links are one-way."""
         return self.step(here, other) == other
 
     def onward(self, here: BrokerId, source: BrokerId | None) -> tuple[BrokerId, ...]:
-        """Return to whom events may go on that come from a neighbour, or are published here if there is none.
+        """Return the brokers to which events from a neighbour (None: published here) may go on.
 
-        They go on over dimensions less than that of their arrival, to those whose own way leads over this broker.
+        They go on over dimensions less than that of their arrival, to brokers whose own path includes this broker.
         """
         if source is not None and not self.comes_from(here, source):
             return ()

@@ -1,22 +1,23 @@
-"""Who gets which label: vacancies are filled, node clusters split, dimensions opened and closed.
+"""Assignment of labels: vacancies are filled, node clusters split, dimensions opened and closed.
 
 Rules
 -----
-* Who joins fills the vacant position that needs it most, near the broker that it contacts: of those within `REACH` of
-  the contact (else of all) one in the largest part of the cube in which nobody stands; of these the nearest.
-* With no position vacant it pairs up: it joins the smallest node cluster, of these the nearest to the contact.
-* When that would make a cluster of more than `cluster_max`, a dimension is opened first: the next bit of the labels
-  becomes one of the vertex. So every cluster is split in two and nobody moves.
-* When half of the positions would do, the last dimension is closed: pairs of clusters become one.
-* After each change node clusters are regrouped: while one has two brokers more than another, or than a vacant position,
-  one of the largest moves there. So a vacancy is covered (`routing.topologies.cube`) only when no cluster has two.
-* So of ``N`` brokers in a cube of ``d`` dimensions ``2**(d - 1) < N <= cluster_max * 2**d``, no two clusters differ by
-  more than one, and in clusters of one a broadcast takes at most ``ceil(log2 N)`` hops.
-* Those with whom a cube begins stand at even distances. So each dimension parts them evenly, and no broker covers much
-  more than another: what vacant positions cost is spread.
-* Inside a cluster the rest of a label counts up with its bits turned round, so that brokers part evenly.
+* A broker that joins fills the vacant position that needs it most, near its contact: of the vacant positions within
+  `REACH` of the contact (otherwise of all), one in the largest empty part of the cube; of these, the nearest.
+* If no position is vacant, the broker joins the smallest node cluster; of these, the nearest to the contact.
+* If a cluster would then exceed `cluster_max`, a dimension is opened first: the next bit of the labels becomes
+  part of the vertex. This splits every cluster in two, and no broker changes its label.
+* If half of the positions suffice, the last dimension is closed: pairs of clusters are merged.
+* After each change node clusters are regrouped: while one has two brokers more than another, or than a vacant
+  position, a broker of the largest cluster moves there. So a vacancy is covered (`routing.topologies.cube`) only
+  when no cluster has two brokers.
+* So for ``N`` brokers in a cube of ``d`` dimensions, ``2**(d - 1) < N <= cluster_max * 2**d``; the sizes of clusters
+  differ by at most one; and with clusters of one a broadcast takes at most ``ceil(log2 N)`` hops.
+* The initial brokers of a cube are placed at even distances. So each dimension splits them evenly, and no broker
+  covers much more than another: the cost of vacant positions is spread.
+* Inside a cluster the rest of a label counts up with its bits reversed, so that brokers split evenly.
 
-Pure: ties go to the lowest number. Source: paper 2, section 2.4, both of its ways.
+The assignment is deterministic: the lowest number wins ties. Source: paper 2, section 2.4, both of its methods.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.views import LABEL_BITS
 
 REACH: Final = 2
-"""How many dimensions away from its contact a broker looks for a place first."""
+"""The number of dimensions from its contact within which a broker first looks for a place."""
 
 
 class LabelChange(NamedTuple):
-    """Something that was done: `word` is placed, moved, left, opened or closed; the vertices as bits."""
+    """A change of the assignment: `word` is placed, moved, left, opened or closed; vertices are written as bits."""
 
     word: str
     broker: BrokerId | None = None
@@ -48,7 +49,7 @@ class CubeMembers:
     Parameters
     ----------
     dimensions, labels
-        What there is at first.
+        The initial state.
     cluster_max
         How many brokers a cluster may have before a dimension is opened.
     """
@@ -64,49 +65,49 @@ class CubeMembers:
 
     @classmethod
     def of_clusters(cls, clusters: Sequence[Sequence[BrokerId]]) -> CubeMembers:
-        """Return a cube with these node clusters, each at a vertex of its own, at even distances."""
+        """Return a cube with these node clusters, each at a separate vertex, at even distances."""
         made = cls((len(clusters) - 1).bit_length(), cluster_max=max(map(len, clusters)))
         for place, cluster in enumerate(clusters):
             for broker in cluster:
                 made._place(broker, (place << made.dimensions) // len(clusters))
         return made
 
-    # What it is like.
+    # Introspection.
 
     def vertex(self, broker: BrokerId) -> int:
         """Return the vertex of a broker."""
         return self.labels[broker] >> (LABEL_BITS - self.dimensions)
 
     def clusters(self) -> dict[int, list[BrokerId]]:
-        """Return who stands at each vertex that is not vacant, in rising order."""
+        """Return the brokers at each vertex that is not vacant, in rising order."""
         found: dict[int, list[BrokerId]] = {}
         for broker in sorted(self.labels):
             found.setdefault(self.vertex(broker), []).append(broker)
         return dict(sorted(found.items()))
 
     def need(self, vertex: int) -> int:
-        """Return how large the part of the cube around a vertex is in which nobody stands; 0 when somebody does."""
+        """Return the size of the empty part of the cube around a vertex; 0 when the vertex is occupied."""
         return _need(vertex, self._held())
 
     def _held(self) -> list[set[int]]:
-        """Return the vertices at which somebody stands, then their numbers without the last bit, and so on."""
+        """Return the occupied vertices, then these numbers without their last bit, and so on."""
         bits = LABEL_BITS - self.dimensions
         vertices = {label >> bits for label in self.labels.values()}
         return [{vertex >> shift for vertex in vertices} for shift in range(self.dimensions + 1)]
 
     def bits(self, vertex: int) -> str:
-        """Return a vertex as people write it."""
+        """Return a vertex as a string of bits."""
         return f"{vertex:0{self.dimensions}b}" if self.dimensions else "-"
 
-    # Coming.
+    # Joining.
 
     def join(self, broker: BrokerId, contact: BrokerId | None = None) -> list[LabelChange]:
-        """Take a broker in, near a contact; return what was done.
+        """Add a broker, near a contact; return the changes.
 
         Raises
         ------
         InputError
-            If it is in already.
+            If the broker is already in the cube.
         """
         if broker in self.labels:
             raise InputError(f"broker {broker} is in the cube already")
@@ -118,7 +119,7 @@ class CubeMembers:
         return done + self._regroup(near)
 
     def _neediest(self, near: int) -> int:
-        """Return the position that needs somebody most: a vacant one, else that of the smallest cluster."""
+        """Return the position that needs a broker most: a vacant one, otherwise that of the smallest cluster."""
         vacancy = self._vacancy(near)
         if vacancy is not None:
             return vacancy
@@ -126,7 +127,7 @@ class CubeMembers:
         return min(clusters, key=lambda vertex: (len(clusters[vertex]), (vertex ^ near).bit_count(), vertex))
 
     def _vacancy(self, near: int) -> int | None:
-        """Return the vacant position that needs somebody most."""
+        """Return the vacant position that needs a broker most."""
         held = self._held()
         if len(held[0]) == 1 << self.dimensions:
             return None
@@ -136,7 +137,7 @@ class CubeMembers:
         return min(vacant, key=lambda vertex: (-_need(vertex, held), (vertex ^ near).bit_count(), vertex))
 
     def _open(self, brokers: int) -> list[LabelChange]:
-        """Open dimensions until so many brokers fit."""
+        """Open dimensions until the cube has room for so many brokers."""
         done = []
         while brokers > self.cluster_max << self.dimensions:
             self.dimensions += 1
@@ -153,15 +154,15 @@ class CubeMembers:
         self.labels[broker] = (vertex << bits) + _turned(seat, bits)
         return LabelChange("placed", broker, self.bits(vertex))
 
-    # Going.
+    # Leaving.
 
     def leave(self, broker: BrokerId) -> list[LabelChange]:
-        """Let a broker go, alive or dead; return what was done.
+        """Remove a broker, alive or dead; return the changes.
 
         Raises
         ------
         InputError
-            If it is not in, or is the last one.
+            If the broker is not in the cube, or is the last one.
         """
         if broker not in self.labels or len(self.labels) == 1:
             raise InputError(f"broker {broker} is not in the cube, or is the last one in it")
@@ -176,7 +177,7 @@ class CubeMembers:
         return done + self._regroup(vertex)
 
     def _regroup(self, near: int) -> list[LabelChange]:
-        """Move brokers out of the largest clusters until none has two more than another, or than a vacancy."""
+        """Move brokers out of the largest clusters until none has two more than another cluster or a vacancy."""
         done: list[LabelChange] = []
         while True:
             clusters = self.clusters()
@@ -202,11 +203,11 @@ def _need(vertex: int, held: list[set[int]]) -> int:
 
 
 def _masks(dimensions: int) -> list[int]:
-    """Return what turns up to `REACH` bits of a vertex."""
+    """Return the masks that flip up to `REACH` bits of a vertex."""
     bits = [1 << place for place in range(dimensions)]
     return [sum(chosen) for count in range(REACH + 1) for chosen in combinations(bits, count)]
 
 
 def _turned(number: int, bits: int) -> int:
-    """Return a number of that many bits with the order of its bits turned round."""
+    """Return a number of that many bits with its bits reversed."""
     return int(f"{number:0{bits}b}"[::-1], 2) if bits else 0

@@ -1,17 +1,17 @@
-"""The dissemination tree of LBDD: subscribers take part in distributing what they get (paper 5, section 3).
+"""The dissemination tree of LBDD: subscribers take part in distributing the events (paper 5, section 3).
 
 Rules
 -----
-* The digest of an address is the highest 32 bits of its MD5. The distance of two is the XOR of their digests.
+* The digest of an address is the highest 32 bits of its MD5. The distance of two nodes is the XOR of their digests.
 * Bucket m holds the targets at a distance from the source in ``[2**(m - 1), 2**m)``; the source is bucket 0.
 * The members of a bucket are ranked by digest, and together serve the next bucket that is not empty: the ranks take
-  equal shares of it, in order. The paper's ratio of the two sizes is rarely whole; here share r of n ends where
-  ``(r + 1) * size // n`` says, so that the shares are a partition whatever the sizes.
-* So a copy only ever goes to a higher bucket (one-way), every target has one parent (a tree), n targets take n copies,
-  and no way is longer than there are buckets: 32.
-* Who knows source and targets knows the whole plan; nothing has to be agreed.
+  equal shares of it, in order. The paper's ratio of the two sizes is rarely an integer. Here share r of n ends at
+  ``(r + 1) * size // n``, so that the shares are a partition for any sizes.
+* So a copy only goes to a higher bucket (one-way), every target has one parent (a tree), n targets take n copies, and
+  no path is longer than the number of buckets: 32.
+* The source and the targets determine the whole plan; no agreement between nodes is needed.
 
-Two of one digest are told apart by their addresses. A target with the digest of the source counts as distance 1.
+Nodes with equal digests are ordered by address. A target with the digest of the source counts as distance 1.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def bucket_of(source: int | str, target: int | str) -> int:
 
 
 def may_relay(here: int, brokers: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """Return, by source, to whom one of the targets may have to send a copy, whoever else is among the targets.
+    """Return, by source, the brokers to which `here` may have to send a copy, for any set of targets.
 
-    That is whom the plan has send in a higher bucket: the two alone as targets are such a case, and copies only ever
-    go to a higher bucket.
+    These are the brokers in a higher bucket than `here`: copies only go to a higher bucket, and if `here` and
+    such a broker are the only targets, the plan has `here` send to it.
     """
     others = [each for each in brokers if each != here]
     digests = np.array([digest(each) for each in others], np.uint32)
@@ -63,21 +63,21 @@ def may_relay(here: int, brokers: Iterable[int]) -> dict[int, tuple[int, ...]]:
 
 
 def shares(size: int, senders: int) -> list[range]:
-    """Return which of `size` places each of the senders serves: in order, none left out, none twice."""
+    """Partition `size` places among the senders, in order, and return the range of each."""
     ends = [rank * size // senders for rank in range(senders + 1)]
     return [range(low, high) for low, high in pairwise(ends)]
 
 
 @dataclass(frozen=True)
 class Plan(Generic[T]):
-    """Who sends to whom, for one source and its targets; made by :func:`plan`.
+    """The dissemination tree for one source and its targets; made by :func:`plan`.
 
     Attributes
     ----------
     source
-        Where the copies come from.
+        The source of the copies.
     buckets
-        ``{number: its members by rank}``, in rising order, without the empty ones.
+        ``{number: its members by rank}``, in rising order, without empty buckets.
     """
 
     source: T
@@ -85,7 +85,7 @@ class Plan(Generic[T]):
 
     @cached_property
     def children(self) -> dict[T, tuple[T, ...]]:
-        """To whom each node sends; the source and all targets are in it (paper 5, algorithm 2)."""
+        """The children of each node; the keys are the source and all targets (paper 5, algorithm 2)."""
         out: dict[T, tuple[T, ...]] = {}
         senders: tuple[T, ...] = (self.source,)
         for bucket in self.buckets.values():
@@ -96,16 +96,16 @@ class Plan(Generic[T]):
 
     @cached_property
     def targets(self) -> frozenset[T]:
-        """All who get a copy."""
+        """All nodes that get a copy."""
         return frozenset(target for bucket in self.buckets.values() for target in bucket)
 
     @property
     def depth(self) -> int:
-        """Hops of the longest way: one for each bucket that is not empty."""
+        """The number of hops of the longest path: one for each bucket that is not empty."""
         return len(self.buckets)
 
     def below(self, node: T) -> list[T]:
-        """Return those who get their copy by way of a node, parents before children."""
+        """Return the nodes that get their copy through a node, parents before children."""
         out = list(self.children[node])
         for each in out:
             out.extend(self.children[each])
@@ -114,8 +114,8 @@ class Plan(Generic[T]):
     def without(self, gone: T) -> Plan[T]:
         """Return the plan after a target has failed or left (paper 5, algorithm 3).
 
-        Only its own bucket and the one before it send to others than before; when its bucket is empty then, also the
-        next one is served by others.
+        Only members of its own bucket and of the previous one change their receivers. If its bucket becomes
+        empty, the next bucket is served by other nodes as well.
         """
         return plan(self.source, self.targets - {gone})
 

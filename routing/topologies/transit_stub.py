@@ -2,15 +2,15 @@
 
 Rules
 -----
-* A few *transit* domains form the backbone; each transit site has *stub* domains of sites behind it. The
-  weight of a link is its delay: long between transit domains, short inside a stub.
-* The tree grows from the site in the middle of the backbone: the next site to join is always the one that
-  comes nearest to the root, over a physical link to a site of the tree that has room for a child.
-* A site whose neighbours are all full joins the nearest site with room, as in CMTP's ``Join`` (paper 1,
-  section 4.2); the delay of that tree link is that of the physical path.
+* A few *transit* domains form the backbone; each transit site has *stub* domains of sites behind it. The weight of a
+  link is its delay: long between transit domains, short inside a stub.
+* The tree grows from the site at the centre of the backbone. The next site to join is always the one that would be
+  nearest to the root, over a physical link to a site of the tree with room for a child.
+* A site whose neighbours are all full joins the nearest site with room, as in CMTP's ``Join`` (paper 1, section 4.2);
+  the delay of that tree link is that of the physical path.
 
-GT-ITM is a program of its own; this is its model (domains, and the order of the delays), not its random
-numbers.
+GT-ITM is a separate program. This module implements its model (domains, and the order of magnitude of the
+delays), not its random numbers.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ import networkx as nx
 from ...protocol.errors import TopologyError
 
 TRANSIT_SHARE: Final = 0.04
-"""Part of the sites that are in transit domains: 4 of 100, as in GT-ITM's sample files of 100 nodes."""
+"""The share of sites in transit domains: 4 of 100, as in GT-ITM's sample files of 100 nodes."""
 
 TRANSIT_DOMAIN_SITES: Final = 4
 STUBS_PER_TRANSIT_SITE: Final = 3
 EXTRA_LINKS: Final = 0.42
-"""Chance that two sites of a domain have a link beside those that hold it together (GT-ITM's alpha)."""
+"""Probability of an additional link between two sites of a domain, beyond its spanning links (GT-ITM's alpha)."""
 
 DELAYS_SECONDS: Final[dict[str, tuple[float, float]]] = {
     "backbone": (0.030, 0.060),  # between transit domains
@@ -42,7 +42,7 @@ DELAYS_SECONDS: Final[dict[str, tuple[float, float]]] = {
 
 
 class JoinedSite(NamedTuple):
-    """A site that joined the tree: under which one, and how far away."""
+    """A site that joined the tree, its parent, and the delay to the parent."""
 
     site: int
     parent: int | None
@@ -55,11 +55,11 @@ def transit_stub_graph(sites: int, seed: int, links: int | None = None) -> nx.Gr
     Parameters
     ----------
     sites
-        How many nodes; at least 1.
+        The number of nodes; at least 1.
     seed
         The same seed gives the same graph.
     links
-        How many undirected edges; None leaves it to chance.
+        The number of undirected edges; None makes it random.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def _domains(sites: int) -> list[tuple[list[int], bool]]:
 
 
 def _parts(whole: range, count: int) -> list[range]:
-    """Cut a range into `count` parts whose sizes differ by one at most."""
+    """Split a range into `count` parts whose sizes differ by at most one."""
     edges = [whole.start + len(whole) * number // count for number in range(count + 1)] if count else []
     return [range(low, high) for low, high in itertools.pairwise(edges)]
 
@@ -118,7 +118,7 @@ def _link(graph: nx.Graph, one: int, other: int, kind: str, dice: random.Random)
 def _fill(
     graph: nx.Graph, domains: list[tuple[list[int], bool]], links: int | None, dice: random.Random
 ) -> None:
-    """Add links inside domains, then, when a number is asked for, between stubs until it is reached."""
+    """Add links inside domains; if a number of links is given, then also between stubs until it is reached."""
     inside = [
         (one, other, "transit" if transit else "stub")
         for members, transit in domains
@@ -134,7 +134,7 @@ def _fill(
     for one, other, kind in inside[: links - graph.number_of_edges()]:
         _link(graph, one, other, kind, dice)
     missing = links - graph.number_of_edges()
-    if missing * 3 > graph.number_of_nodes() ** 2 // 2:  # dense: guessing would miss too often
+    if missing * 3 > graph.number_of_nodes() ** 2 // 2:  # dense: random pairs would often be linked already
         absent = sorted(tuple(sorted(pair)) for pair in nx.non_edges(graph))
         for one, other in dice.sample(absent, missing):
             _link(graph, one, other, "extra", dice)
@@ -147,7 +147,7 @@ def _fill(
 
 
 def centre(graph: nx.Graph) -> int:
-    """Return the transit site with the least delay to all others of the backbone; the lowest of equals."""
+    """Return the transit site with the least total delay to the backbone; the lowest number wins ties."""
     backbone = graph.subgraph([site for site, is_transit in graph.nodes(data="transit") if is_transit])
     totals: dict[int, float] = {
         site: sum(nx.single_source_dijkstra_path_length(backbone, site, weight="delay_seconds").values())
@@ -157,7 +157,7 @@ def centre(graph: nx.Graph) -> int:
 
 
 def spanning_tree(graph: nx.Graph, degree: int) -> list[JoinedSite]:
-    """Return how the sites join one tree, no site with more than `degree` children; the root is first."""
+    """Return the sites in the order in which they join one tree, with at most `degree` children each; root first."""
     root = centre(graph)
     joined = {root: JoinedSite(root, None, 0.0)}
     from_root = {root: 0.0}
