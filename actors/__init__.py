@@ -1,1 +1,1 @@
-"""A broker, and how it lives on Ray: host, links, group, rendezvous, clients, network."""
+"""Brokers on Ray: host, links, group, rendezvous point, clients, network."""

@@ -1,12 +1,14 @@
-"""Log records that say of what they are: fields beside the text, which Ray's JSON log shows as keys.
+"""Log records with structured fields, which Ray's JSON log shows as keys.
 
 Rules
 -----
-* The fields are `network`, `broker` and `incarnation` (how often the broker has been started before), as far as they
-  are known where a record is made. The text begins with the network, since brokers of several may share a log.
-* Levels: ERROR, something stands still until a person looks at it; WARNING, something was lost, and is counted;
-  INFO, a broker comes; DEBUG, what mends itself.
-* The loggers are ``rayvous.*`` and have no handlers: that is the program's choice, or Ray's (``ray.LoggingConfig``).
+* The fields are `network`, `broker` and `incarnation` (how often the broker has been started before), as far as
+  they are known where a record is made. The text begins with the network, because brokers of several networks
+  may share a log.
+* Levels: ERROR, something needs a person's attention to continue; WARNING, something was lost, and is counted;
+  INFO, a broker starts; DEBUG, failures that are repaired automatically.
+* The loggers are ``rayvous.*`` and have no handlers: these are configured by the program, or by Ray
+  (``ray.LoggingConfig``).
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ Fields = Mapping[str, str | int]
 
 
 class Log(logging.LoggerAdapter[logging.Logger]):
-    """A logger that knows of what it tells.
+    """A logger that knows the subject of its records.
 
     Parameters
     ----------
     name
         Of the logger.
     fields
-        What all its records have; those that are None are left out.
+        The fields of all its records; those that are None are left out.
     """
 
     def __init__(self, name: str, **fields: str | int | None) -> None:
@@ -34,7 +36,7 @@ class Log(logging.LoggerAdapter[logging.Logger]):
         super().__init__(logging.getLogger(name), self.fields)
 
     def of(self, **more: str | int | None) -> Log:
-        """Return a log of something in it, with more fields."""
+        """Return a logger with additional fields."""
         return Log(self.logger.name, **{**self.fields, **more})
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
@@ -45,4 +47,4 @@ class Log(logging.LoggerAdapter[logging.Logger]):
 
 
 HOST = Log("rayvous.host")
-"""Of a host that is in no network, as in tests of its parts."""
+"""The logger of a host that is in no network, as in tests of its parts."""

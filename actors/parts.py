@@ -1,6 +1,6 @@
-"""Methods that an object has of one of its parts, without being a kind of it.
+"""Methods that an object delegates to one of its parts, without inheriting from it.
 
-Rule: what such a method does, its signature and its docstring stand with the part.
+Rule: behaviour, signature and docstring of such a method belong to the part.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def of(part: str, method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Return a method that does what `method` of that part does, which is an attribute."""
+    """Return a method that calls `method` of that part, which is an attribute."""
 
     @wraps(method)
     def call(whole: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -26,7 +26,7 @@ def of(part: str, method: Callable[Concatenate[Any, P], R]) -> Callable[Concaten
 def async_of(
     part: str, method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """Return a coroutine function that does what `method` of that part does."""
+    """Return a coroutine function that awaits `method` of that part."""
 
     @wraps(method)
     async def call(whole: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:

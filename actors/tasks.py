@@ -1,10 +1,10 @@
-"""Pure functions run as Ray tasks, as many at once as there are CPUs, here or on a cluster.
+"""Pure functions run as Ray tasks, as many at once as there are CPUs, locally or on a cluster.
 
 Rules
 -----
-* Results come as they are done, in no order; no more tasks are under way than there are CPUs, so that results do not
-  pile up.
-* An error in one ends all: it is raised here, and what is under way is given up.
+* Results arrive as they are completed, in no order. No more tasks are in flight than there are CPUs, so that
+  results do not accumulate.
+* An error in one task ends all: it is raised here, and tasks in flight are abandoned.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Result = TypeVar("Result")
 
 
 def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with what `work` makes of it, as they are done.
+    """Yield each item with the result of `work` for it, as they are completed.
 
     Parameters
     ----------
     work
         A function that workers can import, and that starts no tasks itself.
     items
-        What it is called with; the first ones begin first.
+        The arguments of the calls; the first ones start first.
 
     Raises
     ------
     RayUnavailable
         If Ray could not be started or joined.
     RayvousError
-        What `work` raises.
+        Raised by `work`.
     """
     ensure_ray()
     task: Any = ray.remote(num_cpus=1, max_retries=1)(work)

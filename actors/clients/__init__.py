@@ -1,1 +1,1 @@
-"""Publishers and subscribers as users see them."""
+"""Publishers and subscribers, the user-facing clients."""

@@ -1,13 +1,14 @@
-"""What one publisher advertises (paper 3, sections 3.1 to 3.3; paper 2, section 2.3).
+"""The advertisements of one publisher (paper 3, sections 3.1 to 3.3; paper 2, section 2.3).
 
 Rules
 -----
-* With admission control an advertisement has a rate, and counts when every broker knows it. Without, it has none, and
-  counts when the publisher's broker knows it. Whoever moves to another broker takes his along, and says when
-  that was, so that what is still known of his former broker does not count.
-* To a broker that recovers from crashes what is advertised and withdrawn has numbers. It is kept until that is stable
-  there, and sent again to a broker that came back (`faults.durability.client_link`). What an earlier process of that
-  name has left there is withdrawn first.
+* With admission control an advertisement has a rate, and is in force when every broker knows it. Without, it
+  has none, and is in force when the publisher's broker knows it. A publisher that moves to another broker takes
+  its advertisements along, with the time of the move, so that what is still known of its former broker does not
+  count.
+* To a broker that recovers from crashes, advertisements and withdrawals are numbered. Each is retained until it
+  is stable there, and retransmitted to a restarted broker (`faults.durability.client_link`). What an earlier
+  process of that name has left there is withdrawn first.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class Calls(NamedTuple):
     Attributes
     ----------
     ask
-        Makes a call to the client's broker, wherever that is by now, as `Client._ask` does.
+        Makes a call to the client's current broker, as `Client._ask` does.
     answer
-        Waits for the answer as long as the client is there, as `Client._answer` does.
+        Waits for the answer while the client is attached there, as `Client._answer` does.
     settle
-        Takes in what a broker has taken in, as `Client._settle` does.
+        Records what a broker has taken in, as `Client._settle` does.
     """
 
     ask: Callable[[Call, float], Any]
@@ -62,12 +63,12 @@ class Advertiser:
     calls
         How it calls its broker.
     session
-        Of the process that gives signs of life for it; "" where none does.
+        Of the process that gives signs of life for it; "" if none does.
 
     Attributes
     ----------
     quota
-        What it may publish, and how fast; None without admission control: anything, at any rate.
+        What the publisher may publish, and how fast; None without admission control: anything, at any rate.
     """
 
     def __init__(self, name: ClientId, directory: Directory, calls: Calls, session: str = "") -> None:
@@ -94,7 +95,7 @@ class Advertiser:
         except BaseException:
             self._forget(number)
             if self._link is not None:
-                # It goes with what is said next: it may have got through.
+                # Repeated with the next message: it may have got through.
                 self._link.send(Unadvertise(number))
             raise
         return number
@@ -108,7 +109,7 @@ class Advertiser:
 
     @property
     def said(self) -> Mapping[int, Advertised]:
-        """What is advertised, by number."""
+        """The advertisements, by number."""
         return self._said
 
     def _forget(self, number: int) -> None:
@@ -124,7 +125,7 @@ class Advertiser:
         self._say(lambda: Unadvertise(number), lambda: self._forget(number))
 
     def _say(self, make: Callable[[], Advertise | Unadvertise], done: Callable[[], None]) -> None:
-        """Tell the broker about an advertisement; when it has done what that says, and is not left, it is `done`."""
+        """Tell the broker about an advertisement; `done` is set when the broker has processed it and was not left."""
         seconds = self._directory.limits.call_seconds
         link = self._numbers(seconds) if self._directory.numbered else None
         if link is not None:
@@ -153,10 +154,10 @@ class Advertiser:
             self._link = ClientLink(self._calls.ask(call, seconds))
         return self._link
 
-    # Another broker, and the end.
+    # Moves, and closing.
 
     async def say_again(self, host: Any, broker: BrokerId, past: Mapping[int, Advertised]) -> None:
-        """Tell a new broker what is advertised, and what was in the `past` where something is published again."""
+        """Tell a new broker the advertisements, and the `past` ones whose events are republished."""
         for number in [*past, *self._said]:
             message = self._message(number, past.get(number))
             await host.request.remote(broker, self._name, [message], self._session)
@@ -166,14 +167,15 @@ class Advertiser:
         return Advertise(number, item, rate, time.time_ns(), default)
 
     def withdraw_at(self, host: Any, broker: BrokerId, numbers: Iterable[int] | None = None) -> None:
-        """Withdraw, at a broker that was left, what is advertised elsewhere by now; nobody waits for it.
+        """Withdraw, at a broker that was left, what is advertised elsewhere by now, without waiting.
 
-        It may be late, and find the publisher there again: it withdraws nothing that is said after it.
+        The withdrawal may be late and find the publisher there again: it withdraws nothing that was advertised
+        after it.
 
         Parameters
         ----------
         host, broker
-            Where.
+            The broker that was left.
         numbers
             Of the advertisements; None for all that are not withdrawn.
         """
@@ -181,7 +183,7 @@ class Advertiser:
             host.request.remote(broker, self._name, [Unadvertise(number, time.time_ns())])
 
     def withdraw_all(self) -> None:
-        """Withdraw every advertisement; a dead broker has forgotten them."""
+        """Withdraw every advertisement; a dead broker has no state."""
         with suppress(BrokerUnavailable):
             for number in list(self._said):
                 self.unadvertise(number)

@@ -1,4 +1,4 @@
-"""How clients attach to a network, and leave it."""
+"""How clients attach to a network and leave it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Attaching:
     Attributes
     ----------
     process
-        What polls for the clients.
+        Polls for the clients.
     clients
-        All that have attached here and were not released.
+        All clients that have attached here and were not released.
     """
 
     def __init__(self, hosts: Hosts, process: ClientProcess) -> None:
@@ -52,24 +52,25 @@ class Attaching:
         place: Placement | None = None,
         durable: bool = False,
     ) -> Publisher:
-        """Attach a publisher, at the broker with the fewest clients unless one is named.
+        """Attach a publisher, by default at the broker with the fewest clients.
 
         Parameters
         ----------
         name, broker
-            Its name and where it attaches.
+            The client's name, and the broker at which it attaches.
         place
-            Where it attaches when no broker is named, and where it goes when it has to leave its broker: to the
-            ``"nearest"`` by measured round trip, or the ``"least-loaded"``, which has the fewest clients. None attaches
-            at the least loaded, and goes to another broker of the same cluster first. See docs/operations.md.
+            The broker at which the publisher attaches when none is named, and to which it moves when it must
+            leave its broker: ``"nearest"`` by measured round trip, or ``"least-loaded"``, which has the fewest
+            clients. None attaches at the least loaded broker, and on a move prefers another broker of the same
+            cluster. See docs/operations.md.
         durable
-            Whether it goes on counting where an earlier process of that name stopped, which is dead: `published` is the
-            last number that was accepted. Only in a network that heals.
+            Whether numbering continues where an earlier, dead process of that name stopped: `published` is the
+            last number that was accepted. Requires a network that heals.
 
         Raises
         ------
         ClientError
-            If there is a publisher of that name, and this one is not durable.
+            If a publisher of that name exists, and this one is not durable.
         InputError
             If it is durable and the network does not heal.
         """
@@ -107,7 +108,7 @@ class Attaching:
         return self._attach(Subscriber, checks.texts("names", names), broker, place)
 
     def _near(self, broker: BrokerId | None, place: Placement | None) -> Tiers | None:
-        """Return the brokers by nearness, when that decides where a client attaches."""
+        """Return the brokers by nearness, if that decides where a client attaches."""
         if broker is not None:
             return None
         with broker_errors(f"attaching to {self._hosts.name!r}"):
@@ -129,19 +130,19 @@ class Attaching:
         return client
 
     def accepted(self, publisher: ClientId, without: Collection[BrokerId] = ()) -> int:
-        """Return the last number of a publisher that any living broker has accepted, 0 for none.
+        """Return the last number of a publisher that any live broker has accepted, 0 for none.
 
         Parameters
         ----------
         publisher
             Its name.
         without
-            Brokers that are not asked, since they could not answer.
+            Brokers that are not asked, because they could not answer.
 
         Raises
         ------
         BrokerUnavailable
-            If another does not answer that is not known to be dead.
+            If another broker does not answer and is not known to be dead.
         """
         checks.text("publisher", publisher)
         checks.instance("without", without, Collection, "a collection of brokers")
@@ -156,7 +157,7 @@ class Attaching:
         Raises
         ------
         BrokerUnavailable
-            If a broker does not answer that is not known to be dead.
+            If a broker does not answer and is not known to be dead.
         """
         answers = self._hosts.ask("dead_letters", timeout_seconds=60, all_living=True)
         return sorted(chain.from_iterable(answers), key=lambda letter: letter.at_seconds)
@@ -181,7 +182,7 @@ class Attaching:
             try:
                 for name, at, used in zip(names, places, last, strict=True):
                     clients.append(kind(name, at, context, *([used] if used else [])))
-            except BaseException:  # all of them, or none
+            except BaseException:  # all or none
                 for client in clients:
                     with suppress(RayvousError):
                         client.close()
@@ -203,7 +204,7 @@ class Attaching:
         Raises
         ------
         ClientError
-            If it is no client of this network in this process, or the network is closed.
+            If it is not a client of this network in this process, or the network is closed.
         """
         self._hosts.require_open()
         if client not in self.clients:
@@ -215,20 +216,20 @@ class Attaching:
         self.leave([client])
 
     def bound_inboxes(self, events_max: int) -> None:
-        """Let so many notifications wait to be read by each subscriber that attaches from now on.
+        """Bound the unread notifications of each subscriber that attaches from now on.
 
-        Without this it is as many as a broker keeps (`Limits.delivery_events_max`). More wait at the broker, or are
-        shed as `Limits` says.
+        Without this, the bound is that of a broker (`Limits.delivery_events_max`). Further notifications wait
+        at the broker, or are shed as `Limits` says.
         """
         self._inbox_events_max = checks.whole_number("events_max", events_max, 1)
 
     def forget(self, client: Publisher | Subscriber) -> None:
-        """Keep nothing more of a durable client that was closed; its name stays what it is."""
+        """Drop the record of a closed durable client; its name remains in use."""
         if client in self.clients:
             self.clients.remove(client)
 
     def leave(self, clients: Iterable[Publisher | Subscriber]) -> None:
-        """Free the names of clients that are closed."""
+        """Free the names of closed clients."""
         for kind in ("publisher", "subscriber"):
             leaving = [client for client in clients if client.kind == kind]
             used = {client.name: client.published for client in leaving if isinstance(client, Publisher)}

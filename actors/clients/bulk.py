@@ -1,20 +1,23 @@
-"""Payloads that are too large for an event: slices that go along the tree of the scheme (paper 5, 3.2, 3.4 and 4.1).
+"""Payloads that are too large for an event: slices that follow the tree of the scheme (paper 5, 3.2, 3.4 and 4.1).
 
 Rules
 -----
-* A payload is cut into slices of 64 KB, which go from broker to broker in their order, and only where the plan says:
-  every broker sends its children what it holds itself. They are arguments of calls and no references, since Ray fetches
-  an object from any node that has a copy of it, mostly the publisher's.
-* On each link at most one call is in flight; the slices that wait meanwhile go with the next one. So a broker passes on
-  the first slices while the last are still to come (pipelining), and a slow one slows those before it.
-* A broker that has all slices and finds the checksum right notifies its clients: they get the event that describes the
-  payload, and read it from there. Each broker holds a copy of its own.
-* When a broker is gone on the way, those who stood behind it get a plan of their own (section 3.4), until everyone who
-  lives has the payload. Slices come in order, so what a broker has is a number, and it is sent what lies above.
-* In a network that heals the event comes after the payload, and like any other: whoever moves gets it, once and in
-  order. A broker that its subscriber has moved to meanwhile gets the payload from one that has it.
+* A payload is cut into slices of 64 KB, which go from broker to broker in order, and only where the plan says:
+  every broker sends its children what it holds itself. Slices are call arguments, not references, because Ray
+  fetches an object from any node that has a copy, mostly the publisher's.
+* Each link has at most one call in flight. Slices that wait meanwhile go with the next call. A broker therefore
+  forwards the first slices while the last are still to come (pipelining), and a slow broker slows those before
+  it.
+* A broker that has all slices and finds the checksum correct notifies its clients. They get the event that
+  describes the payload, and read the payload from that broker. Each broker holds its own copy.
+* If a broker dies during a transfer, the brokers behind it get a plan of their own (section 3.4), until every
+  live broker has the payload. Slices arrive in order, so what a broker has is a number, and it is sent what
+  lies above.
+* In a network that heals the event follows the payload and is an ordinary event: a client that moves gets it,
+  once and in order. If a subscriber has moved to a broker without the payload, that broker fetches it from one
+  that has it.
 
-Only schemes on a mesh know at the publisher's broker who wants something: LBDD and point-to-point.
+Only schemes on a mesh know the interested brokers at the publisher's broker: LBDD and point-to-point.
 """
 
 from __future__ import annotations
@@ -39,39 +42,39 @@ from ..host.hosted_broker import HostedBroker
 
 SLICE_BYTES: Final = 65_536
 SLICES_WAITING_MAX: Final = 64
-"""Slices that wait for one link, and that go with one call; past it whoever brings more waits."""
+"""How many slices may wait for one link, and go with one call; beyond it senders wait."""
 
 READ_BYTES_MAX: Final = SLICE_BYTES * SLICES_WAITING_MAX
-"""What is read of a payload at once."""
+"""How many bytes of a payload are read at once."""
 
 KEPT_BYTES_MAX: Final = 1 << 30
-"""Payloads that a host keeps for its clients, in bytes; past it the oldest are forgotten."""
+"""How many bytes of payloads a host keeps for its clients; beyond it the oldest are dropped."""
 
 PASSING_MAX: Final = 256
-"""Payloads on their way through one host."""
+"""How many payloads may be in transit through one host."""
 
 GONE: Final = "gone"
 CUT_OFF: Final = "cut off"
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Missing: TypeAlias = dict[BrokerId, str]
-"""Who has not got a payload, and why."""
+"""The brokers that lack a payload, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What is known of a payload before its slices come.
+    """The description of a payload, known before its slices arrive.
 
     Attributes
     ----------
     name
         Unique in its network.
     batch
-        The one event that describes it, with which clients are notified.
+        The one event that describes the payload, with which clients are notified.
     origin, targets
-        The publisher's broker, and the brokers that this round is for.
+        The publisher's broker, and the target brokers of this round.
     nbytes, slice_bytes, md5
-        How much there is, in what parts, and its checksum.
+        The size, the slice size, and the checksum.
     notifies
         Whether a broker that has it notifies its clients; if not, its publisher publishes the event.
     """
@@ -87,27 +90,27 @@ class Payload:
 
     @property
     def slices(self) -> int:
-        """How many there are."""
+        """The number of slices."""
         return -(-self.nbytes // self.slice_bytes)
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one round, at a broker and all behind it.
+    """The outcome of one round, at a broker and all brokers behind it.
 
     Attributes
     ----------
     missing
-        Who has not got the payload, and why.
+        The brokers that lack the payload, and why.
     sent
-        Bytes that each broker has sent on, as far as those say that live.
+        The bytes that each broker has forwarded, as reported by the live ones.
     """
 
     missing: Missing = field(default_factory=dict)
     sent: dict[BrokerId, int] = field(default_factory=dict)
 
     def add(self, other: Outcome) -> None:
-        """Take what came of the same round at others."""
+        """Add the outcome of the same round at other brokers."""
         self.missing |= other.missing
         for broker, nbytes in other.sent.items():
             self.sent[broker] = self.sent.get(broker, 0) + nbytes
@@ -124,7 +127,7 @@ class _Child:
 
 @dataclass(slots=True, eq=False)
 class _Passing:
-    """A payload at one broker, as far as it is there."""
+    """A payload at one broker, as far as it has arrived."""
 
     payload: Payload
     whole: Bytes
@@ -135,7 +138,7 @@ class _Passing:
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def take(self, first: int, part: Bytes) -> None:
-        """Take slices from number `first` on; those that are here already are passed over."""
+        """Accept slices from number `first` on; skip those that are here already."""
         start = self.has * self.payload.slice_bytes
         known = start - first * self.payload.slice_bytes
         if known < 0:
@@ -159,25 +162,25 @@ class _Passing:
         )
 
     async def tell(self) -> None:
-        """Wake whoever waits for slices, for room, or for the end."""
+        """Wake all tasks that wait for slices, for room, or for the end."""
         async with self.changed:
             self.changed.notify_all()
 
     async def until(self, ready: Callable[[], bool]) -> None:
-        """Wait until it is so."""
+        """Wait until the condition holds."""
         async with self.changed:
             await self.changed.wait_for(ready)
 
 
 class Payloads:
-    """The payloads at one host, and on their way through it.
+    """The payloads stored at one host, and in transit through it.
 
     Parameters
     ----------
     seat_of
-        Returns the seat of a broker here; BrokerUnavailable when there is none.
+        Returns the hosted broker of an id; BrokerUnavailable if there is none.
     actor_of
-        Returns the actor of a broker; None when it is here.
+        Returns the actor of a broker; None if it is here.
     died
         Called with (broker here, other) when the other one's process is found dead.
     carry_out
@@ -212,9 +215,9 @@ class Payloads:
         return self._mesh_router(at).wanting(batch)
 
     async def bulk_begin(self, to: BrokerId, payload: Payload) -> int:
-        """Get ready for a payload, and have this broker's children get ready; return how many slices are here."""
+        """Prepare for a payload, at this broker and its children; return how many slices are here."""
         passing = self._begun(to, payload)
-        while len(self._passing) >= PASSING_MAX:  # a publisher that died left it unfinished
+        while len(self._passing) >= PASSING_MAX:  # left unfinished by a publisher that died
             self._stop(next(iter(self._passing)))
         self._passing[to, payload.name] = passing
         copies = self._mesh_router(to).copies(payload.origin, payload.targets)
@@ -228,7 +231,7 @@ class Payloads:
         return passing.has
 
     def _begun(self, to: BrokerId, payload: Payload) -> _Passing:
-        """Return what is here of a payload: from a round that was cut off, all of it, or nothing."""
+        """Return what is here of a payload: from an interrupted round, all of it, or nothing."""
         cut_off = self._stop((to, payload.name))
         if cut_off is not None:
             return _Passing(payload, cut_off.whole, cut_off.has, cut_off.digest)
@@ -238,7 +241,7 @@ class Payloads:
         return _Passing(payload, np.empty(payload.nbytes, np.uint8))
 
     def _stop(self, key: tuple[BrokerId, str]) -> _Passing | None:
-        """End a round that nobody ends any more; return how far it came."""
+        """End an abandoned round; return how far it came."""
         passing = self._passing.pop(key, None)
         for way in passing.children.values() if passing else ():
             if way.feeding is not None:
@@ -254,14 +257,14 @@ class Payloads:
         return passing
 
     async def bulk_slices(self, to: BrokerId, name: str, first: int, part: Bytes) -> None:
-        """Take the slices from number `first` on; return when there is room for more."""
+        """Accept the slices from number `first` on; return when there is room for more."""
         passing = self._under_way(to, name)
         passing.take(first, part)
         await passing.tell()
         await passing.until(passing.has_room)
 
     async def bulk_end(self, to: BrokerId, name: str) -> Outcome:
-        """Take note that all slices were sent; return what came of it at this broker and all behind it."""
+        """Record that all slices were sent; return the outcome at this broker and all brokers behind it."""
         passing = self._under_way(to, name)
         payload = passing.payload
         outcome = Outcome()
@@ -280,7 +283,7 @@ class Payloads:
         return outcome
 
     async def payload(self, at: BrokerId, name: str, start: int) -> tuple[int, Bytes]:
-        """Return the size of a payload, and what it has from byte `start` on, for a client of this broker."""
+        """Return the size of a payload, and its bytes from byte `start` on, for a client of this broker."""
         router, heals = self._mesh_router(at), self._seat_of(at).broker.healing is not None
         if (at, name) not in self._payloads and heals:
             for other in router.neighbours():
@@ -294,12 +297,12 @@ class Payloads:
         return payload.nbytes, whole[start : start + READ_BYTES_MAX]
 
     async def payload_part(self, at: BrokerId, name: str, start: int) -> tuple[Payload, Bytes] | None:
-        """Return a payload's description and what it has from byte `start` on; None when it is not here."""
+        """Return a payload's description and its bytes from byte `start` on; None if it is not here."""
         known = self._payloads.get((at, name))
         return None if known is None else (known[0], known[1][start : start + READ_BYTES_MAX])
 
     async def _fetched(self, at: BrokerId, other: BrokerId, name: str) -> bool:
-        """Get a payload from another broker, if that has it."""
+        """Fetch a payload from another broker, if that has it."""
         parts: list[Bytes] = []
         had = 0
         with suppress(RayActorError):
@@ -316,7 +319,7 @@ class Payloads:
     async def _feed(
         self, at: BrokerId, child: BrokerId, way: _Child, passing: _Passing, below: Sequence[BrokerId]
     ) -> Outcome:
-        """Send a child all that comes for it, one call at a time; return what came of it there and behind it."""
+        """Send a child everything that arrives for it, one call at a time; return the outcome there and behind it."""
         name, sent = passing.payload.name, 0
         try:
             host = await self._actor_of(child)
@@ -338,7 +341,7 @@ class Payloads:
             outcome = Outcome({child: GONE} | dict.fromkeys(below[1:], CUT_OFF))
         except Exception as error:
             outcome = Outcome({child: f"{type(error).__name__}: {error}"} | dict.fromkeys(below[1:], CUT_OFF))
-        way.over = True  # nobody waits for room here any more
+        way.over = True  # nothing waits for room here any more
         await passing.tell()
         outcome.add(Outcome(sent={at: sent}))
         return outcome
@@ -347,7 +350,7 @@ class Payloads:
         return await (getattr(self, method)(*args) if host is None else getattr(host, method).remote(*args))
 
     def _keep(self, broker: BrokerId, payload: Payload, whole: Bytes) -> None:
-        """Keep a payload that has come, and notify the clients that it is for, once."""
+        """Store a payload that has arrived, and notify its recipients once."""
         known = (broker, payload.name) in self._payloads
         self._make_room(broker, payload, whole)
         if not known and payload.notifies:
@@ -369,7 +372,7 @@ def bytes_of(payload: Any) -> Bytes:
     Raises
     ------
     InputError
-        If it is nothing that has bytes.
+        If the object has no bytes.
     """
     try:
         return np.frombuffer(payload, np.uint8) if len(memoryview(payload)) else np.zeros(0, np.uint8)
@@ -378,12 +381,12 @@ def bytes_of(payload: Any) -> Bytes:
 
 
 def next_targets(missing: Missing, targets: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
-    """Return for whom another round is due: who lives and has not got the payload.
+    """Return the targets of the next round: the live brokers that lack the payload.
 
     Raises
     ------
     BrokerUnavailable
-        If the last round, for `targets`, brought it to nobody and found nobody gone.
+        If the last round, for `targets`, reached no broker and found none dead.
     """
     left = tuple(sorted(broker for broker, why in missing.items() if why != GONE))
     if left and len(left) == len(targets):

@@ -1,7 +1,7 @@
-"""Tables at the edge: pandas, Arrow and columns of Python or numpy values, made into batches and back.
+"""Tables at the edge: pandas, Arrow and columns of Python or numpy values, converted to batches and back.
 
-Rule: a null is a missing value, and so is NaN; timestamps become nanoseconds UTC; dates are midnight UTC. A column
-that is of no known kind is refused by name, and nothing of its table is published.
+Rule: a null is a missing value, and so is NaN. Timestamps become nanoseconds UTC; dates are midnight UTC. A
+column of an unknown kind is rejected by name, and nothing of its table is published.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from ...protocol.values import Kind
 
 
 def batch_from(data: Any) -> EventBatch:
-    """Return any tabular data as a batch that still has no publisher.
+    """Return tabular data as a batch that has no publisher yet.
 
     Parameters
     ----------
     data
-        A pandas DataFrame, an Arrow table or record batch, a mapping from attribute name to column (a list or a numpy
-        array), a sequence of mappings (one an event), or an :class:`EventBatch`.
+        A pandas DataFrame, an Arrow table or record batch, a mapping from attribute name to column (a list or a
+        numpy array), a sequence of mappings (one per event), or an :class:`EventBatch`.
 
     Raises
     ------
     EventError
-        If a column has a bad name or no known kind, or columns differ in length.
+        If a column has an invalid name or no known kind, or columns differ in length.
     """
     if isinstance(data, EventBatch):
         return data
@@ -80,7 +80,7 @@ def _arrow(data: Any) -> pa.Table:
 
 
 def _array(name: str, values: Any) -> Any:
-    """Return a column of Python or numpy values as Arrow has it."""
+    """Return a column of Python or numpy values as an Arrow array."""
     if isinstance(values, str | bytes):
         raise EventError(f"column {name!r} is one {type(values).__name__}: a column has one value an event")
     try:
@@ -90,9 +90,9 @@ def _array(name: str, values: Any) -> Any:
 
 
 def _column(name: str, chunked: pa.ChunkedArray) -> Column | None:
-    """Return an Arrow column as a column of ours, or None when every value is missing."""
+    """Return an Arrow column as a column of a batch, or None if every value is missing."""
     array = chunked.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # no chunk at all
+    if isinstance(array, pa.ChunkedArray):  # no chunks
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], chunked.type)
     kind = array.type
     if pa.types.is_dictionary(kind) and not _is_string(kind.value_type):

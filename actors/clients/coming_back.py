@@ -1,7 +1,8 @@
-"""How a client comes back under its name: what it asks before it is made.
+"""How a client resumes under its name: the questions asked before it is created.
 
-Rule: a publisher goes on from what every broker says that may have accepted its last events. Only who Ray says has died
-is passed over, and said to be dead. Who is out of reach is asked again; while it is, the publisher does not come back.
+Rule: a publisher continues after what every broker reports that may have accepted its last events. Only a
+broker that Ray reports dead is skipped, and reported as dead. An unreachable broker is asked again, and the
+publisher does not resume while it is unreachable.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .process import ClientProcess
 def subscriber_back(
     context: Context, name: ClientId, broker: BrokerId | None, near: Tiers | None
 ) -> DurableSubscriber:
-    """Return a durable subscriber, new or come back, with a poll of its own."""
+    """Return a durable subscriber, new or returning, with a poll of its own."""
     directory = context.directory
     with broker_errors(f"attaching to {directory.name!r}"):
         call = context.rendezvous.come_back.remote(name, broker, uuid4().hex, near)
@@ -45,7 +46,7 @@ def subscriber_back(
 def publisher_back(
     context: Context, name: ClientId, broker: BrokerId | None, near: Tiers | None
 ) -> ReturningPublisher:
-    """Return a publisher that goes on where an earlier process of its name stopped, or begins."""
+    """Return a publisher that continues where an earlier process of its name stopped, or starts."""
     directory, rendezvous = context.directory, context.rendezvous
     seconds = directory.limits.call_seconds
     with broker_errors(f"attaching to {directory.name!r}"):
@@ -54,7 +55,7 @@ def publisher_back(
         known: dict[BrokerId, Any] = {}
         for home, host in homes.items():
             if host is None:
-                continue  # it has left the network
+                continue  # the broker has left the network
             try:
                 known[home] = _accepted(host, home, name, seconds)
             except ActorDiedError:
@@ -67,13 +68,13 @@ def publisher_back(
             call = rendezvous.publisher_comes_back.remote(name, broker, uuid4().hex, near)
             place, _, _ = ray.get(call, timeout=seconds)
         if len(known) < len(homes) or not published:
-            published = reserved  # what one had accepted that died is not known
+            published = reserved  # what a dead broker had accepted is unknown
         ray.get(rendezvous.home_of_publisher.remote(name, place, True), timeout=seconds)
     return ReturningPublisher(name, place, context, (published, kept, reserved))
 
 
 def _accepted(host: Any, broker: BrokerId, publisher: ClientId, seconds: float) -> Any:
-    """Return what a broker has accepted of a publisher; ask again for so long while its host is out of reach."""
+    """Return what a broker has accepted of a publisher; retry for a limited time while its host is unreachable."""
     deadline = time.monotonic() + seconds
     while True:
         left = max(0.0, deadline - time.monotonic())

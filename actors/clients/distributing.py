@@ -1,13 +1,14 @@
-"""The client's side of payloads: cutting one up and sending it, and reading it where it has arrived.
+"""The client side of payloads: cutting and sending one, and reading it where it has arrived.
 
 Rules
 -----
-* ``distribute`` returns when every broker that lives and has a subscriber for it has the whole payload.
-* A payload is described by an event of its publisher, with the attributes `topic`, `payload`, `payload_bytes` and
-  `payload_md5`; subscribers subscribe to it as to any event. It comes when the payload is there, so among other
-  events of the publisher it may come late.
-* In a network that heals the event is published when the payload is there, like any other event and in its order.
-* Every broker holds a copy of its own: a payload can be read when its publisher has ended.
+* ``distribute`` returns when every live broker with a subscriber for the payload has all of it.
+* An event of the publisher describes the payload, with the attributes `topic`, `payload`, `payload_bytes` and
+  `payload_md5`. Subscribers subscribe to it as to any event. It arrives when the payload is there, so it may be
+  late among other events of the publisher.
+* In a network that heals the event is published when the payload is there, like any other event and in its
+  order.
+* Every broker holds its own copy: a payload can be read after its publisher has ended.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ from .bulk import GONE, SLICES_WAITING_MAX, Outcome, Payload, bytes_of, next_tar
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What came of a payload.
+    """The result of distributing a payload.
 
     Attributes
     ----------
     payload
         Its name; subscribers find it in their event.
     nbytes, slices, md5
-        How much it was.
+        Its size, in bytes and in slices, and its checksum.
     brokers
         The other brokers that have it.
     sent
-        Bytes that each broker has sent to others, as far as those say that live: with none gone as many copies in all
-        as there are other brokers (paper 5, section 4.3).
+        The bytes that each broker has sent to others, as reported by the live ones. If none died, that is as
+        many copies in all as there are other brokers (paper 5, section 4.3).
     gone
         Brokers that wanted it and died.
     rounds
-        1, and one more for each time that a broker was gone on the way.
+        1, plus one for each time that a broker died during the transfer.
     seconds
-        How long it took.
+        The duration.
     """
 
     payload: str
@@ -63,26 +64,26 @@ class Distribution:
 
     @property
     def bytes_per_second(self) -> float:
-        """Bytes that arrived at all brokers together, in a second."""
+        """The bytes that arrived at all brokers together, per second."""
         return self.nbytes * len(self.brokers) / self.seconds
 
 
 class CutPayload:
-    """A payload that is cut up and ready to go.
+    """A payload that is cut into slices and ready to send.
 
     Parameters
     ----------
     given
-        Bytes, or anything with a buffer of them.
+        Bytes, or any object with a buffer of bytes.
     topic
-        What it is about.
+        The topic of the payload.
     slice_bytes
-        Bytes in a slice.
+        The number of bytes in a slice.
 
     Raises
     ------
     InputError
-        If it has no bytes, or the topic is no string.
+        If it has no bytes, or the topic is not a string.
     """
 
     def __init__(self, given: Any, topic: str, slice_bytes: int) -> None:
@@ -100,7 +101,7 @@ class CutPayload:
         }
 
     def batch(self) -> EventBatch:
-        """Return the event that describes it, not stamped yet."""
+        """Return the event that describes the payload, not stamped yet."""
         return batch_of((self.event,))
 
     def send(
@@ -112,14 +113,14 @@ class CutPayload:
         *,
         notifies: bool = True,
     ) -> Distribution:
-        """Bring it to all who want it, round by round.
+        """Send the payload to all brokers that want it, round by round.
 
         Parameters
         ----------
         host, broker
-            Where it begins.
+            The publisher's broker, and its host.
         batch
-            The event that describes it.
+            The event that describes the payload.
         answer
             Waits for the answer to a call.
         notifies
@@ -152,7 +153,7 @@ class CutPayload:
         )
 
     def _round(self, host: Any, payload: Payload, answer: Callable[[Any], Any]) -> Outcome:
-        """Send what the broker has not got yet, and return what came of it."""
+        """Send what the broker lacks, and return the outcome."""
         broker = payload.origin
         has = answer(host.bulk_begin.remote(broker, payload))
         for first in range(has, payload.slices, SLICES_WAITING_MAX):
@@ -173,7 +174,7 @@ def read_payload(host: Any, broker: BrokerId, event: Mapping[str, Any], seconds:
     Raises
     ------
     InputError
-        If the event describes none, or the broker has it no more.
+        If the event describes none, or the broker no longer has it.
     """
     name = event.get("payload")
     if not isinstance(name, str):

@@ -1,4 +1,4 @@
-"""What a subscriber has received and not yet read: a bounded queue between the poll and the reader, sync or async."""
+"""Received and unread notifications of a subscriber: a bounded queue between the poll and the reader, sync or async."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ...protocol.errors import BrokerUnavailable
 from ...protocol.messages.pubsub import Lost
 
 WOKEN_AT_ONCE: Final = 64
-"""Readers that are called before others on their loop have a turn."""
+"""How many readers are called before others on their loop have a turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival:
-    """Events of one parcel for one subscriber, and when the process had them (seconds since 1970)."""
+    """Events of one parcel for one subscriber, and when they reached this process (seconds since 1970)."""
 
     batch: EventBatch
     rows: Rows
@@ -31,10 +31,11 @@ class Arrival:
 
 
 class _Wakeups:
-    """Calls readers on one event loop from other threads: those that wait when the loop comes to it by one call.
+    """Wakes readers of one event loop from other threads: one call wakes all readers that wait by then.
 
-    Who wakes them from another event loop calls over when its turn is done: all that came with one poll is one call.
-    Called at the first of them, readers would contend for the interpreter with who has yet to bring the rest.
+    If another event loop wakes the readers, the call is made when that loop's turn is done: one call for
+    everything that arrived with one poll. Readers that were called at the first arrival would contend for the
+    interpreter with the thread that has yet to bring the rest.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -43,7 +44,7 @@ class _Wakeups:
         self._called = False
 
     def wake(self, reader: Callable[[], None]) -> bool:
-        """Let a reader be called; return False when its loop has ended, and there is nobody to call."""
+        """Have a reader called; return False if its loop has ended."""
         loop = self._loop()
         if loop is None or loop.is_closed():
             return False
@@ -52,7 +53,7 @@ class _Wakeups:
             self._called = True
             try:
                 asyncio.get_running_loop().call_soon(self._call_over)
-            except RuntimeError:  # this thread has none
+            except RuntimeError:  # this thread has no loop
                 self._call_over()
         return True
 
@@ -60,11 +61,11 @@ class _Wakeups:
         try:
             if (loop := self._loop()) is not None:
                 loop.call_soon_threadsafe(self._call_some)
-        except RuntimeError:  # it was closed just now
+        except RuntimeError:  # the loop was closed just now
             self._called = False
 
     def _call_some(self) -> None:
-        self._called = False  # before they are called: one that comes now calls again
+        self._called = False  # before they are called: a later arrival calls again
         left = WOKEN_AT_ONCE
         try:
             while self._waiting and left:
@@ -85,24 +86,25 @@ def _wakeups_of(loop: asyncio.AbstractEventLoop) -> _Wakeups:
 
 
 class Inbox:
-    """Arrivals in order; put on the background loop, read from any thread or loop.
+    """Arrivals in order; filled on the background loop, read from any thread or loop.
 
     Parameters
     ----------
     host
-        The actor that they come from.
+        The actor from which they come.
     events_max
-        Notifications that may wait to be read; past it, fetching stops until some are read.
+        How many notifications may wait to be read. Beyond it, fetching pauses until some are read.
     wait_seconds
-        How long fetching stops at most; then the oldest unread ones are shed and counted, so that a subscriber that
-        is not read does not starve the others of its process. None for as long as it takes, and none are shed.
+        The longest pause. After it the oldest unread notifications are shed and counted, so that a subscriber
+        that is not read does not starve the others of its process. None pauses as long as necessary and sheds
+        nothing.
     machine
-        What came before; None for a subscriber that does not move, and so gets nothing twice.
+        Recognises duplicates; None for a subscriber that does not move, and so gets none.
 
     Attributes
     ----------
     heard_at
-        When all was here that its broker had for it, in seconds since 1970.
+        When the inbox last had everything that its broker had for it, in seconds since 1970.
     """
 
     def __init__(
@@ -123,17 +125,17 @@ class Inbox:
         self._events_max = events_max
         self._arrivals: deque[Arrival] = deque()
         self._changed = threading.Condition()
-        self._blocked = 0  # threads that wait
+        self._blocked = 0  # waiting threads
         self._wakers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         self._listener: tuple[_Wakeups, Callable[[], None]] | None = None
-        self._told = False  # the listener was called, and has not yet taken all
+        self._told = False  # the listener was called, and has not yet taken everything
         self._room: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
-        self._lazy = False  # waited for in vain since it was last read; it is not waited for again
+        self._lazy = False  # a wait since the last read was in vain; do not wait again
         self._error: BaseException | None = None
         self._closed = False
 
     def offer(self, batch: EventBatch, rows: Rows, received_at: float) -> bool:
-        """Take events in as `put` does if that needs no wait; return whether they were."""
+        """Accept events as `put` does, if that needs no wait; return whether they were accepted."""
         if self._turn.locked():
             return False
         with self._changed:
@@ -146,7 +148,7 @@ class Inbox:
         return True
 
     async def put(self, batch: EventBatch, rows: Rows, received_at: float) -> None:
-        """Take events in, but for those that came before; wait while the inbox is full and open."""
+        """Accept events without duplicates; wait while the inbox is full and open."""
         if self.offer(batch, rows, received_at):
             return
         async with self._turn:
@@ -156,7 +158,7 @@ class Inbox:
                 await self._put(batch, rows, received_at)
 
     def tell(self, losses: tuple[Lost, ...]) -> None:
-        """Take in what the subscriber may have lost."""
+        """Record what the subscriber may have lost."""
         if self._machine is not None:
             self._machine.lost(losses)
 
@@ -198,10 +200,10 @@ class Inbox:
             self._told = True
             wakeups, more = self._listener
             if not wakeups.wake(more):
-                self._listener = None  # its loop has ended; whoever listens next is told at once
+                self._listener = None  # its loop has ended; the next listener is called at once
 
     def _make_room(self) -> None:
-        """Let whoever waits to put events in do so now: a reader may go on for long before its own loop has a turn."""
+        """Admit waiting puts now: a reader may continue for long before its own loop has a turn."""
         if self._room is not None:
             loop, event = self._room
             self._room = None
@@ -209,14 +211,14 @@ class Inbox:
                 loop.call_soon_threadsafe(event.set)
 
     def listen(self, loop: asyncio.AbstractEventLoop, more: Callable[[], None]) -> None:
-        """Call `more` on a loop when something has come, and at the end; then not before all of that was taken."""
+        """Call `more` on a loop when something has arrived, and at the end; not again until everything was taken."""
         with self._changed:
             self._listener, self._told = (_wakeups_of(loop), more), False
             self._wake()
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more is wanted."""
+        """Whether the inbox is closed."""
         return self._closed
 
     @property
@@ -225,7 +227,7 @@ class Inbox:
         return not (self._arrivals or self._error is not None or self._closed)
 
     def take(self) -> Arrival | None:
-        """Return the next arrival, or None when there is none now.
+        """Return the next arrival, or None if there is none now.
 
         Raises
         ------
@@ -253,7 +255,7 @@ class Inbox:
         return arrival
 
     def wait(self, timeout_seconds: float | None) -> Arrival | None:
-        """Return the next arrival, or None when the time is over or the inbox is closed and empty."""
+        """Return the next arrival, or None after the timeout, or if the inbox is closed and empty."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         with self._changed:
             while (arrival := self._take()) is None:
@@ -268,7 +270,7 @@ class Inbox:
             return arrival
 
     async def wait_async(self) -> Arrival | None:
-        """Return the next arrival, or None when the inbox is closed and empty."""
+        """Return the next arrival, or None if the inbox is closed and empty."""
         while True:
             event = asyncio.Event()
             with self._changed:
@@ -279,24 +281,24 @@ class Inbox:
                 self._wakers.append(waker)
             try:
                 await event.wait()
-            finally:  # a reader that was cancelled may leave a closed loop behind, which must not be woken
+            finally:  # a cancelled reader may leave a closed loop behind, which must not be woken
                 with self._changed:
                     if waker in self._wakers:
                         self._wakers.remove(waker)
 
     def recover(self) -> None:
-        """Note that it comes from another host from now on, whatever was wrong with the last one."""
+        """Accept arrivals from another host from now on, whatever was wrong with the last one."""
         with self._changed:
             self._error = None
 
     def fail(self, error: BaseException) -> None:
-        """Note that nothing will come any more because the broker's host is gone."""
+        """Record that nothing more will arrive because the broker's host is gone."""
         with self._changed:
             self._error = error
             self._wake()
 
     def close(self) -> None:
-        """Note that nothing more is wanted; whoever waits is woken."""
+        """Close the inbox and wake all waiting readers."""
         with self._changed:
             self._closed = True
             self._make_room()

@@ -1,14 +1,14 @@
-"""How near brokers are to this process, by measured round trips (paper 1, section 2: a client attaches to the nearest).
+"""The distance of brokers from this process, by round trip (paper 1, section 2: clients attach to the nearest broker).
 
 Rules
 -----
-* A host is asked `PINGS` times, and its shortest round trip counts. The brokers of one host are equally near.
-* Measuring is bounded: `HOSTS_MAX` hosts (where there are more, each process draws its own), `AT_ONCE` at a time,
-  `PING_SECONDS` a ping, `MEASURE_SECONDS` in all. A host that has not answered by then is not near.
-* What was measured counts for `FRESH_SECONDS`, for all clients of the process.
-* A round trip varies by itself. So up to `TIE_FACTOR` times the shortest, and `TIE_SECONDS`, brokers are equally near.
-  Of these, those on this process's Ray node come first. Of the rest the rendezvous point takes the one with the fewest
-  clients.
+* A host is pinged `PINGS` times, and its shortest round trip counts. The brokers of one host are equally near.
+* Measuring is bounded: `HOSTS_MAX` hosts (each process draws its own if there are more), `AT_ONCE` at a time,
+  `PING_SECONDS` per ping, `MEASURE_SECONDS` in all. A host that has not answered by then is not near.
+* A measurement is valid for `FRESH_SECONDS`, for all clients of the process.
+* Round trips vary. Brokers within `TIE_FACTOR` times the shortest, or within `TIE_SECONDS` of it, are equally
+  near. Of these, brokers on this process's Ray node come first. Among the rest the rendezvous point takes the
+  one with the fewest clients.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ TIE_SECONDS: Final = 0.001
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """The shortest round trip to a host, in seconds, and the Ray node that the host is on."""
+    """The shortest round trip to a host, in seconds, and the Ray node of the host."""
 
     seconds: float
     node: str
 
 
 def checked(place: Any) -> Placement | None:
-    """Return where a client is to be placed, None for the network's own rule; InputError for anything else."""
+    """Return the placement of a client, None for the network's own rule; InputError for anything else."""
     return None if place is None else one_of("place", place, PLACEMENTS)  # type: ignore[return-value]
 
 
 def tiers_of(trips: Mapping[BrokerId, RoundTrip], here: str) -> Tiers:
-    """Return brokers by their round trips, nearest first; `here` is the Ray node of who asks."""
+    """Return brokers by round trip, nearest first; `here` is the Ray node of the asking process."""
     left = sorted(trips, key=lambda broker: (trips[broker].seconds, broker))
     found = []
     while left:
@@ -72,12 +72,12 @@ def _own_node() -> str:
 
 
 class Nearness:
-    """What one process knows of its round trips to the hosts of a network; used on its background loop.
+    """The round trips of one process to the hosts of a network; used on its background loop.
 
     Parameters
     ----------
     process
-        Names the process: which hosts it measures where there are too many depends on it.
+        The name of the process, which determines the hosts that it measures if there are too many.
     clock
         Returns seconds.
     own_node
@@ -95,13 +95,13 @@ class Nearness:
         self._own_node = own_node
         self._known: dict[
             Any, tuple[float, RoundTrip | None]
-        ] = {}  # by host; None for one that did not answer
+        ] = {}  # by host; None for a host that did not answer
         self._turn = asyncio.Lock()
 
     async def tiers(self, place: Placement | None, rendezvous: Any) -> Tiers | None:
         """Return the brokers by nearness, as the rendezvous point takes them; None leaves the choice to its own rule.
 
-        For the least loaded there are no tiers: all brokers are equally near.
+        The least loaded placement has no tiers: all brokers are equally near.
         """
         if place != "nearest":
             return None if place is None else ()
@@ -115,7 +115,7 @@ class Nearness:
         return self._known.get(host, (0.0, None))[1]
 
     async def _refresh(self, hosts: Mapping[BrokerId, Any]) -> None:
-        """Measure the hosts of which nothing is known, or nothing fresh."""
+        """Measure the hosts without a valid measurement."""
         first = {host: broker for broker, host in sorted(hosts.items(), reverse=True)}
         chosen = sorted(first.values())
         if len(chosen) > HOSTS_MAX:
@@ -138,7 +138,7 @@ class Nearness:
                 task.cancel()
 
     async def _ask(self, host: Any, broker: BrokerId, slots: asyncio.Semaphore) -> RoundTrip | None:
-        """Return the shortest of some round trips; None when there is no answer in time."""
+        """Return the shortest of several round trips; None without an answer in time."""
         best: RoundTrip | None = None
         async with slots:
             for _ in range(PINGS):

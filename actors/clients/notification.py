@@ -1,6 +1,6 @@
-"""What a subscriber's user is given: one event, as people read it.
+"""A notification as the user receives it.
 
-Rule: timestamps are datetimes here; inside they are numbers.
+Rule: timestamps are datetimes here; inside the system they are numbers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ...protocol.values import Timestamp, Value, is_null
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One event that a subscriber was notified of.
+    """One event of which a subscriber was notified.
 
     Attributes
     ----------
     event
         Attribute names and values; timestamps are aware datetimes in UTC.
     publisher, sequence
-        Who published it, and its number there.
+        The publisher, and the event's number there.
     published_at, received_at
         Seconds since 1970 on the publisher's and on this process's clock.
     """
@@ -34,7 +34,7 @@ class Notification:
 
     @property
     def latency_seconds(self) -> float:
-        """How long it took from the publisher to this process."""
+        """The time from the publisher to this process."""
         return self.received_at - self.published_at
 
     def _repr_html_(self) -> str:
@@ -47,7 +47,7 @@ class Notification:
 
 
 def for_people(value: Value) -> Value | datetime.datetime | None:
-    """Return a value as its users see it."""
+    """Return a value as users see it."""
     if is_null(value):
         return None
     return value.datetime if isinstance(value, Timestamp) else value

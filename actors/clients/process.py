@@ -1,15 +1,16 @@
-"""The client side of one process: its background loop and the long polls that fetch its notifications.
+"""The client side of one process: its background loop, and the long polls that fetch its notifications.
 
-A driver cannot be called, so it fetches. One loop in a thread of its own polls every host that has a subscriber of
-this process; what comes goes into the subscribers' inboxes. When an inbox is full the poll waits, the broker's queue
-fills, and so the publishers slow down (promise 9).
+A driver cannot be called, so it fetches. One loop in a thread of its own polls every host that has a subscriber
+of this process, and puts arrivals into the subscribers' inboxes. When an inbox is full the poll waits, the
+broker's queue fills, and publishers slow down (promise 9).
 
-A poll also notices the death of its host, and in a network that heals its silence: there polls are short, and a host
-that does not answer one within `client_patience_seconds` is left. So every client is watched here, publishers too, and
-is told to move. A host that was left is told so: it ends the session of this process as soon as it is back. A host may
-also have given up this process, which stood still; then its clients go on elsewhere, or where nothing heals, are told.
+A poll also detects the death of its host and, in a network that heals, its silence. Polls are short there, and
+clients leave a host that does not answer one within `client_patience_seconds`. Every client is therefore
+watched here, publishers included, and is told to move. A host that was left is told so, and ends the session of
+this process when it responds again. A host may also have given up this process, for example because the process
+was stalled. The clients then move to another broker; in a network that does not heal, they are told.
 
-Where brokers compare what they know, every client says now and then what it has had or published
+If brokers compare state, every client reports from time to time what it has received or published
 (`faults.membership.comparing`).
 """
 
@@ -47,40 +48,40 @@ T = TypeVar("T")
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether these are handles of one actor; mostly they are one handle, and to compare two takes longer."""
+    """Return whether these are handles of one actor. Usually they are one object, which is quicker to compare."""
     return one is other or bool(one == other)
 
 
 class Mover(Protocol):
-    """A client that goes to another broker when its own is of no use any more."""
+    """A client that moves to another broker when its own fails."""
 
     name: ClientId
     kind: str
 
     @property
     def host(self) -> Any:
-        """The actor of its broker."""
+        """The actor of the client's broker."""
         ...
 
     @property
     def broker(self) -> BrokerId:
-        """Its broker."""
+        """The client's broker."""
         ...
 
     async def go_from(self, broker: BrokerId) -> None:
-        """Go to another broker, if it is still at this one, which leaves the network."""
+        """Go to another broker if the client is still at this one, which leaves the network."""
         ...
 
     async def go_to(self, broker: BrokerId) -> None:
-        """Go to that broker, which was proposed."""
+        """Go to the broker that was proposed."""
         ...
 
     async def move(self, left: Any, dead: bool) -> None:
-        """Go to another broker, if it is still at this actor, which is dead or does not answer."""
+        """Go to another broker if the client is still at this actor, which is dead or does not answer."""
         ...
 
     def say(self) -> None:
-        """Say what it knows, for its broker to compare."""
+        """Tell the broker what the client knows, for comparison."""
         ...
 
 
@@ -94,9 +95,9 @@ class ClientProcess:
     patience_seconds
         How long a host may be silent; None in a network that does not heal.
     returns
-        Whether a host that died is started again and goes on, as those of stable brokers do.
+        Whether a dead host is restarted and resumes, as those of stable brokers do.
     compare_seconds
-        How often clients say what they know; None where nothing is compared.
+        How often clients report what they know; None where brokers do not compare state.
     """
 
     def __init__(
@@ -120,8 +121,8 @@ class ClientProcess:
         self._movers: list[Mover] = []
         self._expected: Counter[Any] = Counter()
         self._moves: set[asyncio.Task[None]] = set()
-        self.given_up: Counter[Any] = Counter()  # how often each host was left for being silent
-        self.ending = False  # whether this process is about to end the network, so that nobody moves
+        self.given_up: Counter[Any] = Counter()  # how often clients left each host because it was silent
+        self.ending = False  # whether this process is about to end the network, so that no client moves
         self._taking = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
@@ -146,14 +147,14 @@ class ClientProcess:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the background loop and return what it returns; as `submit`, also if closed meanwhile."""
+        """Run a coroutine on the background loop and return its result; like `submit`, and also if closed meanwhile."""
         try:
             return self.submit(work).result()
         except CancelledError:
             raise ClientError(CLOSED) from None
 
     def watch(self, host: Any, client: ClientId, inbox: Inbox, broker: BrokerId) -> None:
-        """Fetch what `host` has for the subscriber of this broker from now on."""
+        """Start fetching what `host` has for the subscriber of this broker."""
 
         async def start() -> None:
             if self._returns:
@@ -165,7 +166,7 @@ class ClientProcess:
 
     @contextmanager
     def expected_at(self, host: Any) -> Iterator[None]:
-        """Count a client that is on its way to a host as there: what it says there is of a session that goes on."""
+        """Count a client that is on its way to a host as attached, because its messages there continue a session."""
         self._expected[host] += 1
         try:
             yield
@@ -173,12 +174,12 @@ class ClientProcess:
             self._expected[host] -= 1
 
     def poll(self, host: Any) -> None:
-        """Poll a host from now on, if it is not polled; on the background loop only."""
+        """Start polling a host, unless it is polled already; on the background loop only."""
         if host not in self._polls:
             self._polls[host] = asyncio.get_running_loop().create_task(self._poll(host))
 
     def follow(self, mover: Mover) -> None:
-        """Watch the host of a client, wherever it moves, and tell it to move when the host dies."""
+        """Watch the host of a client, wherever it moves, and tell the client to move when the host dies."""
 
         async def start() -> None:
             self._movers.append(mover)
@@ -189,14 +190,14 @@ class ClientProcess:
         self.run(start())
 
     async def _say(self, every_seconds: float) -> None:
-        """Let every client say what it knows, again and again."""
+        """Let every client report what it knows, periodically."""
         while True:
             await asyncio.sleep(every_seconds)
             for mover in self._movers:
                 mover.say()
 
     def leave(self, mover: Mover) -> None:
-        """Let a client go that was followed."""
+        """Stop following a client."""
 
         async def drop() -> None:
             if mover in self._movers:
@@ -233,7 +234,7 @@ class ClientProcess:
             self._log.warning("%s", task.exception())
 
     def forget(self, client: ClientId) -> None:
-        """Drop what comes for a subscriber from now on."""
+        """Drop arrivals for a subscriber from now on."""
 
         async def drop() -> None:
             self._inboxes.pop(client, None)
@@ -283,7 +284,7 @@ class ClientProcess:
         host.end_session.remote(self.session)
 
     def _heard(self, host: Any, now: float) -> None:
-        """Note that a host had nothing more for its subscribers: if it dies, that is what they may lack since."""
+        """Record that a host had nothing more for its subscribers: if it dies, they may lack only what came later."""
         for inbox in self._inboxes.values():
             if _same(inbox.host, host):
                 inbox.heard_at = now
@@ -302,12 +303,12 @@ class ClientProcess:
         return unpacked([answer])  # type: ignore[no-any-return]
 
     def _give_up(self, host: Any, error: Exception) -> None:
-        """Leave a host that is dead or silent, or tell the readers when there is no other to go to."""
+        """Leave a host that is dead or silent, or tell the readers if there is no other host to go to."""
         del self._polls[host]
         left = isinstance(error, RayActorError | TimeoutError | BrokerUnavailable)
         dead = isinstance(error, ActorDiedError)
         if not dead and not self.ending:
-            host.end_session.remote(self.session)  # ahead of whatever this process says to it later
+            host.end_session.remote(self.session)  # before anything that this process tells it later
         if left and self._movers and not self.ending:
             self.given_up[host] += not dead
             self._move_all(host, dead)
@@ -317,7 +318,7 @@ class ClientProcess:
                 inbox.fail(error)
 
     async def _come_back(self, host: Any) -> bool:
-        """Say BACK for every subscriber at a host that was started again; return False when it is dead for good."""
+        """Send BACK for every subscriber at a restarted host; return False if the host is dead for good."""
         while True:
             try:
                 for client, inbox in list(self._inboxes.items()):
@@ -331,7 +332,7 @@ class ClientProcess:
                 await asyncio.sleep(COME_BACK_SECONDS)
 
     def close(self) -> None:
-        """Stop polling and end the thread; who waits for something here gets an error."""
+        """Stop polling and end the thread. Threads that wait for something here get an error."""
 
         async def stop() -> None:
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -339,7 +340,7 @@ class ClientProcess:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-        with self._taking:  # all that was taken until now has begun when this begins
+        with self._taking:  # everything submitted before this has started when this starts
             if self._closed:
                 return
             self._closed = True

@@ -1,10 +1,10 @@
-"""The edge of a network with admission control: what a publisher may publish, and how fast (paper 3, section 3.1).
+"""The client side of admission control: what a publisher may publish, and how fast (paper 3, section 3.1).
 
 Rules
 -----
-* An event that none of the publisher's advertisements covers is refused before anything is sent.
-* Each advertisement has a token bucket of its own. What exceeds it waits, is dropped with a count, or raises: the
-  publisher chose when it advertised. Events keep their order.
+* An event that none of the publisher's advertisements covers is rejected before anything is sent.
+* Each advertisement has its own token bucket. Excess events wait, are dropped and counted, or raise, as chosen
+  in the advertisement. Events keep their order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Excess: TypeAlias = Literal["wait", "drop", "raise"]
 
 @dataclass(slots=True)
 class Advertisement:
-    """One advertisement of a publisher: what, at most how fast, and what becomes of what exceeds it."""
+    """One advertisement of a publisher: its filter, its highest rate, and how it treats excess events."""
 
     filter: Filter
     bucket: TokenBucket
@@ -35,17 +35,17 @@ class Advertisement:
 
 
 class PublisherQuota:
-    """What one publisher has advertised.
+    """The advertisements of one publisher, enforced.
 
     Parameters
     ----------
     clock, wait
-        The time in seconds, and how to let some of it pass.
+        Return the time in seconds, and let some of it pass.
 
     Attributes
     ----------
     dropped
-        Events that were dropped because they came too fast.
+        The number of events that were dropped because they came too fast.
     """
 
     def __init__(self, clock: Callable[[], float], wait: Callable[[float], None]) -> None:
@@ -61,7 +61,7 @@ class PublisherQuota:
         Raises
         ------
         InputError
-            If the rate is not above 0, or `excess` is none of its words.
+            If the rate is not above 0, or `excess` is not one of its values.
         """
         if excess not in ("wait", "drop", "raise"):
             raise InputError(f"excess is {excess!r}: it must be 'wait', 'drop' or 'raise'")
@@ -74,9 +74,9 @@ class PublisherQuota:
         Raises
         ------
         NotAdvertised
-            If an event is not covered by any advertisement; nothing has gone then.
+            If no advertisement covers an event; nothing has been sent then.
         RateExceeded
-            If there are more than may pass now, and the publisher wants to be told; nothing has gone then.
+            If there are more than may pass now and the advertisement raises; nothing has been sent then.
         """
         numbers = self._numbers(batch)
         self.history.saw(len(batch), self._clock())
@@ -121,7 +121,7 @@ class PublisherQuota:
                     )
 
     def _passing(self, numbers: npt.NDArray[np.int64]) -> int:
-        """Take the tokens of as many events as may pass now, in order, and return how many these are."""
+        """Take the tokens of as many events as may pass now, in order, and return their number."""
         passing = len(numbers)
         now = self._clock()
         for number, mine in self.advertisements.items():
