@@ -161,14 +161,14 @@ class Network:
         name, broker
             The client's name, and the broker at which it attaches.
         place
-            The broker at which the subscriber attaches when none is named, and to which it moves when it must
-            leave its broker: ``"nearest"`` by measured round trip, or ``"least-loaded"``, which has the fewest
-            clients. None attaches at the least loaded broker, and on a move prefers another broker of the same
-            cluster. See docs/operations.md.
+            The broker at which it attaches when none is named, and to which it moves when it must leave its
+            broker: ``"nearest"`` by measured round trip, or ``"least-loaded"``, which has the fewest clients.
+            None attaches at the least loaded broker, and on a move prefers another broker of the same cluster.
+            See docs/operations.md.
         durable
-            Whether the subscriptions and the position outlive this process. A later process that attaches under
-            the same name takes them over and resumes after the last acknowledgement. Requires a network that
-            heals. See docs/exactly-once.md.
+            Whether the subscriptions and the position outlive this process. A later process of the same name
+            takes them over and resumes after the last acknowledgement. Requires a network that heals. See
+            docs/exactly-once.md.
 
         Raises
         ------
@@ -452,7 +452,7 @@ class Network:
     def status(self) -> NetworkStatus:
         """Return the state of every broker, and what is not repaired yet. A dead or silent broker is not an error.
 
-        The call takes at most slightly more than five seconds. A broker that has not answered by then is
+        The call takes slightly more than five seconds at most; a broker that has not answered by then is
         silent.
 
         Raises
