@@ -225,13 +225,11 @@ class Network:
             How quickly brokers detect and repair failures; None for a network that does not heal.
         stable
             The stores for what must outlive a broker. In a fixed tree Ray restarts a dead broker, which resumes
-            from its store. In a network that heals, `restart_broker` restarts it with everything that it had
-            accepted.
+            from its store. In a network that heals, `restart_broker` does that, and nothing accepted is lost.
         admission
             The capacities of brokers, and how they judge subscriptions; None admits everything.
         telemetry
-            The telemetry folder, and the bound on telemetry in memory; None keeps telemetry in Ray's object
-            store.
+            The telemetry folder, and the bound on telemetry in memory; None keeps it in Ray's object store.
         nodes
             Ray's ids of the nodes for the brokers. Broker b runs on ``nodes[b % len(nodes)]``, or on another of
             them if that one has died, so members of a cluster run on different nodes. The rendezvous point and
