@@ -1,4 +1,4 @@
-"""A broker as a value machine: a pipeline of layers, put together from what it is asked to do. Pure."""
+"""A broker as a value machine: a pipeline of layers, assembled from the features that are asked for. Pure."""
 
 from .books import books_of
 from .broker import Broker

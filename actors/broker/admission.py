@@ -1,28 +1,32 @@
-"""The layer that admits: a subscription comes to the router when it may, and events climb only where they are wanted.
+"""The admission layer: passes admitted subscriptions to the router, and limits which events climb the tree.
 
 Rules
 -----
-* A subscription goes inwards when it is admitted; a refused one never does.
-* Routing on a tree sends every event towards the root. With admission control it climbs only where somebody admitted
-  wants it: without that the root would carry every publisher, whoever subscribes, and no book could hold. What is
-  wanted of an advertisement is known when the answer to it has come; until then all of its events climb.
-* Where events flood, one goes nowhere unless somebody admitted wants it, and then everywhere.
-* While a tree is mended, what somebody wants may be known at the root before it is asked for where it is published. So
-  what is sent again always climbs, and for `GRACE_HEARTBEATS` after each round of sending again everything does. So it
-  does after a greeting of who stands above: it has been started again, and asks for nothing yet, but what is multicast
-  reaches others, too. One of these would have a later event before an earlier one, and take that for old.
-* A publisher that moves is advertised from elsewhere while its last events are still on the way from where it was, and
-  what asked for them there asks elsewhere. So what is not wanted above any more climbs for as long.
-* Control goes over the links that membership tells of (`Placed`): those of a fixed network, of a tree that heals, in
-  which a cluster is a star around its designated broker, or of a view. When they change, both ends of a new link begin
-  anew.
-* A layer inside may bring back subscriptions from a store (`Held`), and let some go by itself (`Released`): the books
-  are told.
-* An event that none of its publisher's advertisements covers goes no further, and is counted.
-* Who advertises here is told to the layers inside, where one wants to know. When an advertisement is known everywhere
-  is for the books to say.
-* A subscription that asks local publishers first (`Register.local_first`) is judged as any other: all others may have
-  to be told of it at any time, and it must not be refused then.
+* A subscription passes inwards once it is admitted. A refused subscription never does.
+* Routing on a tree sends every event towards the root. With admission control an event climbs only where an admitted
+  subscription wants it. Otherwise the root would carry the events of every publisher, whatever is subscribed to, and
+  no broker's books could hold. The demand for an advertisement is known once its answer has arrived; until then all
+  of its events climb.
+* Under flooding, an event goes nowhere unless an admitted subscription wants it, and then everywhere.
+* While a tree is repaired, the root may know of a subscription before the publisher's broker is asked for its events.
+  So retransmitted events always climb, and for `GRACE_HEARTBEATS` after the start of each round of retransmission all
+  events climb.
+* The same holds after a greeting from the broker above: it has restarted and asks for nothing yet, but a multicast
+  reaches other brokers too. One of those would receive a later event before an earlier one, and discard the earlier
+  one as old.
+* A publisher that moves is advertised from its new broker while its last events are still in flight from the old one,
+  and the brokers that asked for them there now ask elsewhere. So events that are no longer wanted above keep climbing
+  for the same time.
+* Control messages use the links that membership reports (`Placed`): those of a fixed network, of a tree that heals,
+  in which a cluster is a star around its designated broker, or of a view. When the links change, both ends of a new
+  link start from scratch.
+* A layer inside may restore subscriptions from a store (`Held`), and may release some by itself (`Released`). The
+  books are updated in both cases.
+* An event that no advertisement of its publisher covers goes no further, and is counted.
+* Layers inside that ask for it are told which publishers advertise here. The books decide when an advertisement is
+  known everywhere.
+* A subscription that asks local publishers first (`Register.local_first`) is judged like any other: all other brokers
+  may have to be told of it at any time, and it must not be refused then.
 """
 
 from __future__ import annotations
@@ -56,19 +60,19 @@ class Admitting:
     Parameters
     ----------
     broker
-        Whose it is.
+        The broker that the layer belongs to.
     placed
-        Where the broker stands at first.
+        The initial place of the broker in the network.
     config
-        What it admits.
+        Admission policy and capacity.
     hand_on
-        How members hand on what is for their cluster; None where it is multicast.
+        How members of the cluster pass events on among themselves; None where events are multicast.
     anew
-        Whether it has been started again: its neighbours know more than it does, and have to be greeted.
+        Whether the broker has been restarted: its neighbours know more than it does, and it has to greet them.
     grace_seconds
-        For how long after a round has begun everything climbs.
+        How long all events climb after a round has begun.
     inside
-        What layers inside take.
+        The message types that layers inside take.
     """
 
     def __init__(
@@ -88,12 +92,12 @@ class Admitting:
         self._grace_until = -math.inf
         self.admission = Admission(broker, config, () if anew else placed.neighbours, placed.ways, hand_on)
         self.unadvertised = 0
-        self._advertised_here: dict[ClientId, dict[int, Advert]] | None = None  # None: something has changed
-        self._above = RoutingTable()  # what goes up; where events flood, what goes anywhere
-        self._gates: tuple[int, ...] = ()  # where that is wanted
+        self._advertised_here: dict[ClientId, dict[int, Advert]] | None = None  # None: has to be rebuilt
+        self._above = RoutingTable()  # filters of events that go up; under flooding, that go anywhere
+        self._gates: tuple[int, ...] = ()  # the links over which those filters are wanted
         self._lingers: dict[
             tuple[Filter, int], float
-        ] = {}  # until when something climbs that is not wanted any more
+        ] = {}  # until when a filter still lets events climb after it is no longer wanted
         self._turn()
         adverts = [kind for kind in (Advertise, Unadvertise) if kind in inside]
         looked_at: dict[type, Handler] = {
@@ -116,11 +120,11 @@ class Admitting:
             Inform: self._on_inform,
         }
 
-    # On the way in.
+    # Inbound.
 
     def _on_message(self, event: Received) -> list[Out]:
         if isinstance(event.message, Greeting) and event.source in self._gates:
-            self._climb_for_a_while()  # what it wants on behalf of others it has yet to find out
+            self._climb_for_a_while()  # the restarted broker has yet to find out what others want through it
         out = self.admission.handle(event.source, event.message)
         self._follow()
         return out
@@ -144,7 +148,7 @@ class Admitting:
         return [Inward(event)]
 
     def advertised_by(self, publisher: ClientId) -> Mapping[int, Advert]:
-        """Return what a publisher that is attached here advertises, by number."""
+        """Return the advertisements of a publisher that is attached here, by number."""
         if self._advertised_here is None:
             self._advertised_here = {}
             for (name, number), advert in self.admission.books.adverts.items():
@@ -153,7 +157,7 @@ class Admitting:
         return self._advertised_here.get(publisher, {})
 
     def _advertised(self, publisher: ClientId, message: Events) -> Events | None:
-        """Return what the publisher has advertised of its events; None for none of them."""
+        """Return the events that the publisher has advertised; None if there are none."""
         hits = np.zeros(len(message.batch), np.bool_)
         for advert in self.advertised_by(publisher).values():
             hits |= advert.filter.evaluate_batch(message.batch, every=True)
@@ -161,10 +165,10 @@ class Admitting:
         self.unadvertised += len(hits) - len(rows)
         return _part(message, rows)
 
-    # On the way out.
+    # Outbound.
 
     def _on_send(self, effect: Send | Multicast) -> list[Out]:
-        """Cut what climbs down to what is wanted above."""
+        """Reduce events that climb to those that are wanted above."""
         message = effect.message
         if not isinstance(message, Events) or message.again or not self._climbs(effect):
             return [effect]
@@ -179,13 +183,13 @@ class Admitting:
         return [] if isinstance(effect.news, Everywhere) else [effect]
 
     def _climbs(self, effect: Send | Multicast) -> bool:
-        """Return whether an effect takes events towards the root."""
+        """Return whether an effect sends events towards the root."""
         if isinstance(effect, Multicast):
             return self._stands.over_group
         return self._stands.ways.floods or effect.to == self._stands.way_up
 
     def _cut(self, message: Events) -> Events | None:
-        """Return what of the events somebody wants who is reached over the parent, or may want."""
+        """Return the events that are, or may be (while an answer is missing), wanted over the way up; None if none."""
         hits = np.zeros(len(message.batch), np.bool_)
         for _, rows in self._above.route(message.batch).links:
             hits[slice(None) if rows is None else rows] = True
@@ -202,21 +206,21 @@ class Admitting:
         self._grace_until = self._now + self._grace_seconds
 
     def _on_held(self, news: Held) -> list[Out]:
-        """Take a subscription into the books that has been admitted, and is known inside."""
+        """Enter into the books a subscription that was admitted earlier and that a layer inside already has."""
         out = self.admission.handle(news.client, replace(news.register, admitted=True))
         return self._but(out, news.client)
 
     def _on_released(self, news: Released) -> list[Out]:
-        """Take a subscription, or a client, out of the books that is gone inside."""
+        """Remove from the books a subscription, or a client, that a layer inside has released."""
         return self._but(self.admission.handle(news.client, news.message), news.client)
 
     def _but(self, out: list[Out], client: ClientId) -> list[Out]:
-        """Return what is to be done, without what says of a client inside what is known there."""
+        """Return the results without messages of this client to layers inside, which know of them already."""
         self._follow()
         return [each for each in out if not (isinstance(each, Inward) and _is_from(each, client))]
 
     def _on_placed(self, placed: Placed) -> list[Out]:
-        """Stand elsewhere from now on."""
+        """Take a new place in the network."""
         self._stands = placed
         out: list[Out] = []
         now = self.admission.neighbours, self.admission.books.flows.ways
@@ -226,7 +230,7 @@ class Admitting:
         return out
 
     def _turn(self) -> None:
-        """Find the way up, and what is wanted over it."""
+        """Determine the way up, and the filters that are wanted over it."""
         stands = self._stands
         gates: tuple[int, ...] = () if stands.way_up is None else (stands.way_up,)
         if stands.ways.floods:
@@ -241,7 +245,7 @@ class Admitting:
         self._follow()
 
     def _follow(self) -> None:
-        """Keep what is advertised here, and what is wanted over the way up, in step with the books."""
+        """Update the local advertisements, and the filters that are wanted over the way up, from the books."""
         self._advertised_here = None
         changes = self.admission.books.changes
         for item, link, held in changes:
@@ -255,21 +259,21 @@ class Admitting:
         self._expire(self._now)
 
     def _expire(self, now: float) -> None:
-        """Let nothing climb any more that has not been wanted for long enough."""
+        """Remove filters whose grace period after they were last wanted is over."""
         for (item, link), until in list(self._lingers.items()):
             if now >= until:
                 del self._lingers[item, link]
                 if self._above.remove(item, 0, link):
                     self._above.drop(item)
 
-    # To be recorded, where nothing moves.
+    # Recorded state, in a network that does not heal.
 
     def changed_by(self, event: Received) -> bool:
-        """Return whether a message can change what the layer keeps."""
+        """Return whether a message can change the state of the layer."""
         return type(event.message) in self.admission.takes
 
     def snapshot(self) -> Plain:
-        """Return all that the layer keeps; of a network that stands still neither time nor place."""
+        """Return the state of the layer; in a fixed network without time and place."""
         moment = (self._stands, self._now, self._grace_until) if self._grace_seconds else None
         return {
             "admission": self.admission.snapshot(),
@@ -278,7 +282,7 @@ class Admitting:
         }
 
     def restore(self, plain: Plain) -> None:
-        """Be as the layer at this place was whose snapshot that is; only for one that has not handled anything."""
+        """Restore the state of a snapshot; only for a layer that has not handled anything."""
         self.admission.restore(plain["admission"])
         self.unadvertised = plain["unadvertised"]
         if plain.get("moment") is not None:  # stores of earlier versions have none
@@ -287,7 +291,7 @@ class Admitting:
         self._turn()
 
     def describe(self) -> Mapping[str, int]:
-        """Return the sizes of what it keeps, and what it has refused to carry."""
+        """Return the sizes of the layer's state, and how many events had no advertisement."""
         books = self.admission.books
         return {
             "advertisements": len(books.adverts),
@@ -297,7 +301,7 @@ class Admitting:
         }
 
     def check(self) -> None:
-        """Assert that the books balance, and that what climbs is what is wanted above; for tests."""
+        """Assert that the books balance, and that the filters that let events climb are those wanted above; for tests."""
         self.admission.check()
         held = self.admission.books.held
         wanted = {item for gate in self._gates for item in held.get(gate, ())}

@@ -1,4 +1,4 @@
-"""The books of a broker, as whoever judges a whole network from outside sees them; asking changes nothing."""
+"""A read-only view of a broker's books, for checks of a whole network from outside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .broker import Broker
 
 
 def books_of(broker: Broker) -> SeenBooks:
-    """Return what the books of a broker with admission control say, and whether they balance."""
+    """Return the contents of the books of a broker with admission control, and whether they balance."""
     assert broker.admitting is not None
     admission = broker.admitting.admission
     books, unbalanced = admission.books, ""

@@ -1,14 +1,14 @@
-"""A broker: the pipeline of its layers, made of what it is asked to do.
+"""A broker: a pipeline of layers, assembled from the features that are asked for.
 
-Pure: a host (the simulator, the Ray actor) gives it events and carries out its effects.
+Pure: a host (the simulator, the Ray actor) passes events to the broker and carries out its effects.
 
 Rules
 -----
-* ``handle`` is total and synchronous. It reads no clock, does no I/O, and its result depends only on the events so far.
-  So the same events give the same effects, on every host.
-* A feature is a layer that is there or not. From the outside in: quotas of publishers, numbered links, fan-out,
-  admission, then in a network that heals flushing, durable clients and sending again, and innermost the router, or who
-  is in the network with the router inside.
+* ``handle`` is total and synchronous. It reads no clock and does no I/O, and its result depends only on the events so
+  far. So the same events give the same effects on every host.
+* A feature is a layer that is present or absent. From the outside in: publisher quotas, numbered links, fan-out,
+  admission; then, in a network that heals, flushing, durable clients and retransmission. Innermost is the router, or
+  the membership layer with the router inside.
 """
 
 from __future__ import annotations
@@ -56,41 +56,41 @@ class Broker:
     Parameters
     ----------
     position
-        Its place, as the scheme's ``positions`` gives it.
+        Its place, as returned by the scheme's ``positions``.
     scheme_name
-        The routing scheme that the whole network uses, for example ``"hybrid"``.
+        The routing scheme of the whole network, for example ``"hybrid"``.
     recovery
-        How quickly it notices and mends failures; None for a broker that does not, and needs no ticks.
+        How quickly the broker detects and repairs failures; None for a broker that does not heal and needs no ticks.
     incarnation
         0 at the start of the network, or of a new cluster; higher after each restart, and for a broker that joins.
     seed
-        Of the chance in its waits.
+        Seed of the random part of its waits.
     joins
-        Whether it comes to a network that runs already, as the designated broker of a new cluster.
+        Whether it joins a running network, as the designated broker of a new cluster.
     store
-        Where it keeps what must outlive it, and finds it when it is made anew; None for a broker that a crash empties.
-        One with a store needs ticks.
+        Where the broker persists its state, and recovers it from after a restart; None for a broker that loses its
+        state in a crash. A broker with a store needs ticks.
     stability
-        Times and limits of a broker with a store that does not heal.
+        Times and limits of a broker that has a store and does not heal.
     admission
-        What it admits, and what it can carry; None for a broker that admits everything and keeps no books.
+        Admission policy and capacity; None for a broker that admits every subscription and keeps no books.
 
     Attributes
     ----------
     pipeline
         Its layers.
     handle
-        Takes in one event and returns what is to be done.
+        Handles one event and returns the effects.
     healing, replay, durable, stable, admitting, shaping
-        The layer that knows who is in the network, that sends again, that serves durable clients, that recovers from
-        crashes, that admits, that holds publishers to their quotas; None where it is not there.
+        The layers for membership, retransmission, durable clients, crash recovery, admission control and publisher
+        quotas; None where a layer is absent.
 
     Raises
     ------
     InputError
-        If there is no such scheme, or it cannot do what it is asked to (`capabilities`).
+        If the scheme does not exist, or does not support a feature (`capabilities`).
     StorageFailed
-        If the store cannot be read, or is that of another broker.
+        If the store cannot be read, or belongs to another broker.
     """
 
     __slots__ = (
@@ -179,7 +179,7 @@ class Broker:
             self.handle = self._handle_damaged
 
     def _compares(self, recovery: Recovery, inside: Sequence[Layer]) -> list[Comparing]:
-        """Return the layer that looks for damage in those inside, where it is wanted."""
+        """Return the layer that detects damage in the layers inside, where it is configured."""
         if recovery.compare_seconds is None:
             return []
         assert self.healing is not None and self.replay is not None
@@ -194,7 +194,7 @@ class Broker:
         return [Comparing(self.position.broker, recovery.compare_seconds, compared)]
 
     def _handle_damaged(self, event: Any) -> list[Effect]:
-        """Handle an event with a state that may be damaged: what then goes wrong inside is seen as just that."""
+        """Handle an event with a state that may be damaged: report any error inside as damaged state."""
         try:
             return self.pipeline.handle(event)
         except StateDamaged:
@@ -230,11 +230,11 @@ class Broker:
         )
 
     def _around(self, *, fan: FanOut | None) -> list[FanOut | Admitting]:
-        """Return the layers around the innermost one that work the same whatever that is."""
+        """Return the layers around the innermost one that do not depend on which one it is."""
         return [layer for layer in (fan, self.admitting) if layer is not None]
 
     def _edge(self, inside: Sequence[Layer], again_seconds: float) -> list[Shaping]:
-        """Return the layer that holds publishers to what they advertise, around the others."""
+        """Return the layer that enforces publisher quotas, around the others."""
         if self.admitting is None:
             return []
         timed = any(Ticked in layer.takes for layer in inside)
@@ -243,34 +243,34 @@ class Broker:
         return [self.shaping]
 
     def learn_dead(self, other: BrokerId) -> None:
-        """Take in what the transport knows for certain: the process of another broker is dead."""
+        """Record what the transport knows for certain: the process of another broker is dead."""
         if isinstance(self.healing, HealingBroker):
             self.healing.learn_dead(other)
 
     @property
     def listens_to(self) -> frozenset[BrokerId]:
-        """The brokers whose silence it would notice, in a tree that heals."""
+        """The brokers whose silence this broker would detect, in a tree that heals."""
         return self.healing.listens_to if isinstance(self.healing, HealingBroker) else frozenset()
 
     @property
     def fellows(self) -> tuple[BrokerId, ...]:
-        """The others of its multicast group."""
+        """The other members of its multicast group."""
         healing = self.healing
         known = healing.place.fellows if isinstance(healing, HealingBroker) else self.position.members
         return tuple(sorted(other for other in known if other != self.position.broker))
 
     def publishers(self) -> set[ClientId]:
-        """Return the publishers of which it has accepted anything."""
+        """Return the publishers from which it has accepted any events."""
         known = set() if self.replay is None else set(self.replay.publishers())
         return known if self.shaping is None else known | set(self.shaping.publishers())
 
     def accepted(self, publisher: ClientId) -> int:
-        """Return the last number of a publisher that it has, be it that this waits for its quota."""
+        """Return the highest sequence number that it has of a publisher, including events that wait for its quota."""
         accepted = 0 if self.replay is None else self.replay.accepted(publisher)
         return max([accepted, *(int(batch.sequence[-1]) for batch in self.waiting(publisher))])
 
     def kept_of(self, publisher: ClientId) -> list[tuple[float, EventBatch]]:
-        """Return what it keeps of a publisher, each batch with its age, and what waits for its quota."""
+        """Return the retained batches of a publisher, each with its age, and those that wait for its quota."""
         kept = [] if self.replay is None else self.replay.kept_of(publisher)
         return [*kept, *((0.0, batch) for batch in self.waiting(publisher))]
 
@@ -280,25 +280,27 @@ class Broker:
 
     @property
     def left(self) -> bool:
-        """Whether it has left its network for good."""
+        """Whether the broker has left its network for good."""
         return isinstance(self.healing, HealingViews) and self.healing.left
 
     @property
     def router(self) -> Router:
-        """Its router, to look at."""
+        """Its router, for inspection."""
         return self._router
 
     @property
     def takes_advertisements(self) -> bool:
-        """Whether publishers may say here what they will publish."""
+        """Whether publishers can advertise at this broker."""
         return Advertise in self.pipeline.takes
 
     def answers_of(self, client: ClientId) -> dict[int, Answers]:
-        """Return who may have what a client's subscriptions ask for, by number; nothing where nobody answers."""
+        """Return which brokers can satisfy a client's subscriptions, by number; empty where the scheme has no such
+        answers.
+        """
         return self._router.answers_of(client) if isinstance(self._router, LocalFirstRouter) else {}
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what the broker keeps."""
+        """Return the sizes of the broker's state."""
         return self.pipeline.describe()
 
     def check(self) -> None:

@@ -1,9 +1,10 @@
-"""What does not go together: one table, from which every refusal is raised before anything starts.
+"""Combinations of features and schemes that are not supported: one table, checked before anything starts.
 
 Rules
 -----
-* A row says which features, asked for together, which schemes cannot serve, and why. What no row names works.
-* docs/schemes.md shows the table; a test holds the two together.
+* A row names features, the schemes that cannot serve them together, and the reason. A combination that no row names
+  is supported.
+* docs/schemes.md shows the table; a test keeps both in sync.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ ALL_SCHEMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """One row.
+    """One row of the table.
 
     Attributes
     ----------
     features
-        Asked for together.
+        The features, when asked for together.
     lacks
         Whether a scheme with these claims cannot serve them.
     cannot
-        What it cannot, behind "scheme 'x'".
+        What the scheme cannot do, as text that follows "scheme 'x'".
     reason
         Why not.
     """
@@ -49,7 +50,7 @@ class Missing:
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """The schemes that cannot."""
+        """The schemes that cannot serve the features."""
         return tuple(name for name in ALL_SCHEMES if self.lacks(claims_of(name)))
 
     @property
@@ -60,7 +61,7 @@ class Missing:
         return f"| {words} | {who} | {self.reason} |"
 
     def error(self, scheme: str) -> InputError:
-        """Return the refusal of a scheme."""
+        """Return the error for a scheme."""
         can = ", ".join(name for name in ALL_SCHEMES if name not in self.schemes)
         return InputError(f"scheme {scheme!r} {self.cannot}: {self.reason}" + (f"; {can} can" if can else ""))
 
@@ -76,19 +77,19 @@ MISSING: Final = (
 
 
 def check(scheme: str, **asked: bool) -> None:
-    """Check that a scheme can serve all that is asked for together.
+    """Check that a scheme supports all features that are asked for together.
 
     Parameters
     ----------
     scheme
         Its name, with options.
     asked
-        By feature, whether it is asked for.
+        Whether a feature is asked for, by feature.
 
     Raises
     ------
     InputError
-        If it cannot; the message says what, why, and which schemes can.
+        If the scheme does not support them; the message says what it cannot do, why, and which schemes can.
     """
     wanted = {feature for feature, is_wanted in asked.items() if is_wanted}
     for row in MISSING:

@@ -1,12 +1,12 @@
-"""Damage to the state of a broker: what a fault of paper 4 does, which changes the state and not the behaviour.
+"""Damage to the state of a broker: a fault of paper 4, which changes the state and not the behaviour.
 
 Rules
 -----
-* It reaches into the machines of a broker, which nothing else may do: a fault asks for no leave.
-* What is damaged holds values of the right kinds afterwards, as a memory does in which other numbers stand; each is
-  drawn, and all of a kind at once. How far a number is off is drawn too, up to :data:`FAR`.
-* A broker's clients and the rendezvous point are not damaged: what is right is what they say. Nor is what tables and
-  books hold for a broker's own clients.
+* This module reaches into the private state of a broker's machines. Nothing else may do that.
+* Damaged state holds values of the right types, like memory in which other numbers stand. The values are drawn at
+  random, and all values of a kind are damaged at once. The error of a number is drawn too, up to :data:`FAR`.
+* A broker's clients and the rendezvous point are not damaged, because they define what is correct. Table and book
+  entries of a broker's own clients are not damaged either.
 
 Source: paper 4, section 2 and definition 8; docs/decisions/0028-damaged-tables.md, 0043-damaged-state.md and
 0052-damaged-stores-books-and-positions.md.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from random import Random
 
 FAR: Final = 1_000
-"""How far a damaged number is off, at most."""
+"""The largest error of a damaged number."""
 
 
 def damage(broker: Broker, what: str, dice: Random) -> int:
@@ -46,9 +46,9 @@ def damage(broker: Broker, what: str, dice: Random) -> int:
 
 
 def _tables(broker: Broker, dice: Random) -> int:
-    """Let half of what the tables hold for other brokers be forgotten, or held for a filter that nobody has told.
+    """Damage half of the table entries of other brokers: remove each, or add a filter that was never announced.
 
-    Of the copies that normal brokers have of such tables half is forgotten, too.
+    At normal brokers, half of the copies of such tables is removed too.
     """
     router: Any = broker.router
     tables = [router.table, *([router.others] if isinstance(router, ViewedRouter) else [])]
@@ -77,7 +77,7 @@ def _tables(broker: Broker, dice: Random) -> int:
 
 
 def _off(value: Any, dice: Random) -> Any:
-    """Return a number, or what holds one, with another number that is not below 0."""
+    """Return a number, or a value that holds one, with a different number that is not negative."""
     if isinstance(value, RoundNumber):
         return value._replace(number=_off(value.number, dice))
     if isinstance(value, ClusterView):
@@ -88,7 +88,7 @@ def _off(value: Any, dice: Random) -> Any:
 
 
 def _numbers(broker: Broker, dice: Random) -> int:
-    """Let some of the numbers be others: of publishers' events, rounds, terms, epochs, views' changes, streams."""
+    """Change some of the numbers: of publishers' events, rounds, terms, epochs, view versions, streams."""
     replay, healing = broker.replay, broker.healing
     assert replay is not None and healing is not None
     rounds = replay.rounds
@@ -118,7 +118,7 @@ def _numbers(broker: Broker, dice: Random) -> int:
 
 
 def _marks(broker: Broker, dice: Random) -> int:
-    """Let subscribers that are not durable seem to have had more, or less, of publishers than they had."""
+    """Change how much of each publisher non-durable subscribers seem to have received."""
     assert broker.replay is not None and broker.durable is not None
     changed = 0
     for client, marks in broker.replay.deduplicator._marks.items():
@@ -129,7 +129,7 @@ def _marks(broker: Broker, dice: Random) -> int:
 
 
 def _positions(broker: Broker, dice: Random) -> int:
-    """Let durable subscribers seem to have acknowledged more, or less, of each publisher than they have."""
+    """Change how much of each publisher durable subscribers seem to have acknowledged."""
     assert broker.durable is not None
     changed = 0
     for entry in broker.durable.entries.values():
@@ -140,9 +140,9 @@ def _positions(broker: Broker, dice: Random) -> int:
 
 
 def _books(broker: Broker, dice: Random) -> int:
-    """Let half of what the books hold for other brokers be forgotten or another filter, or come at other rates.
+    """Damage half of the book entries of other brokers: remove or replace filters, and change advertised rates.
 
-    Some of what is counted in them is another number besides.
+    One of the counters in the books may be changed as well.
     """
     if broker.admitting is None:
         return 0
@@ -171,10 +171,7 @@ def _books(broker: Broker, dice: Random) -> int:
 
 
 def damage_store(store: Store, dice: Random) -> int:
-    """Remove a third of the rows of a store that has sums, or overwrite them with another row's data; return how many.
-
-    At least one row is damaged, unless there is none.
-    """
+    """Delete or replace a third of the rows of a store with checksums, at least one; return how many."""
     if not isinstance(store, SummedStore):
         return 0
     tables = [SUMS, *sorted(store._sums)]
@@ -192,7 +189,7 @@ def damage_store(store: Store, dice: Random) -> int:
 
 
 def _membership(broker: Broker, dice: Random) -> int:
-    """Let a broker stand elsewhere: in another view, below another parent, above other children, designated or not."""
+    """Change a broker's place: another view, another parent, other children, designated or not."""
     healing = broker.healing
     if isinstance(healing, HealingViews):
         return _view(healing, dice)

@@ -1,21 +1,21 @@
-"""The layer that hands multicasts on from member to member: LBDD inside each cluster (paper 5).
+"""The fan-out layer: passes multicasts on from member to member, with LBDD inside each cluster (paper 5).
 
 Rules
 -----
-* Where a layer inside multicasts events, this broker is the origin of an LBDD plan over the other members
-  (`lbdd_plan`): each gets one copy, and passes it on to whom the plan says. Then it is for the layers inside as if
-  the origin had multicast it. What has to stay in order with events (`Marker`, `Forgotten`) goes the same way; all
-  else is multicast.
-* Where the network heals, a plan is made of the members of one *ballot*, as the beat says that begins it; under
-  fan-out every change of members begins another (`fanned`). So all members work by the same plans, and what
-  one of them hands to the group comes to each other over one way, in order: whole, or from some point on not at all.
-* What comes under a ballot that has not begun here waits for its beat. What comes under an older one goes no further,
-  as under the next round all that is kept is sent again. Who could not hold all takes nothing under that ballot, and
-  says that it has missed something.
-* A member that has missed a copy has missed a multicast, too: it gets no copy more until another ballot has begun. What
-  else it is sent is not in order with copies, and goes on at once.
+* When a layer inside multicasts events, this broker is the origin of an LBDD plan over the other members
+  (`lbdd_plan`): each member receives one copy and forwards it as the plan says. The layers inside of that member see
+  the event as if the origin had multicast it. Messages that have to stay in order with events (`Marker`, `Forgotten`)
+  take the same way; all others are multicast.
+* In a network that heals, a plan covers the members of one *ballot*, as listed in the beat that begins it. Under
+  fan-out every change of members begins a new ballot (`fanned`). So all members use the same plans, and messages from
+  one member to the group reach each other member over one way, in order: all of them, or none after some point.
+* A message of a ballot that has not begun here waits for that ballot's beat. A message of an older ballot is dropped,
+  because the next round retransmits all that is retained. A member that could not hold all messages of a ballot takes
+  none of them, and reports that it has missed something.
+* A member that has missed a copy has missed a multicast, too: it gets no more copies until another ballot has begun.
+  Other messages to it are not ordered with copies, and resume at once.
 
-For clusters whose network has no multicast: there, one that multicasts sends all n copies itself.
+This layer is for clusters whose network has no multicast: there, a broker that multicasts sends all n copies itself.
 Source: paper 5, section 3; docs/decisions/0022-fan-out-that-heals.md.
 """
 
@@ -36,12 +36,12 @@ from ...protocol.snapshots import restore_state, state_of
 from ...routing.schemes.dissemination import plan_of
 
 HELD_MAX: Final = 10_000
-"""Messages of a ballot that has not begun here which are held."""
+"""How many messages of ballots that have not begun here are held at most."""
 
 BEFORE_ANY: Final[Ballot] = (-1, -1)
 
 Ordered: TypeAlias = Events | Marker | Forgotten
-"""What is multicast in order with events."""
+"""Messages that are multicast in order with events."""
 
 
 class FanOut:
@@ -54,18 +54,18 @@ class FanOut:
     heals
         Whether members change, and multicasts have ballots.
     anew
-        Whether the broker has been started again: it knows no ballot.
+        Whether the broker has been restarted and knows no ballot.
     """
 
     def __init__(self, position: Position, *, heals: bool = False, anew: bool = False) -> None:
         self._me = position.broker
         self._cluster = position.cluster
         self._members: tuple[BrokerId, ...] = () if anew else tuple(sorted(position.members))
-        self._ballot: Ballot | None = None  # without healing there is none
-        self._refused: Ballot = BEFORE_ANY  # the last ballot of which some could not be held
+        self._ballot: Ballot | None = None  # None where nothing heals
+        self._refused: Ballot = BEFORE_ANY  # the last ballot of which some messages could not be held
         self._held: list[tuple[BrokerId, Events | Handed]] = []
-        self._cut: dict[BrokerId, None] = {}  # who has missed a copy
-        self._unheard: dict[BrokerId, None] = {}  # who has missed a multicast
+        self._cut: dict[BrokerId, None] = {}  # members that have missed a copy
+        self._unheard: dict[BrokerId, None] = {}  # members that have missed a multicast
         self.takes: Mapping[type, Handler] = {Handed: self._on_handed}
         self.sees: Mapping[type, Handler] = {Events: self._on_events}
         self.alters: Mapping[type, Handler] = {Multicast: self._on_multicast}
@@ -74,7 +74,7 @@ class FanOut:
             self.sees = {**self.sees, ClusterBeat: self._on_beat, Missed: self._on_missed}
             self.alters = {**self.alters, Renew: self._on_renew}
 
-    # What this broker hands to its group.
+    # Messages from this broker to its group.
 
     def _on_multicast(self, effect: Multicast) -> list[Out]:
         message = effect.message
@@ -83,18 +83,18 @@ class FanOut:
         if not isinstance(message, Ordered):
             return [effect]
         if message.ballot != self._ballot:
-            return []  # it has been started again and heard no beat: the others would refuse it
+            return []  # restarted and has heard no beat: the others would refuse it
         if isinstance(message, Events):
             return self._copies(self._me, replace(message, entry=self._me))
         return self._copies(self._me, Handed(self._me, message))
 
     def _copies(self, origin: BrokerId, message: Events | Handed) -> list[Out]:
-        """Return the copies that this broker sends of what a member hands to all others."""
+        """Return the copies that this broker sends of a message from a member to all others."""
         others = tuple(member for member in self._members if member != origin)
         mine = handed_on(origin, others).get(self._me, ())
         return [Send(child, message) for child in mine if child not in self._cut]
 
-    # What others hand to it.
+    # Messages from other members.
 
     def _on_events(self, event: Received) -> list[Out]:
         message: Any = event.message
@@ -128,7 +128,7 @@ class FanOut:
         return [Inward(event), *(self._begin(beat.view) if genuine else ())]
 
     def _begin(self, view: ClusterView) -> list[Out]:
-        """Work by the plans of a view from now on if it succeeds the present one; then take what was held for it."""
+        """Use the plans of a view from now on if it succeeds the present one; then take in the messages held for it."""
         if view.cluster != self._cluster or self._ballot is None or view.ballot <= self._ballot:
             return []
         self._ballot, self._members = view.ballot, view.members
@@ -140,7 +140,7 @@ class FanOut:
             out += self._taken(origin, message)
         return out
 
-    # Copies that were lost.
+    # Lost copies.
 
     def _on_missed(self, event: Missed) -> list[Out]:
         if event.over_group:
@@ -151,24 +151,24 @@ class FanOut:
         return [Inward(event)]
 
     def _on_renew(self, effect: Renew) -> list[Out]:
-        """Let copies go again with multicasts; those are renewed where it was one that was missed."""
+        """Resume copies together with multicasts; renew multicasts only where one was missed."""
         if not effect.over_group:
             return [effect]
         self._cut.pop(effect.broker, None)
         return [effect] if self._unheard.pop(effect.broker, 0) is None else []
 
-    # To be recorded.
+    # Recorded state.
 
     def changed_by(self, event: Received) -> bool:
-        """Return False: where nothing heals it keeps nothing, and elsewhere nobody records it."""
+        """Return False: without healing the layer has no state, and with healing it is not recorded."""
         return False
 
     def snapshot(self) -> Plain:
-        """Return the ballot, and what waits for the next; nothing where nothing heals."""
+        """Return the ballot, and the messages that wait for the next; None without healing."""
         return None if self._ballot is None else state_of(self)
 
     def restore(self, plain: Plain) -> None:
-        """Be as the one was whose snapshot that is."""
+        """Restore the state of a snapshot."""
         restore_state(self, plain or {})
 
     def describe(self) -> Mapping[str, int]:
@@ -176,14 +176,14 @@ class FanOut:
         return {"held_for_ballot": len(self._held)}
 
     def check(self) -> None:
-        """Assert that what is held is of ballots to come; for tests."""
+        """Assert that all held messages are of future ballots; for tests."""
         for _, message in self._held:
             ballot = _ballot_of(message)
             assert ballot is not None and self._ballot is not None and ballot > self._ballot
 
 
 def handed_on(origin: BrokerId, others: tuple[BrokerId, ...]) -> Mapping[BrokerId, tuple[BrokerId, ...]]:
-    """Return who sends a copy to whom of what a member hands to all others of its cluster."""
+    """Return to which members each member sends a copy of a message from `origin` to all others of its cluster."""
     return plan_of(origin, others).children
 
 

@@ -1,6 +1,6 @@
-"""What a broker is in a network that heals, by scheme: who knows the network, the router, and layers of its own.
+"""The parts of a broker in a network that heals, by scheme: membership layer, router, and extra layers.
 
-Rule: a scheme is a row here. What heals, sends again and keeps is the same under all of them.
+Rule: a scheme is a row here. Healing, retransmission and retention are the same under all schemes.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ Membership: TypeAlias = HealingBroker | HealingViews
 
 
 class Healing(NamedTuple):
-    """What heals under one scheme.
+    """The parts that heal under one scheme.
 
     Attributes
     ----------
     membership
-        Makes the layer that knows who is in the network.
+        Makes the membership layer.
     router
         Makes the router of a place, for a network with these settings.
     beside
-        Makes layers that only this scheme has, around those that all have.
+        Makes the layers that only this scheme has, around those that all schemes have.
     """
 
     membership: Callable[[Start], Membership]
@@ -59,7 +59,7 @@ def _plain(router: Callable[[Position], Any]) -> Callable[[Position, Recovery], 
 
 
 def _on_tree(scheme_name: str) -> Healing:
-    """Return that of a scheme on a tree whose router is the one of a network that does not heal."""
+    """Return the row of a scheme on a tree that uses the same router as without healing."""
     return Healing(HealingBroker, _plain(scheme(scheme_name)))
 
 
@@ -80,14 +80,14 @@ HEALING: Final[dict[str, Healing]] = {
     "lbdd": Healing(HealingViews, _lbdd),
     "point-to-point": Healing(HealingViews, _plain(scheme("point-to-point"))),
 }
-"""What a broker that heals is, by scheme."""
+"""The parts of a broker that heals, by scheme."""
 
 HEALING_SCHEMES: Final = tuple(HEALING)
 """The schemes whose brokers can heal."""
 
 
 def healing_of(scheme_name: str) -> Healing:
-    """Return what heals under a scheme, in whichever order its options stand."""
+    """Return the parts that heal under a scheme; its options may be in any order."""
     base, options = bare(scheme_name)
     if is_own(base):
         in_views = claims_of(scheme_name).views
@@ -105,7 +105,7 @@ def membership_of(
     seed: int,
     joins: bool,
 ) -> Membership:
-    """Return the layer that knows who is in the network, with the router of a scheme inside."""
+    """Return the membership layer, with the router of a scheme inside."""
     healing = healing_of(scheme_name)
 
     def router(place: Position) -> Any:
@@ -116,28 +116,30 @@ def membership_of(
 
 
 def _node(position: Position, scheme_name: str) -> Position:
-    """Return the place of a broker as the machines see it that mend a tree of clusters."""
+    """Return the place of a broker as the machines see it that repair a tree of clusters."""
     return position.alone() if claims_of(scheme_name).flat else position
 
 
 def newcomer(
     scheme_name: str, broker: BrokerId, cluster: ClusterId, members: tuple[BrokerId, ...], speaks: BrokerId
 ) -> Position:
-    """Return the place with which a broker comes to a network that runs.
+    """Return the place of a broker that joins a running network.
 
     Parameters
     ----------
     scheme_name
         The routing scheme.
     broker, cluster
-        Who comes, and with whom; where every broker is a node of a tree by itself, that is only where it counts.
+        The broker that joins, and its cluster. Where every broker is a tree node by itself, the cluster is only where
+        it is counted.
     members, speaks
-        The brokers of that cluster, the new one included, and who is designated.
+        The brokers of that cluster, the new one included, and the designated one.
 
     Returns
     -------
     Position
-        Of one that is designated, where it begins to look for a parent; else of one that its cluster takes in.
+        The place of a designated broker, from which it looks for a parent, or else of a normal broker that its
+        cluster takes in.
     """
     claims = claims_of(scheme_name)
     if claims.flat:
@@ -155,7 +157,7 @@ def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> Rendezvo
     recovery
         Its times.
     start
-        The root with which a tree starts, or the view with which a network does that heals by views.
+        The initial root of a tree, or the initial view of a network that heals by views.
     """
     if isinstance(start, CubeView):
         return CubeRendezvous(recovery, start)
@@ -165,7 +167,7 @@ def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> Rendezvo
 def start_of(positions: Sequence[Position], scheme_name: str) -> ClusterView | CubeView:
     """Return what the rendezvous point of a network with these positions has to know at the start.
 
-    One that is started again knows better, when all these may have come later.
+    A rendezvous point that restarts knows more, as all of these positions may have been added later.
     """
     if claims_of(scheme_name).views:
         views = (position.cube for position in positions if position.cube is not None)

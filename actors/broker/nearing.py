@@ -1,9 +1,11 @@
-"""The layer that asks subscribers to move to the broker whose publishers they mostly hear (paper 2, section 2.4).
+"""The layer that proposes to subscribers to move to the broker of their main publishers (paper 2, section 2.4).
 
 Rules
 -----
-* It counts what subscribers here get, by the broker at which that was published; what is sent again is not counted.
-* Now and then it looks which subscriber had better be elsewhere (`routing.interest.affinity`), and proposes it to move.
+* It counts the events that subscribers here receive, by the broker at which they were published. Retransmitted events
+  are not counted.
+* Periodically it picks a subscriber that would be better placed elsewhere (`routing.interest.affinity`), and proposes
+  the move.
 
 Source: paper 2, section 2.4; docs/decisions/0017-hypercube.md.
 """
@@ -22,16 +24,16 @@ from ...protocol.snapshots import Restorable
 from ...routing.interest.affinity import Affinity
 
 REVIEW_HEARTBEATS: Final = 10
-"""How often a broker looks which subscriber had better move."""
+"""How often a broker looks for a subscriber that would be better placed elsewhere."""
 
 
 class Nearing(Restorable):
-    """Whom the subscribers of one broker hear.
+    """Counts of events by publishing broker, for the subscribers of one broker.
 
     Parameters
     ----------
     broker
-        Whose they are.
+        The broker of the subscribers.
     recovery
         Its heartbeat.
     """
@@ -67,7 +69,7 @@ class Nearing(Restorable):
         return [deliver]
 
     def describe(self) -> Mapping[str, int]:
-        """Return nothing: what it counts is forgotten with each look."""
+        """Return nothing: the counts are reset with each review."""
         return {}
 
     def check(self) -> None:

@@ -2,13 +2,14 @@
 
 Rules
 -----
-* An event goes inwards to the outermost layer that looks at its type, and from there as that layer says. What comes of
-  it goes outwards through every layer around, each of which may alter it.
-* What a layer writes in a step leaves first, as one `Persist` of all layers together.
-* Every type has one owner: two layers that take the same are an error when the pipeline is made. A type that nobody
-  takes is a stray, which is counted and changes nothing.
-* Who handles which type at which depth is worked out once. A layer that does not look at a type is not called for it.
-* A layer that is alone and has a `handle` of its own, which returns effects and nothing else, is the whole pipeline.
+* An event goes inwards to the outermost layer that looks at its type, and from there as that layer says. The results
+  go outwards through every layer around, each of which may alter them.
+* The writes of all layers in a step leave first, as one `Persist`.
+* Every type has one owner: two layers that take the same type are an error when the pipeline is made. A message of a
+  type that no layer takes is a stray: it is counted and changes nothing.
+* The handler for each type at each depth is determined once. A layer that does not look at a type is not called for
+  it.
+* A single layer that has its own `handle`, which returns only effects, is the whole pipeline.
 
 The contract is in `protocol/layers.py`.
 """
@@ -29,7 +30,7 @@ L = TypeVar("L", bound=Layer)
 
 
 class Pipeline(Generic[L]):
-    """Layers around each other.
+    """Nested layers.
 
     Parameters
     ----------
@@ -39,9 +40,9 @@ class Pipeline(Generic[L]):
     Attributes
     ----------
     handle
-        Takes in one event and returns what is to be done.
+        Handles one event and returns the effects.
     strays
-        Messages that no layer takes.
+        How many messages no layer has taken.
 
     Raises
     ------
@@ -52,7 +53,7 @@ class Pipeline(Generic[L]):
     def __init__(self, layers: Sequence[L]) -> None:
         self.layers = tuple(layers)
         self.strays = 0
-        self._owed: list[Effect] = []  # what is to leave with the first step
+        self._owed: list[Effect] = []  # effects that leave with the first step
         self._inward = [_first_to_look(self.layers, depth) for depth in range(len(self.layers))]
         self._outward = [_next_to_alter(self.layers, place) for place in range(len(self.layers))]
         alone = getattr(self.layers[0], "handle", None) if len(self.layers) == 1 else None
@@ -60,14 +61,14 @@ class Pipeline(Generic[L]):
 
     @property
     def takes(self) -> frozenset[type]:
-        """The types of messages, and of events that are none, that some layer takes."""
+        """The types of messages, and of events that are not messages, that some layer takes."""
         return frozenset(self._inward[0])
 
     def begin(self) -> None:
-        """Let layers inside take in what layers around have of an earlier life.
+        """Let layers inside take in what layers around have restored from an earlier life.
 
-        What is to be done for that leaves with the first step, when the time is known. Nothing is written: it comes
-        from the store, and what would be written of the time is not true yet.
+        The resulting effects leave with the first step, when the time is known. Nothing is written: the state comes
+        from the store, and a write now would carry a wrong time.
         """
         for place, layer in enumerate(self.layers):
             for event in getattr(layer, "begin", tuple)():
@@ -82,7 +83,7 @@ class Pipeline(Generic[L]):
         return [Persist(tuple(writes)), *effects] if writes else effects
 
     def _enter(self, event: Event, depth: int, writes: list[Write], effects: list[Effect]) -> None:
-        """Hand an event to the layers from `depth` on."""
+        """Pass an event to the layers from `depth` on."""
         found = self._inward[depth].get(type(event.message) if isinstance(event, Received) else type(event))
         if found is None:
             self.strays += 1
@@ -91,7 +92,7 @@ class Pipeline(Generic[L]):
             self._leave(handler(event), place, writes, effects)
 
     def _leave(self, out: list[Any], place: int, writes: list[Write], effects: list[Effect]) -> None:
-        """Let what a layer wants done go outwards, and what is for the layers inside go there."""
+        """Pass the effects of a layer outwards, and its events for the layers inside inwards."""
         outward = self._outward[place]
         for each in out:
             kind = type(each)
@@ -103,34 +104,34 @@ class Pipeline(Generic[L]):
                 self._enter(each.event, place + 1, writes, effects)
             elif kind is Write:
                 writes.append(each)
-            elif kind not in _NEWS:  # nobody has asked for it
+            elif kind not in _NEWS:  # news that no layer has asked for end here
                 effects.append(each)
 
-    # To be recorded as one, by a layer around.
+    # Recorded state, as one state for a layer around.
 
     def changed_by(self: Pipeline[RecordedLayer], event: Received) -> bool:
-        """Return whether a message can change what some layer keeps."""
-        for layer in self.layers:  # noqa: SIM110  # asked for every message, and a generator is slow
+        """Return whether a message can change the state of some layer."""
+        for layer in self.layers:  # noqa: SIM110  # called for every message, and a generator is slow
             if layer.changed_by(event):
                 return True
         return False
 
     def rests_until(self) -> float:
-        """Return the moment before which it need not be told the time, if nothing else happens."""
+        """Return the time before which it needs no tick, if nothing else happens."""
         timed = (layer for layer in self.layers if Ticked in layer.takes or Ticked in layer.sees)
         return min((_rest_of(layer) for layer in timed), default=math.inf)
 
     def snapshot(self) -> Plain:
-        """Return all that the layers keep, the outermost first."""
+        """Return the state of all layers, the outermost first."""
         return [layer.snapshot() for layer in self.layers]
 
     def restore(self, plain: Plain) -> None:
-        """Be as the pipeline of the same layers was whose snapshot that is; only for one that has handled nothing."""
+        """Restore the state of a snapshot of the same layers; only for a pipeline that has handled nothing."""
         for layer, kept in zip(self.layers, plain, strict=True):
             layer.restore(kept)
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what the layers keep."""
+        """Return the sizes of the layers' state."""
         sizes: dict[str, int] = {}
         for layer in reversed(self.layers):
             sizes |= layer.describe()
@@ -143,7 +144,7 @@ class Pipeline(Generic[L]):
 
 
 def _rest_of(layer: Layer) -> float:
-    """Return the moment before which a layer need not be told the time: at once, where it does not say."""
+    """Return the time before which a layer needs no tick: 0, at once, if the layer does not say."""
     rests_until: Callable[[], float] | None = getattr(layer, "rests_until", None)
     return 0.0 if rests_until is None else rests_until()
 

@@ -1,4 +1,4 @@
-"""The routes of a broker, as whoever judges a whole network from outside sees them."""
+"""A read-only view of a broker's routes, for checks of a whole network from outside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .membership.tree import HealingBroker
 
 
 def routes_of(broker: Broker) -> SeenRoutes | None:
-    """Return what a broker's table holds and what it has told others; None where a scheme keeps no such table."""
+    """Return a broker's table, and the filters that it has told others; None where a scheme has no such table."""
     router: Any = broker.router
     if not isinstance(router, TreeRouter):
         return None

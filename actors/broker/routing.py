@@ -1,4 +1,4 @@
-"""The innermost layer where nothing heals: the router of a scheme, as it is."""
+"""The innermost layer in a network that does not heal: the router of a scheme."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Routing:
     Parameters
     ----------
     router
-        Of any scheme.
+        The router, of any scheme.
     """
 
     alters: Mapping[type, Handler] = {}
@@ -29,15 +29,15 @@ class Routing:
         self.takes: Mapping[type, Handler] = dict.fromkeys(router.takes, router.handle)
 
     def snapshot(self) -> Plain:
-        """Return all that the router keeps."""
+        """Return the state of the router."""
         return self.router.snapshot()
 
     def restore(self, plain: Plain) -> None:
-        """Be as the router was whose snapshot that is."""
+        """Restore the state of a snapshot of the router."""
         self.router.restore(plain)
 
     def describe(self) -> Mapping[str, int]:
-        """Return the sizes of what the router keeps."""
+        """Return the sizes of the router's state."""
         return self.router.describe()
 
     def check(self) -> None:

@@ -1,14 +1,17 @@
-"""The layer that holds publishers to what they advertise, where they come in.
+"""The layer that enforces the advertised rates of publishers at the broker where they publish.
 
 Rules
 -----
-* Every message of a publisher with events goes by here, and waits where it comes too fast (`admission.quota`). So no
-  layer inside, and no other broker, takes in more of an advertisement than is reserved for it.
-* Over a numbered interface what waits is not acknowledged: the publisher keeps it and sends it again, so what waits
-  here may be forgotten, and what is past the bounds is left alone.
-* A publisher that goes to another broker takes along what was not accepted here, so what waits of it is forgotten: with
-  its advertisements gone nobody would take it, and it would be told that it was let in.
-* Elsewhere the publisher is told: `HeldBack`, later `LetIn`, or `OverQuota`. Nothing is accepted before it is let in.
+* Every message with events from a publisher passes through here, and waits if it arrives too fast
+  (`admission.quota`). So no layer inside, and no other broker, receives more of an advertisement than is reserved for
+  it.
+* Over a numbered interface, a waiting message is not acknowledged: the publisher retains it and retransmits it. So a
+  message that waits here may be forgotten, and a message past the bounds is ignored.
+* A publisher that moves to another broker takes along the events that were not accepted here, so its waiting events
+  are forgotten. Without its advertisements no layer would take them, and the publisher would be told that they were
+  let in.
+* Over other interfaces the publisher is told: `HeldBack`, later `LetIn`, or `OverQuota`. Nothing is accepted before
+  it is let in.
 """
 
 from __future__ import annotations
@@ -26,23 +29,23 @@ from ...protocol.snapshots import Restorable
 
 
 class Shaping(Restorable):
-    """Quotas of publishers as a layer around all others.
+    """Publisher quotas as a layer around all others.
 
     Parameters
     ----------
     advertised
-        Returns what a publisher advertises at this broker, by number.
+        Returns the advertisements of a publisher at this broker, by number.
     config
         How much may wait.
     again_seconds
-        For how long publishers keep what they publish again after a move.
+        How long publishers retain events that they republish after a move.
     timed
-        Whether a layer inside wants to be told the time.
+        Whether a layer inside takes ticks.
 
     Attributes
     ----------
     refused
-        Events that were refused by name.
+        How many events were refused, with a message to the publisher.
     """
 
     alters: Mapping[type, Handler] = {}
@@ -60,7 +63,7 @@ class Shaping(Restorable):
         self._advertised = advertised
         self._now = 0.0
         self._timed = timed
-        self._passed: dict[ClientId, int] = {}  # the last number over a numbered interface
+        self._passed: dict[ClientId, int] = {}  # the last number that passed over a numbered interface
         self.takes: Mapping[type, Handler] = {} if timed else {Ticked: self._on_tick}
         self.sees: Mapping[type, Handler] = {
             Events: self._on_events,
@@ -92,7 +95,7 @@ class Shaping(Restorable):
         ):
             return [Inward(event)]
         if any(_number(each.what) == adv.number for each in self._quotas.waiting(source)):
-            return []  # it is said again
+            return []  # a retransmission of a message that waits already
         if adv.number > self._passed.get(source, 0):
             if self._quotas.enter(source, adv.message.batch, event, self._now) != "passes":
                 return []
@@ -115,7 +118,7 @@ class Shaping(Restorable):
                 seconds = self._quotas.wait_seconds(publisher, self._now)
                 out.append(Inform(publisher, LetIn(int(waiting.batch.sequence[-1]), seconds)))
         for publisher in [publisher for publisher in self._passed if not self._quotas.knows(publisher)]:
-            del self._passed[publisher]  # should it say that number again, it pays again
+            del self._passed[publisher]  # if the publisher retransmits that number, it is charged again
         return out
 
     def _reason(self, publisher: ClientId) -> str:
@@ -127,7 +130,7 @@ class Shaping(Restorable):
         )
 
     def publishers(self) -> Collection[ClientId]:
-        """Return the publishers of which events are not let in yet."""
+        """Return the publishers with events that are not let in yet."""
         return self._quotas.sources()
 
     def waiting(self, publisher: ClientId) -> list[EventBatch]:
