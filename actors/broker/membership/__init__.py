@@ -1,1 +1,1 @@
-"""Who is in the network, and where this broker stands in it: on a tree of clusters, or in a view."""
+"""Who is in the network, and the place of this broker in it: in a tree of clusters, or in a view."""

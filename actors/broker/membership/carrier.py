@@ -1,11 +1,12 @@
-"""What goes over the tree: subscriptions, events, and what is for every broker, through the router inside.
+"""Traffic over the tree: subscriptions, events, and broadcasts to all brokers, through the router inside.
 
 Rules
 -----
-* Events from somebody who is no neighbour are ignored: he will send them again, over the tree as it is then. So are
-  those of a fellow that follows another designated broker: what he sends to the group, he sends by another table.
-* What is told to every broker goes over the tree as it is, behind what was sent before.
-* The members of the group keep a copy of what each child wants (`copies`): they are told each change.
+* Events from a broker that is not a neighbour are ignored: it will retransmit them over the tree as it is then.
+  Events from a fellow member that follows another designated broker are ignored too, because it sends to the
+  group by another table.
+* A broadcast goes over the tree as it is, after everything that was sent before.
+* The members of the group keep a copy of what each child wants (`copies`), and are told each change.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from .tree_rounds import TreeRounds
 
 
 class Carrier:
-    """What one broker passes on.
+    """The traffic that one broker forwards.
 
     Attributes
     ----------
     load
-        The events that come.
+        The rate of arriving events.
     """
 
     SHARED = frozenset({"_place", "_rounds"})
@@ -53,13 +54,13 @@ class Carrier:
     # Subscriptions.
 
     def _on_announce(self, source: Link, message: Announce | Withdraw) -> list[Out]:
-        """Take in what a child or a member of the group wants, or wants no more."""
+        """Process what a child or a member of the group wants, or no longer wants."""
         place = self._place
         if not place.designated:
             return []
         child = place.child_of(source)
         if child is None and source not in place.view.members:
-            return []  # a fellow that follows another; when it follows this one, it tells all that it wants
+            return []  # a fellow that follows another broker; when it follows this one, it tells everything it wants
         if isinstance(message, Withdraw) and child is not None:
             place.unanswered.withdrawn(child.designated, message.filter)
         effects = self._on_routed(source, message)
@@ -75,19 +76,19 @@ class Carrier:
         return self._on_routed(source, message)
 
     def _on_member_installed(self, source: BrokerId, message: MemberInstalled) -> list[Out]:
-        """Take in the same as a member of the group, to all of whom it is told."""
+        """Process the same as a member of the group; all members are told."""
         if message.member != self._place.home.broker:
             return []
         return self._on_installed(source, Installed(message.token, message.round))
 
     def _on_routed(self, source: Link, message: Any) -> list[Out]:
-        """Give the router what is its own: what clients want, and what a scheme's brokers tell each other."""
+        """Pass the router its own messages: what clients want, and what brokers of a scheme tell each other."""
         return self.counted(self._place.router.handle(Received(source, message)))
 
     def counted(self, effects: list[Any]) -> list[Out]:
-        """Note which links are ready: a child's, when all that it wants is installed up to the root.
+        """Record which links are ready: a child's link, when everything that it wants is installed up to the root.
 
-        Answers go on with the highest round that is known here.
+        Answers carry the highest round that is known here.
         """
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, Installed):
@@ -101,7 +102,7 @@ class Carrier:
             return effect
         token, known = effect.message.token, self._rounds.known
         if effect.to in self._place.fellows:
-            # As a multicast: a round that began before it must not come after it.
+            # As a multicast: a round that began before it must not arrive after it.
             return Multicast(MemberInstalled(effect.to, token, known))
         return Send(effect.to, Installed(token, known))
 
@@ -118,17 +119,17 @@ class Carrier:
         return begun + [self._stamped(effect, message) for effect in effects]
 
     def _stamped(self, effect: Any, message: Events) -> Any:
-        """Say under which ballot events go over the group, and what has brought a delivery."""
+        """Stamp events to the group with the ballot, and deliveries with the round that brought them."""
         if isinstance(effect, Deliver):
             return Deliver(effect.batch, effect.clients, effect.starts, effect.rows, brought_by=message)
         if isinstance(effect, Multicast) and isinstance(effect.message, Events):
             return Multicast(replace(effect.message, ballot=self._place.view.ballot))
         return effect
 
-    # What is told to every broker.
+    # Broadcasts to all brokers.
 
     def on_tell(self, event: Tell) -> list[Out]:
-        """Tell every broker what a layer around this one says."""
+        """Broadcast a message of a surrounding layer to every broker."""
         place = self._place
         if event.whole and not place.is_whole():
             return []

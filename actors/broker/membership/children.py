@@ -1,11 +1,12 @@
-"""The children of a cluster: who may join here, what they want, and when they are let go (paper 1, 4.2.1 and 4.2.2).
+"""The children of a cluster: which may join, what they want, and when they are dropped (paper 1, 4.2.1 and 4.2.2).
 
 Rules
 -----
-* Nobody joins under an empty path, nor above the degree or the load (`acceptance`).
-* A child tells all that it wants when it joins, and when another broker speaks for it; until that is installed up to
-  the root, nothing goes to it.
-* One that was taken over and has not told what it wants in time is let go: it joins anew, and tells.
+* No cluster joins under an empty path, or above the degree or the load limit (`acceptance`).
+* A child tells everything that it wants when it joins, and when its designated broker changes. Until that is
+  installed up to the root, no events go to it.
+* A child that was taken over and does not tell what it wants in time is dropped. It joins again, and tells
+  then.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class ChildLinks:
     Attributes
     ----------
     going
-        Those that are about to leave the network.
+        The children that are about to leave the network.
     refused
-        How many were refused.
+        How many joins were refused.
     """
 
     SHARED = frozenset({"_place", "_rounds", "_carrier"})
@@ -76,10 +77,10 @@ class ChildLinks:
         )
         known = place.children.get(view.cluster)
         if answer.accepted and known is not None and known.newer_than(view):
-            # It was designated once, and does not know yet that it is not any more.
+            # It was designated before, and does not know yet that it no longer is.
             return [Send(source, replace(answer, accepted=False, reason="not designated", path=()))]
         if answer.reason == "no way to the root" and known is not None:
-            # It stays what it is, and waits with us: whoever hangs below has nothing to gain from another parent.
+            # It stays a child and waits with this broker: another parent would not help it.
             answer = replace(answer, accepted=True, reason="")
         if not answer.accepted:
             self.refused += 1
@@ -94,13 +95,13 @@ class ChildLinks:
         return effects + place.changed()
 
     def heard(self, child: ClusterView, view: ClusterView) -> None:
-        """Take in who is in a child now, for whoever takes over here."""
+        """Record the members of a child, for the broker that takes over here."""
         if child.designated == view.designated and not child.newer_than(view):
             self._place.children[view.cluster] = view
             self._place.tell_succession()
 
     def moved(self, view: ClusterView) -> list[Out]:
-        """Take in that another broker speaks for a child."""
+        """Process that another broker speaks for a child."""
         place = self._place
         old = place.children.get(view.cluster)
         if old is None:
@@ -111,7 +112,7 @@ class ChildLinks:
     def _exchange(
         self, view: ClusterView, wanted: Iterable[tuple[Filter, int]], *, answer: bool
     ) -> list[Out]:
-        """Connect a child, or a child's new designated broker, and let the old connection go."""
+        """Connect a child, or a child's new designated broker, and drop the old connection."""
         place, link = self._place, view.designated
         old = place.children.get(view.cluster)
         place.children[view.cluster] = view
@@ -129,7 +130,7 @@ class ChildLinks:
         return self._carrier.counted(effects)
 
     def _await(self, view: ClusterView) -> None:
-        """Wait for what a child that was taken over tells that it wants."""
+        """Wait for a child that was taken over to tell what it wants."""
         tell_by = self._place.now + 2 * self._place.recovery.answer_seconds
         self._place.unanswered.taken_over(view.designated, view.cluster, tell_by)
 
@@ -141,9 +142,9 @@ class ChildLinks:
         Parameters
         ----------
         before
-            The children that this broker has spoken to before: not empty where it only begins anew.
+            The children to which this broker has spoken before: not empty if it only starts a new epoch.
         copies
-            What the others want, as far as it is known.
+            What the other children want, as far as it is known.
         """
         router = self._place.router
         effects: list[Out] = []
@@ -156,11 +157,11 @@ class ChildLinks:
         return effects
 
     def overdue(self) -> list[ClusterId]:
-        """Return those that were taken over and have not told in time what they want."""
+        """Return the children that were taken over and have not told what they want in time."""
         return self._place.unanswered.overdue(self._place.now)
 
     def lost(self, cluster: ClusterId) -> list[Out]:
-        """Let a child go, if it is one."""
+        """Drop a child, if it is one."""
         place = self._place
         place.probing.forget(cluster)
         place.unanswered.left(cluster)
@@ -174,18 +175,18 @@ class ChildLinks:
         return [*effects, self._is_none(cluster), *place.changed()]
 
     def is_above(self, cluster: ClusterId) -> list[Out]:
-        """Take in that a child is the parent now: it left without a word."""
+        """Process that a child is the parent now: it left without notice."""
         self._place.unanswered.left(cluster)
         former = self._place.children.pop(cluster, None)
         return [] if former is None else [*self.disconnect(former.designated), self._is_none(cluster)]
 
     def disconnect(self, link: BrokerId) -> list[Out]:
-        """Drop what was wanted over the link to a child."""
+        """Remove what was wanted over the link to a child."""
         self._rounds.links.forget(link)
         self._place.unanswered.forget(link)
         effects = self._place.router.drop(link, link)
         return [each for each in effects if not (isinstance(each, Send) and each.to == link)]
 
     def _is_none(self, cluster: ClusterId) -> Multicast:
-        """Tell the members that a cluster is a child no more."""
+        """Tell the members that a cluster is no longer a child."""
         return Multicast(TableOfChild(cluster, (), self._place.view.ballot))

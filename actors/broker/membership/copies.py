@@ -1,7 +1,7 @@
-"""What a normal broker keeps of the table of its designated one, so that it can take over at once (paper 1, 4.1.1).
+"""A normal broker's copy of the designated broker's table, for an immediate takeover (paper 1, 4.1.1).
 
-Rule: with a ballot comes the whole of what the children want, then each change. What comes under another ballot is of a
-broker that speaks no more, and does not count.
+Rule: each ballot starts with everything that the children want, followed by each change. What arrives under
+another ballot is from a broker that no longer speaks for the cluster, and does not count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Copies:
     Parameters
     ----------
     ballot
-        Under which the designated broker speaks, as far as the member knows when it begins.
+        Under which the designated broker speaks, as far as the member knows at the start.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Copies:
         self._ballot = ballot
 
     def on_entry(self, source: BrokerId, message: TableEntry) -> list[Out]:
-        """Take in that a child wants a filter, or wants it no more."""
+        """Record that a child wants a filter, or no longer wants it."""
         if message.ballot == self._ballot:
             wanted = self.tables.setdefault(message.child, {})
             if message.wanted:
@@ -41,7 +41,7 @@ class Copies:
         return []
 
     def on_child(self, source: BrokerId, message: TableOfChild) -> list[Out]:
-        """Take in all that a child wants; nothing when it is one no more."""
+        """Record everything that a child wants; nothing if it is no longer a child."""
         if message.ballot == self._ballot:
             self.tables.pop(message.child, None)
             if message.filters:
@@ -49,7 +49,7 @@ class Copies:
         return []
 
     def take(self, message: TableCopy) -> bool:
-        """Take in all that the children want, unless that is of an earlier ballot; return whether it counts."""
+        """Record everything that the children want, unless it is of an earlier ballot; return whether it counts."""
         if message.ballot < self._ballot:
             return False
         self._ballot = message.ballot

@@ -1,18 +1,19 @@
-"""A broker among the members of its cluster: succession, members that come and go (paper 1, 4.1.1).
+"""A broker among the members of its cluster: succession, and members that come and go (paper 1, 4.1.1).
 
 Rules
 -----
-* Only the designated broker stands in the tree. A normal one keeps a copy of what the children want (`copies`), and
-  takes over with it.
-* A normal broker tells a new designated one all that it wants; one that was dropped from the members does so when it
-  is back, and its subscribers wait for the next round.
-* A member that has missed a multicast gets none until it is a member (again) at a tick. Then whoever had sent it begins
-  anew: a designated broker under a new epoch, so that nothing of the old one is taken for the next; a normal one as if
-  it had been dropped. The round that follows sends again what was missed.
-* Where members hand events on to each other by a plan (`plans`), a plan is that of a ballot. So every change of members
-  begins another: whoever leads begins anew, as after a succession. Who has not reached a fellow asks for another
-  ballot, until there is one: what went to others by way of that fellow they lack as well, and only under the next
-  ballot all comes to them in order (docs/decisions/0022-fan-out-that-heals.md).
+* Only the designated broker has a place in the tree. A normal broker keeps a copy of what the children want
+  (`copies`), and takes over with it.
+* A normal broker tells a new designated broker everything that it wants. A broker that was dropped from the
+  members does so when it returns, and its subscribers wait for the next round.
+* A member that has missed a multicast receives none until it is a member (again) at a tick. Then the sender
+  starts anew: a designated broker under a new epoch, so that nothing of the old epoch is taken for the new one;
+  a normal broker as if it had been dropped. The next round retransmits what was missed.
+* If members forward events to each other by a plan (`plans`), a plan belongs to a ballot. Every change of
+  members therefore starts another ballot: the designated broker starts anew, as after a succession. A member
+  that could not reach a fellow asks for another ballot until there is one: what others should have received by
+  way of that fellow they lack as well, and only under the next ballot everything reaches them in order
+  (docs/decisions/0022-fan-out-that-heals.md).
 """
 
 from __future__ import annotations
@@ -56,16 +57,16 @@ class Group:
     Parameters
     ----------
     anew
-        Whether the broker has been started again, and is no member yet.
+        Whether the broker has been restarted, and is not a member yet.
     plans
-        Whether members hand events on to each other, by plans of a ballot.
+        Whether members forward events to each other, by plans of a ballot.
 
     Attributes
     ----------
     copies
-        At a normal broker: what the designated one holds for each child.
+        At a normal broker: what the designated broker holds for each child.
     dropped
-        Whether the designated broker has left this one out of the members, or has not taken it in yet.
+        Whether the designated broker has dropped this one from the members, or has not admitted it yet.
     """
 
     SHARED = frozenset({"_place", "_rounds", "_carrier", "_children", "_parent"})
@@ -91,8 +92,8 @@ class Group:
         self._seen_view = place.view
         self.dropped = anew
         self._restored = False  # whether it holds durable subscribers of an earlier life
-        self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
-        self._mend_at = 0.0  # not before that they get some again: a call may fail for a while
+        self._missed: dict[BrokerId, float] = {}  # members that receive no multicasts, and since when
+        self._mend_at = 0.0  # they receive none before that time: a call may fail for a while
         self._member_since: dict[BrokerId, float] = {}  # as far as it is known here
         self.takes: Takes = {
             ClusterBeat: self._on_cluster,
@@ -107,9 +108,9 @@ class Group:
 
     @property
     def busy(self) -> bool:
-        """Whether a member has missed something, or this one is none, or does not know whom to follow.
+        """Whether a member has missed something, or this broker is not a member, or has no designated broker.
 
-        Who has missed something and is a member no more is waited for when it is one again.
+        A broker that has missed something and is no longer a member is awaited when it is a member again.
         """
         place = self._place
         following = place.succession.state is ClusterRole.NORMAL and place.home.broker in place.view.members
@@ -134,7 +135,7 @@ class Group:
         return effects + self._regroup()
 
     def succeed(self, event: Received | Ticked) -> list[Out]:
-        """Give the succession an event, and see to what follows from that."""
+        """Pass the succession an event, and act on the result."""
         place = self._place
         effects = self._absorb(place.succession.handle(event))
         if self._member_since.keys() != set(place.view.members):
@@ -149,7 +150,7 @@ class Group:
         return effects
 
     def begin_anew(self) -> list[Out]:
-        """Speak under a new epoch, where this broker speaks for the cluster."""
+        """Speak under a new epoch, if this broker speaks for the cluster."""
         return self._absorb(self._place.succession.begin_anew())
 
     def _absorb(self, out: Iterable[Any]) -> list[Out]:
@@ -167,7 +168,7 @@ class Group:
         return effects
 
     def _meet(self, source: BrokerId, message: ClusterBeat | MemberBeat) -> list[Out]:
-        """Take whoever has joined the cluster, as a beat or a registration tells, into the group."""
+        """Admit to the group a broker that has joined the cluster, as told by a beat or a registration."""
         place = self._place
         if isinstance(message, ClusterBeat):
             cluster, named = message.view.cluster, message.view.members
@@ -188,7 +189,7 @@ class Group:
 
     def _take_over(self, view: ClusterView) -> list[Out]:
         place = self._place
-        spoken_for = place.children  # not empty where this one begins anew
+        spoken_for = place.children  # not empty if this broker only starts a new epoch
         self._seen_view = view
         self.dropped = False
         place.unanswered.clear()
@@ -197,7 +198,8 @@ class Group:
         effects += self._children.take_over(spoken_for, self.copies.tables)
         for neighbour in place.neighbours():
             place.probing.watch(neighbour, place.now)
-        # By then who is silent has been dropped, so who has not told what it wants does not know that it has to.
+        # By then silent members have been dropped: one that has not told what it wants does not know that it
+        # must.
         tell_by = place.now + UNHEARD_PATIENCES * place.recovery.suspect_after_seconds
         place.unanswered.await_members(set(view.members) - {place.home.broker}, tell_by)
         self._close_all()
@@ -231,7 +233,7 @@ class Group:
     # As a normal broker.
 
     def _follow(self) -> list[Out]:
-        """Notice another designated broker, and having been dropped from the members."""
+        """Detect another designated broker, and having been dropped from the members."""
         place, router = self._place, self._place.router
         view, before = place.view, self._seen_view
         self._seen_view = view
@@ -247,18 +249,19 @@ class Group:
             return effects
         if self.dropped:
             self.dropped = False
-            self._rounds.want()  # what was published here meanwhile was of a round that is long over
+            self._rounds.want()  # what was published here meanwhile belonged to a round that is long over
         if view.designated != place.home.broker:
             place.stand(attached=True)
             effects += router.forget_parent()
-            # Over the group, as every announcement, so that it stays in order with those before and after it.
+            # Over the group, like every announcement, to stay in order with those before and after it.
             effects.append(Multicast(Wants(router.wants())))
         return effects
 
     def _left_out(self) -> list[Out]:
-        """Take in that the designated broker has dropped this one, and what is wanted here with it.
+        """Process that the designated broker has dropped this one, together with what is wanted here.
 
-        From here on the group is sent only what others want, so whoever is attached here waits for the next round.
+        From here on the group receives only what others want, so the clients attached here wait for the next
+        round.
         """
         if self.dropped:
             return []
@@ -267,9 +270,9 @@ class Group:
         return [*self._place.router.forget_parent()]
 
     def _close_all(self) -> None:
-        """Wait for the next round, with all that is published or subscribed here.
+        """Wait for the next round, with everything that is published or subscribed here.
 
-        What a fellow sends under another ballot is refused, here as there, so there may be gaps until then.
+        What a fellow sends under another ballot is rejected on both sides, so there may be gaps until then.
         """
         self._rounds.links.close(GROUP)
         for client in self._place.router.subscribers():
@@ -277,7 +280,7 @@ class Group:
         self._rounds.want()
 
     def _on_table_copy(self, source: BrokerId, message: TableCopy) -> list[Out]:
-        """Take in what the children want; whoever has just joined is told so by that."""
+        """Record what the children want. A broker that has just joined learns by it that it is a member."""
         place, router = self._place, self._place.router
         if not self.copies.take(message) or place.designated:
             return []
@@ -285,27 +288,27 @@ class Group:
             return []
         effects = []
         if source == place.view.designated:
-            # Until now, as it seems: the heartbeat that said so may have been lost.
+            # It seems so only now: the heartbeat that said so may have been lost.
             effects = self._left_out()
         if self._restored:
-            # It takes this one in as a new one, and may have dropped what it had heard of it before.
+            # It admits this broker as a new one, and may have dropped what it knew of it.
             self._close_all()
             effects += [*router.forget_parent(), Multicast(Wants(router.wants()))]
         return effects
 
     def on_restored(self, event: Restored) -> list[Out]:
-        """Want again what somebody wanted in an earlier life; the cluster is told when it is heard."""
+        """Restore what was wanted in an earlier life; the cluster is told when it is heard."""
         self._restored = True
         for register in event.registers:
             self._place.router.handle(Received(event.client, register))
         return []
 
-    # As the designated one.
+    # As the designated broker.
 
     def _change_members(self, joined: tuple[BrokerId, ...], left: tuple[BrokerId, ...]) -> list[Out]:
         place = self._place
         effects = self.begin_anew() if self._plans else []
-        # The beat that leaves a member out goes ahead of the first event that is not sent for it.
+        # The beat without a member precedes the first event that is not sent for it.
         effects += place.beat_now()
         if set(left) - place.succession.departed:
             effects += self._rounds.suspected()
@@ -334,16 +337,17 @@ class Group:
         return self._carrier.counted(effects)
 
     def _heard_from(self, member: BrokerId) -> None:
-        """Note that what a member wants is known; when that was the last one, the group may get events again."""
+        """Record that what a member wants is known; after the last one, the group may get events again."""
         if self._place.unanswered.member_told(member):
             self._rounds.want()
 
     # Members that have missed something.
 
     def missed(self, event: Missed) -> list[Out]:
-        """Note that a member has missed a multicast of this broker.
+        """Record that a member has missed a multicast of this broker.
 
-        Who was not known to be there again when that was sent is told all anyway, once it is a member.
+        A broker that was not known to be back when the multicast was sent is told everything anyway, once it is
+        a member.
         """
         place, member = self._place, event.broker
         if event.anew and member not in place.view.members:
@@ -355,7 +359,7 @@ class Group:
         return []
 
     def _mend(self) -> list[Out]:
-        """Begin anew with the members that have missed something."""
+        """Start anew with the members that have missed something."""
         place = self._place
         back = [member for member in self._missed if member in place.view.members]
         if not back:
@@ -367,7 +371,7 @@ class Group:
         return renewed + (self.begin_anew() if place.designated else self._left_out())
 
     def _renew(self, members: Iterable[BrokerId]) -> list[Out]:
-        """Let members get multicasts again; the next round mends since when they got none."""
+        """Let members receive multicasts again; the next round goes back to when they received none."""
         effects: list[Out] = []
         for member in members:
             self._rounds.links.doubt_from(self._missed.pop(member))

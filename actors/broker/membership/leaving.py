@@ -2,15 +2,17 @@
 
 Rules
 -----
-* A normal broker that leaves says so to its group, and is gone when it has heard a beat without itself.
-* A designated one with fellow members resigns: it names its heir, which takes over at once. It is a normal one then.
-* The last member takes the whole cluster with it. As the root it first yields to a child, and joins below. It tells its
-  neighbours: the parent counts its place as free, the children join elsewhere, and only then leave it (announce before
-  withdraw). When it has none left, it leaves its parent, and is gone when that has said goodbye too.
-* Each step is asked for again every heartbeat until it has happened, so deaths meanwhile delay it and nothing more.
+* A normal broker that leaves tells its group, and has left when it hears a beat without itself.
+* A designated broker with fellow members resigns: it names its heir, which takes over at once. It is a normal
+  broker then.
+* The last member takes the whole cluster with it. If it is the root, it first yields to a child and joins below
+  it. It tells its neighbours: the parent counts its place as free, the children join elsewhere, and only then
+  leave it (announce before withdraw). When no child is left, it leaves its parent, and has left when the parent
+  has acknowledged that.
+* Each step is repeated every heartbeat until it has happened, so deaths only delay it.
 
-Nothing is lost with a broker that left: its clients have moved before it is told to leave, and bring along what they
-keep (see `faults.replay.clients`); whatever a link that is new has missed comes with the next round (see
+Nothing is lost with a broker that left: its clients move before it is told to leave, and bring along what they
+retain (see `faults.replay.clients`). What a new link has missed is retransmitted in the next round (see
 `faults.replay.rounds`).
 
 Source: docs/decisions/0012-operations.md.
@@ -36,7 +38,7 @@ from .place import Place, Takes
 
 
 class Departure:
-    """The way of one broker out of its network.
+    """The departure of one broker from its network.
 
     Attributes
     ----------
@@ -55,7 +57,7 @@ class Departure:
         self._neighbours = neighbours
         self.left = False
         self._said_gone = False
-        self._step_at = 0.0  # when the present step is asked for again
+        self._step_at = 0.0  # when the present step is repeated
         self._heirs_asked = 0
         self.takes: Takes = {
             LeaveNetwork: self._on_leave,
@@ -71,7 +73,7 @@ class Departure:
         return self.go_on()
 
     def go_on(self) -> list[Out]:
-        """Take the next step out, or ask for the present one again when it is time."""
+        """Take the next step, or repeat the present one when it is due."""
         place = self._place
         if not place.succession.leaving or self.left:
             return []
@@ -80,7 +82,7 @@ class Departure:
         if not place.designated and self._said_gone and me not in members:
             self.left = True
         elif place.designated and alone and not place.children and not place.root and place.parent is None:
-            self.left = True  # nothing hangs on it
+            self.left = True  # nothing depends on it
             return self._parent.stop()
         if self.left or place.now < self._step_at:
             return []
@@ -112,7 +114,7 @@ class Departure:
         return [Send(place.parent.designated, Goodbye(place.view.cluster))]
 
     def _on_goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
-        """Take in that a neighbour is one no more; the parent is the last that has to say so."""
+        """Process that a neighbour is no longer one; the parent is the last that has to say so."""
         place = self._place
         if place.succession.leaving and place.designated and place.parent and not place.children:
             self.left = self.left or place.is_parent(source)

@@ -1,7 +1,8 @@
-"""The clusters beside one's own in the tree: whether they live, and what is done when they do not (paper 1, 4.1.2).
+"""The neighbouring clusters in the tree: whether they live, and what happens if they do not (paper 1, 4.1.2).
 
-Rule: a neighbour that has missed something is given up, as one that is dead: what was lost need not be known, as all
-that is wanted is told anew when one joins, and all that is kept is sent again in the round after it.
+Rule: a neighbour that has missed something is dropped like a dead one. What it missed need not be known,
+because a cluster that joins is told everything that is wanted, and the round after it retransmits everything
+retained.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .tree_rounds import TreeRounds
 
 
 class Neighbours:
-    """The neighbours of one broker's cluster, as one after the other is heard, silent or gone."""
+    """The neighbours of one broker's cluster, as they are heard, silent or gone."""
 
     SHARED = frozenset({"_place", "_rounds", "_children", "_parent"})
 
@@ -38,18 +39,18 @@ class Neighbours:
         }
 
     def watch(self, now: float) -> None:
-        """Watch all that there are, as if just heard."""
+        """Watch all neighbours, as if just heard."""
         for view in self._place.neighbours():
             self._place.probing.watch(view, now)
 
     def tick(self, event: Ticked) -> list[Out]:
-        """Notice who is silent; what is said of that goes to everybody."""
+        """Detect silent neighbours; all are told of them."""
         probed = set(self._place.probing.probed)
         effects = self._absorb(self._place.probing.handle(event))
         return effects + (self._rounds.suspected() if set(self._place.probing.probed) - probed else [])
 
     def remind(self) -> list[Out]:
-        """Let go the children that have not told what they want: they join anew, and tell."""
+        """Drop the children that have not told what they want: they join again, and tell."""
         return [out for cluster in self._children.overdue() for out in self._lost(cluster)]
 
     def _absorb(self, out: Iterable[Any]) -> list[Out]:
@@ -78,7 +79,7 @@ class Neighbours:
     # What they say.
 
     def _on_tree_beat(self, source: BrokerId, beat: TreeBeat) -> list[Out]:
-        """Take in that a neighbour lives and where it stands; who is none is told so."""
+        """Record that a neighbour lives and its place; tell a broker that is not a neighbour so."""
         place = self._place
         if not place.designated:
             return self._tell(source)
@@ -98,7 +99,7 @@ class Neighbours:
         return self._tell(source)
 
     def _tell(self, source: BrokerId) -> list[Out]:
-        """Say who is designated here; a broker that has only its own past to go by says nothing."""
+        """Say which broker is designated here; a broker that knows only its own past says nothing."""
         place = self._place
         if not place.designated and place.view.designated == place.home.broker:
             return []
@@ -110,7 +111,7 @@ class Neighbours:
         return self._absorb(self._place.probing.handle(Received(source, message)))
 
     def goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
-        """Take in that a neighbour is one no more."""
+        """Process that a neighbour is no longer one."""
         place = self._place
         if not place.designated:
             return []
@@ -122,7 +123,7 @@ class Neighbours:
         return []
 
     def _on_leaving(self, source: BrokerId, message: Leaving) -> list[Out]:
-        """Take in that a neighbour is about to leave the network: whoever is below it joins elsewhere first."""
+        """Process that a neighbour is about to leave the network: clusters below it join elsewhere first."""
         place = self._place
         if not place.designated:
             return []
@@ -134,9 +135,9 @@ class Neighbours:
         return []
 
     def missed(self, event: Missed) -> list[Out]:
-        """Take in that a broker has missed something that it was sent: a neighbour is one no more, and joins anew.
+        """Process that a broker has missed a message: it is no longer a neighbour, and joins again.
 
-        What a normal broker sends its designated one besides multicasts is that it wants a round.
+        Besides multicasts, a normal broker sends its designated broker only requests for a round.
         """
         effects: list[Out] = [Renew(event.broker, False)]
         place = self._place
@@ -145,7 +146,7 @@ class Neighbours:
         lost = next((view for view in place.neighbours() if view.designated == event.broker), None)
         if lost is None or not place.designated:
             return effects
-        # What went to it before it was a neighbour does not matter.
+        # What was sent to it before it was a neighbour does not matter.
         since = max(place.now - event.seconds, place.probing.watched_since(lost.cluster))
         self._rounds.links.doubt_from(since)
         self._rounds.want()

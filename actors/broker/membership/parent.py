@@ -1,10 +1,11 @@
-"""The parent of a cluster: finding one, losing it, finding a nearer one, and being the root (paper 1, 4.1.2 and 4.2).
+"""The parent of a cluster: finding, losing and improving it, and being the root (paper 1, 4.1.2 and 4.2).
 
 Rules
 -----
-* While there is no way to the root, the path is empty, below too.
-* All that is wanted here is told a new parent when one joins; what has changed since the request, right after.
-* Who has another parent leaves the one before only then.
+* Without a path to the root, the path is empty, here and below.
+* A new parent is told everything that is wanted here when the cluster joins; right after that, what has changed
+  since the request.
+* A cluster leaves its former parent only when it has the new one.
 * A better parent is one whose round trip is at most `NEARER` of the present one's.
 """
 
@@ -42,19 +43,19 @@ if TYPE_CHECKING:
     from random import Random
 
 NEARER: Final = 0.7
-"""A parent is worth moving to when its round trip is at most this part of the present one's."""
+"""A parent is worth moving to if its round trip is at most this fraction of the present one's."""
 
 _NONCE: Final = 0
 """Of the ping to the present parent; the numbers of a search begin at 1."""
 
 
 class ParentLink:
-    """What is above one broker's cluster.
+    """The link of one broker's cluster to its parent.
 
     Parameters
     ----------
     chance
-        Of the waits of a search.
+        Random numbers for the waits of a search.
     """
 
     SHARED = frozenset({"_place", "_rounds", "_carrier", "_children"})
@@ -88,7 +89,7 @@ class ParentLink:
 
     @property
     def searching(self) -> bool:
-        """Whether a parent is being looked for, a first or a better one."""
+        """Whether a search for a parent, a first or a better one, is in progress."""
         return self._join.active or self._pinged_at is not None
 
     @property
@@ -97,7 +98,7 @@ class ParentLink:
         return self._answer_by is not None
 
     def may_search(self) -> bool:
-        """Return whether there is a parent, for sure, and no other is looked for."""
+        """Return whether the parent is certain, and no search is in progress."""
         return self._place.parent is not None and not self.awaited and not self.searching
 
     def _absorb(self, out: Iterable[Any]) -> list[Out]:
@@ -118,27 +119,27 @@ class ParentLink:
     # Time.
 
     def give_up_ping(self) -> None:
-        """Wait no longer for a ping that the parent does not answer."""
+        """Stop waiting for a ping that the parent does not answer."""
         place = self._place
         if self._pinged_at is not None and place.now >= self._pinged_at + place.recovery.answer_seconds:
             self._pinged_at = None
 
     def go_on(self, event: Received | Ticked) -> list[Out]:
-        """Go on with the search for a parent, if there is one."""
+        """Continue the search for a parent, if there is one."""
         if not self._join.active:
             return []
         self._join.update(self._place.view, self._place.router.wants())
         return self._absorb(self._join.handle(event))
 
     def give_up_overdue(self) -> list[Out]:
-        """Give a parent up that has not answered in time."""
+        """Drop a parent that has not answered in time."""
         overdue = self._answer_by is not None and self._place.now >= self._answer_by
         return self.orphaned() if overdue else []
 
     # A parent that is there.
 
     def follow_path(self, above: tuple[ClusterId, ...], term: int) -> list[Out]:
-        """Take in what the parent says of its own way to the root."""
+        """Record the parent's own path to the root."""
         place = self._place
         assert place.parent is not None
         if place.view.cluster in above:
@@ -153,7 +154,7 @@ class ParentLink:
         return place.changed()
 
     def moved(self, view: ClusterView) -> list[Out]:
-        """Take in that another broker speaks for the parent."""
+        """Process that another broker speaks for the parent."""
         place = self._place
         assert place.parent is not None
         self._rounds.links.forget(place.parent.designated)
@@ -161,7 +162,7 @@ class ParentLink:
         return self.reconnect() + place.changed()
 
     def reconnect(self) -> list[Out]:
-        """Tell the parent's new designated broker, or the parent as a new one, what the subtree wants."""
+        """Tell the parent's new designated broker, or a new parent, what the subtree wants."""
         place, router = self._place, self._place.router
         assert place.parent is not None
         effects = self.stop()
@@ -174,7 +175,7 @@ class ParentLink:
         return [*effects, Send(place.parent.designated, JoinRequest(place.view, router.wants()))]
 
     def orphaned(self) -> list[Out]:
-        """Give the parent up and look for another."""
+        """Drop the parent and search for another."""
         place = self._place
         lost, place.parent = place.parent, None
         self._answer_by = None
@@ -194,7 +195,7 @@ class ParentLink:
     # Looking for one.
 
     def search(self, *, root_died: bool = False) -> list[Out]:
-        """Look for a parent, without any now."""
+        """Search for a parent, while there is none."""
         place = self._place
         place.root = False
         place.path = ()
@@ -204,7 +205,7 @@ class ParentLink:
         return effects + self._absorb(started)
 
     def look_elsewhere(self, within: float | None = None) -> list[Out]:
-        """Look for another parent while there is one, perhaps a nearer one."""
+        """Search for another parent while there is one, perhaps a nearer one."""
         place = self._place
         assert place.parent is not None
         present, wants = place.parent.cluster, place.router.wants()

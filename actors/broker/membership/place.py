@@ -27,7 +27,7 @@ from ....routing.schemes.hybrid import Hybrid
 from .starting import Start
 
 Takes: TypeAlias = Mapping[type, Callable[[Any, Any], list[Out]]]
-"""The messages that are a part's own, with what takes each in: who sent it, and the message."""
+"""The messages that belong to a part, with the handler of each: the sender, and the message."""
 
 
 class Place:
@@ -36,25 +36,25 @@ class Place:
     Parameters
     ----------
     start
-        What it starts with.
+        The state at the start.
 
     Attributes
     ----------
     now
         The time of the last tick.
     router
-        Where events and subscriptions go.
+        Routes events and subscriptions.
     succession
-        Who speaks for the cluster.
+        Decides which broker speaks for the cluster.
     probing
-        Whether the neighbours live.
+        Decides whether the neighbours live.
     unanswered
-        Who has yet to tell what it wants, or have it installed.
+        The brokers that have yet to tell what they want, or have it installed.
     fellows
-        The other members of the group: those of the position, those that have been heard of since, and not those that
-        have left. A member that is silent stays one; the view says who is alive.
+        The other members of the group: those of the position and those heard of since, without those that have
+        left. A silent member stays one; the view says which are alive.
     path
-        The clusters from the root to this one; empty while there is no way to the root.
+        The clusters from the root to this one; empty without a path to the root.
     """
 
     def __init__(self, start: Start) -> None:
@@ -79,7 +79,7 @@ class Place:
             self.router.forget_parent()
             self.router.attached = len(position.members) > 1
 
-    # What is known.
+    # Queries.
 
     @property
     def view(self) -> ClusterView:
@@ -93,7 +93,7 @@ class Place:
 
     @property
     def placed(self) -> Placed:
-        """Where it stands in the tree, among the members of its cluster that live."""
+        """The place in the tree, among the live members of the cluster."""
         here = self.router.position, self.view.members
         if here != self._placed_at:
             self._placed_at = here
@@ -105,17 +105,17 @@ class Place:
         return ([] if self.parent is None else [self.parent]) + list(self.children.values())
 
     def above(self) -> Link | None:
-        """Return who is next on the way to the root."""
+        """Return the next broker on the path to the root."""
         if not self.designated:
             return self.view.designated
         return None if self.parent is None else self.parent.designated
 
     def beyond(self, source: Link) -> list[BrokerId]:
-        """Return whom a message that came from `source` goes on to over the tree."""
+        """Return the brokers to which a message from `source` is forwarded over the tree."""
         return [view.designated for view in self.neighbours() if view.designated != source]
 
     def child_of(self, source: Link) -> ClusterView | None:
-        """Return the child that a broker speaks for."""
+        """Return the child for which a broker speaks."""
         return next((view for view in self.children.values() if view.designated == source), None)
 
     def is_parent(self, source: Link) -> bool:
@@ -123,19 +123,19 @@ class Place:
         return self.parent is not None and self.parent.designated == source
 
     def is_on_tree(self, source: Link, ballot: Ballot | None) -> bool:
-        """Return whether a message comes over the tree as it is: a neighbour's, or a fellow's under this ballot."""
+        """Return whether a message comes over the current tree: from a neighbour, or a fellow under this ballot."""
         if source in self.fellows:
             return ballot == self.view.ballot
         return self.designated and any(view.designated == source for view in self.neighbours())
 
     def is_whole(self) -> bool:
-        """Return whether events that are published here can go everywhere, as far as that is known."""
+        """Return whether events that are published here can reach all brokers, as far as known."""
         if self.designated:
             return self.root or bool(self.router.attached and self.path)
         return self.home.broker in self.view.members and self.view.designated != self.home.broker
 
     def spread(self, source: BrokerId, message: Any) -> list[Out]:
-        """Pass a message that is for every broker on to every link but that of arrival."""
+        """Forward a broadcast to every link except that of arrival."""
         effects: list[Out] = []
         if self.fellows and source not in self.fellows:
             effects.append(Multicast(message))
@@ -143,10 +143,10 @@ class Place:
             effects += [Send(broker, message) for broker in self.beyond(source)]
         return effects
 
-    # What changes.
+    # Changes.
 
     def stand(self, *, attached: bool) -> None:
-        """Tell the router where it stands, and whether events go up from here."""
+        """Tell the router its place, and whether events go up from here."""
         self.router.move(
             replace(
                 self.home,
@@ -158,7 +158,7 @@ class Place:
         )
 
     def begin_at(self, position: Position) -> None:
-        """Take the place in the tree that the network begins with."""
+        """Take the initial place in the tree."""
         for cluster, designated in zip(position.child_clusters, position.children, strict=True):
             self.children[cluster] = ClusterView(cluster, 0, designated, (designated,))
         if position.parent is not None and position.parent_cluster is not None:
@@ -169,13 +169,13 @@ class Place:
         self.tell_succession()
 
     def found(self) -> None:
-        """Stand as the designated broker of a new cluster: without a way to the root, until the first tick."""
+        """Become the designated broker of a new cluster: without a path to the root until the first tick."""
         self.stand(attached=False)
         self.router.forget_parent()
         self.tell_succession()
 
     def take_over(self, view: ClusterView) -> None:
-        """Stand where the cluster stood when its designated broker last said so."""
+        """Take the place of the cluster that its designated broker reported last."""
         said = self.succession
         self.parent = said.parent
         self.children = {child.cluster: child for child in said.children}
@@ -184,12 +184,12 @@ class Place:
         self.stand(attached=self.root)
 
     def step_down(self) -> None:
-        """Stand in the tree no more."""
+        """Give up the place in the tree."""
         self.parent, self.children, self.path, self.root = None, {}, (), False
         self.stand(attached=True)
 
     def tell_succession(self) -> None:
-        """Let the beats of the cluster say how it stands in the tree."""
+        """Let the beats of the cluster carry its place in the tree."""
         self.succession.set_tree(self.parent, tuple(self.children.values()), self.path, self.term)
 
     def changed(self) -> list[Out]:
@@ -198,17 +198,17 @@ class Place:
         return [*self.beat_now(), *self.tree_beats()]
 
     def beat_now(self) -> list[Out]:
-        """Tell the group at once how the cluster stands."""
+        """Tell the group at once the place of the cluster."""
         return list(self.succession.beat_now())  # type: ignore[arg-type]  # beats bring no news
 
     def tree_beats(self) -> list[Out]:
-        """Tell the neighbours how this cluster stands."""
+        """Tell the neighbours the place of this cluster."""
         beat = TreeBeat(self.view, self.path, self.term)
         return [Send(view.designated, beat) for view in self.neighbours()]
 
 
 def _as_member(position: Position) -> Position:
-    """Return the place of a restarted broker: a normal one, until it hears otherwise."""
+    """Return the place of a restarted broker: a normal broker, until it hears otherwise."""
     others = [member for member in position.members if member != position.broker]
     speaks = position.designated if position.designated != position.broker or not others else others[-1]
     return replace(position, designated=speaks, parent=None, children=())

@@ -1,4 +1,4 @@
-"""What a broker that heals starts a life with."""
+"""The state with which a broker that heals starts a life."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ class Start(NamedTuple):
     Attributes
     ----------
     position
-        Where it stands at the start of the network.
+        The place at the start of the network.
     recovery
-        How quickly it notices and mends.
+        How quickly failures are detected and repaired.
     router
         Makes the router of a place.
     rounds
-        The rounds as this broker sees them: shared with the layer that sends again.
+        The rounds of this broker, shared with the layer that retransmits.
     identity
-        What it knows of an earlier life.
+        What is known of an earlier life.
     incarnation
-        0 at the start of the network, or of a new cluster; higher after each restart, and for a broker that joins.
+        0 at the start of the network, or of a new cluster; higher after each restart, and for a broker that
+        joins.
     seed
-        Of the chance in its waits.
+        Of the random numbers for its waits.
     joins
-        Whether it comes to a network that runs already, as the designated broker of a new cluster.
+        Whether it joins a running network, as the designated broker of a new cluster.
     """
 
     position: Position

@@ -1,14 +1,15 @@
-"""The layer that knows the tree of clusters, with the router inside: it heals (paper 1, section 4).
+"""The layer that maintains the tree of clusters, with the router inside: it heals (paper 1, section 4).
 
 Rules
 -----
-* It is made of parts, each with the state that is its own: `place` (where the broker stands), `tree_rounds` (when
-  rounds begin), `carrier` (what goes over the tree), `children`, `parent`, `neighbours` (whether both live), `group`
-  (succession, members), `leaving`. Each is made with those before it in this list that it calls, and knows nobody
-  behind it. What a machine of `faults.membership` has to tell (`faults.membership.local`) is worked off by the part
-  that runs it, at once.
-* A part says which messages are its own (`takes`); here each goes to it, and time goes to all of them.
-  docs/decisions/0011-recovery.md has the whole picture, docs/decisions/0085-parts-own-their-state.md the cut.
+* It consists of parts, each with its own state: `place` (the broker's place), `tree_rounds` (when rounds
+  begin), `carrier` (traffic over the tree), `children`, `parent`, `neighbours` (whether both live), `group`
+  (succession, members), `leaving`. Each part is made with the earlier parts of this list that it calls, and
+  knows none of the later ones. What a machine of `faults.membership` reports (`faults.membership.local`) is
+  processed at once by the part that runs it.
+* A part declares its own messages (`takes`). This layer dispatches them, and passes time to all parts.
+  docs/decisions/0011-recovery.md describes the whole, docs/decisions/0085-parts-own-their-state.md the
+  division.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from .starting import Start
 from .tree_rounds import TreeRounds
 
 MOVES_TOLD: Final = 16
-"""Of so many changes of its place, or of who lives in its cluster, a broker tells when they were."""
+"""How many of the last changes, of its place or of the live members of its cluster, a broker reports with their
+times."""
 
 
 class HealingBroker(Restorable):
@@ -45,9 +47,9 @@ class HealingBroker(Restorable):
     Parameters
     ----------
     start
-        What it starts with.
+        The state at the start.
     plans
-        Whether members of a cluster hand events on to each other, by plans of a ballot.
+        Whether members of a cluster forward events to each other, by plans of a ballot.
     """
 
     SHARED = frozenset({"rounds"})
@@ -91,7 +93,7 @@ class HealingBroker(Restorable):
                 self.neighbours.watch(place.now)
 
     def _of_messages(self) -> dict[type, Callable[[Any, Any], list[Out]]]:
-        """Return whose each message is; nobody takes what is another's."""
+        """Return the part of each message type; no part takes another's."""
         parts = (
             self.carrier, self.tree_rounds, self.children, self.parent, self.neighbours, self.group, self.leaving
         )  # fmt: skip
@@ -100,7 +102,7 @@ class HealingBroker(Restorable):
         assert len(table) == len(rows), "a message has two owners"
         return table
 
-    # What is read of it.
+    # Queries.
 
     @property
     def router(self) -> Hybrid:
@@ -109,7 +111,7 @@ class HealingBroker(Restorable):
 
     @property
     def placed(self) -> Placed:
-        """Where it stands in the tree, among the members of its cluster that live."""
+        """The place in the tree, among the live members of the cluster."""
         return self.place.placed
 
     @property
@@ -119,7 +121,7 @@ class HealingBroker(Restorable):
 
     @property
     def searching(self) -> bool:
-        """Whether a parent is being looked for, a first or a better one."""
+        """Whether a search for a parent, a first or a better one, is in progress."""
         return self.parent.searching
 
     @property
@@ -128,13 +130,13 @@ class HealingBroker(Restorable):
         return self.leaving.left
 
     def learn_dead(self, other: BrokerId) -> None:
-        """Take in what the transport knows for certain: the process of another broker is dead."""
+        """Process what the transport knows for certain: the process of another broker is dead."""
         self.place.probing.learn_dead(other)
 
-    # What happens.
+    # Events.
 
     def handle(self, event: Event) -> list[Out]:
-        """Take in an event and return what is to be done."""
+        """Handle an event and return the effects."""
         place = self.place
         out: list[Out]
         if isinstance(event, Received):
@@ -162,7 +164,7 @@ class HealingBroker(Restorable):
         place, parent = self.place, self.parent
         founds = False
         if not self._ticked:
-            self._ticked = True  # nobody has been silent before the clock began
+            self._ticked = True  # no broker has been silent before the clock began
             founds = place.designated and not place.root and place.parent is None
             self.neighbours.watch(event.now)
         place.now = event.now
@@ -197,18 +199,18 @@ class HealingBroker(Restorable):
 
     @property
     def listens_to(self) -> frozenset[BrokerId]:
-        """The brokers whose silence it would notice."""
+        """The brokers whose silence it would detect."""
         place = self.place
         if not place.designated:
             return place.succession.listens_to
         return place.succession.listens_to | {view.designated for view in place.neighbours()}
 
     def rests_until(self) -> float:
-        """Return when it is to be told the time if nothing happens before: at once, while anything is to be mended."""
+        """Return the time of the next tick that it needs: at once while a repair is in progress."""
         return 0.0 if self._is_busy() else self.identity.due
 
     def _is_busy(self) -> bool:
-        """Return whether it waits for something, but for those that it listens to and for its turn to beat."""
+        """Return whether it waits for something other than the brokers that it listens to and its next beat."""
         place, parent = self.place, self.parent
         if place.root or self.left or place.succession.leaving or not self._ticked:
             return True
@@ -220,10 +222,10 @@ class HealingBroker(Restorable):
             return True
         return bool(place.unanswered.any or place.probing.probed)
 
-    # To compare.
+    # Comparison of state.
 
     def agreed(self) -> Mapping[BrokerId, Hashable]:
-        """Return what this broker and others have to know alike of the cluster and its place in the tree."""
+        """Return the knowledge of the cluster and its place in the tree that this broker must share with others."""
         place, said = self.place, self.place.succession
         me, view = place.home.broker, place.view
         group = tuple(sorted({*place.fellows, me}))
@@ -238,7 +240,7 @@ class HealingBroker(Restorable):
         return known
 
     def _copied_tables(self) -> tuple[tuple[ClusterId, tuple[str, ...]], ...]:
-        """Return what the children want, as the designated broker knows it and the others have copied it."""
+        """Return what the children want, as known to the designated broker and copied by the others."""
         held: Mapping[ClusterId, Iterable[Any]] = self.group.copies.tables
         if self.designated:
             held = {
@@ -249,17 +251,17 @@ class HealingBroker(Restorable):
         return tuple(sorted((cluster, items) for cluster, items in wanted if items))
 
     def streams(self) -> Mapping[BrokerId, Hashable]:
-        """Return nothing: over the links of a tree events have no numbers."""
+        """Return nothing: events have no numbers over the links of a tree."""
         return {}
 
     def untold(self) -> Collection[BrokerId]:
-        """Return nobody: who stands in a tree has told what it wants, or is let go in time."""
+        """Return nothing: a broker in the tree has told what it wants, or is dropped in time."""
         return ()
 
-    # To look at.
+    # Inspection.
 
     def survey(self) -> dict[str, Any]:
-        """Return where the broker stands, for whoever checks the whole network from outside."""
+        """Return the broker's place, for the judge of the whole network."""
         place, speaks = self.place, self.place.designated
         return {
             "broker": place.home.broker,
@@ -280,7 +282,7 @@ class HealingBroker(Restorable):
         }
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what the broker keeps."""
+        """Return the sizes of the broker's state."""
         return {
             **self.router.describe(),
             "epoch": self.place.view.epoch,
@@ -288,7 +290,7 @@ class HealingBroker(Restorable):
         }
 
     def check(self) -> None:
-        """Assert that what the machines, the router and the rounds know of this broker's place is one and the same."""
+        """Assert that the machines, the router and the rounds agree on this broker's place."""
         self.router.check()
         self.place.succession.check()
         self.rounds.check()
@@ -296,7 +298,7 @@ class HealingBroker(Restorable):
             self._check_place()
 
     def _check_place(self) -> None:
-        """Assert that it stands at one place, by all that it knows of that."""
+        """Assert that everything that is known of the broker's place agrees."""
         place = self.place
         view, stands, neighbours = place.view, place.router.position, place.neighbours()
         here, known = view.cluster, self.tree_rounds.known

@@ -1,12 +1,12 @@
-"""How rounds begin on a tree: who wants one asks towards the root, which begins it, and all others tell it on.
+"""How rounds begin on a tree: requests go towards the root, which begins the round; all others forward it.
 
 Rules
 -----
-* The root begins at most one round a heartbeat: what is kept is sent again, in the whole network
+* The root begins at most one round per heartbeat. In a round the whole network retransmits what it retains
   (`faults.replay.replay`).
-* A round is wanted when a link is new, or something may have been lost; it is asked for when everything that it has to
-  reach is installed.
-* A failure is told to every broker, since whoever it concerns may not have noticed (`Doubt`).
+* A round is wanted when a link is new, or when something may have been lost. It is requested when everything
+  that it must reach is installed.
+* A failure is told to every broker, because the brokers that it concerns may not have noticed it (`Doubt`).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class TreeRounds:
     Parameters
     ----------
     place
-        Where it stands.
+        The broker's place.
     links
-        Which links are open, and since which round: shared with the layer that sends again.
+        Which links are open, and since which round: shared with the layer that retransmits.
     known
         The highest round of an earlier life.
 
     Attributes
     ----------
     known
-        The highest round that is known here or was below.
+        The highest round that is known here or was known below.
     wanted
         Whether a round is wanted here.
     """
@@ -48,9 +48,9 @@ class TreeRounds:
         self.known = known
         self.wanted = False
         self._next_at = 0.0  # when the root may begin the next one
-        self._has_reached_root = False  # whether there was a way to the root since this life began
+        self._has_reached_root = False  # whether there has been a path to the root in this life
         if links.holds_any:
-            links.close(GROUP)  # nothing new goes ahead of what may never have been sent
+            links.close(GROUP)  # nothing new precedes what may never have been sent
         self.takes: Takes = {
             AskRound: self._on_ask,
             Round: self._on_round,
@@ -58,15 +58,15 @@ class TreeRounds:
         }
 
     def want(self) -> None:
-        """Ask for a round when it is time."""
+        """Request a round when it is time."""
         self.wanted = True
 
     def learn(self, number: RoundNumber) -> None:
-        """Take in that a round has begun somewhere."""
+        """Record that a round has begun somewhere."""
         self.known = max(self.known, number)
 
     def tick(self) -> None:
-        """Note since when there is no way to the root: until then rounds have to mend."""
+        """Record how long there is no path to the root: rounds must go back to that time."""
         place = self._place
         if place.path if place.designated else place.succession.path:
             self._has_reached_root = True
@@ -79,20 +79,20 @@ class TreeRounds:
         return self._doubt_since(source, self._place.now - message.seconds)
 
     def suspected(self) -> list[Out]:
-        """Tell every broker that something has failed, which may have gone unnoticed for a while."""
+        """Tell every broker of a failure, which may have gone unnoticed for a while."""
         place = self._place
         return self._doubt_since(place.home.broker, place.now - place.recovery.doubt_seconds)
 
     def _doubt_since(self, source: BrokerId, since: float) -> list[Out]:
-        """Remember a failure, and tell it on; whoever knows of it already tells nobody, so it comes to an end."""
+        """Remember a failure and forward it. A broker that knows of it already does not, so forwarding ends."""
         if not self.links.learn(since):
             return []
         return self._place.spread(source, Doubt(self._place.now - since))
 
-    # Asking.
+    # Requests.
 
     def on_wanted(self, event: RoundWanted) -> list[Out]:
-        """Take in that a layer around this one wants a round."""
+        """Process that a surrounding layer wants a round."""
         self.wanted = True
         router = self._place.router
         if event.again and not self._place.designated and not router.settled():
@@ -100,7 +100,7 @@ class TreeRounds:
         return []
 
     def ask(self) -> list[Out]:
-        """Ask for a round when one is wanted and everything that it has to reach is installed; begin it at the root."""
+        """Request a round if one is wanted and everything that it must reach is installed; at the root, begin it."""
         place = self._place
         if not self.wanted or not place.router.settled():
             return []
@@ -120,7 +120,7 @@ class TreeRounds:
         return [Send(place.parent.designated, AskRound(self.known, self._doubt()))]
 
     def _doubt(self) -> float:
-        """Return how far back the next round has to mend."""
+        """Return how far back the next round must go."""
         return self.links.doubted_seconds() + self._place.recovery.doubt_seconds
 
     def _next(self) -> RoundNumber:
@@ -134,7 +134,7 @@ class TreeRounds:
         self.wanted = True
         return self.ask() if place.designated and not place.root else []
 
-    # Beginning.
+    # The start of a round.
 
     def _on_round(self, source: BrokerId, message: Round) -> list[Out]:
         if source != self._place.above():
@@ -142,21 +142,21 @@ class TreeRounds:
         return self.begin(message.number, message.doubt_seconds)
 
     def on_heard(self, event: RoundHeard) -> list[Out]:
-        """Begin a round of which this broker, or the one that tells it, has a wrong number: numbers only rise."""
+        """Begin a round of which this broker, or the sender, has a wrong number: numbers only rise."""
         return self.begin(event.number, self._doubt())
 
     def begin(self, number: RoundNumber, doubt_seconds: float) -> list[Out]:
-        """Begin a round, unless it has begun, and tell it on."""
+        """Begin a round, unless it has begun, and forward it."""
         links, place = self.links, self._place
         if number <= links.current:
             return []
         for link in links.closed_links():
             if link in self._place.unanswered:
-                continue  # ready when whoever is behind it has told what it wants, and has asked for a round itself
+                continue  # ready when the broker behind it has told what it wants, and has requested a round itself
             if place.router.settled() and number > self.known:
                 links.make_ready(link, self.known)
             else:
-                # Something was announced meanwhile, or it began before: it is too early.
+                # Too early: something was announced meanwhile, or the round began before.
                 self.wanted = True
         links.begin(number, doubt_seconds)
         self.learn(number)

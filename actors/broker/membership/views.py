@@ -1,21 +1,23 @@
-"""The layer that knows the views of the rendezvous point, with the router inside: it heals.
+"""The layer that follows the views of the rendezvous point, with the router inside: it heals.
 
 Rules
 -----
-* The rendezvous point says who is in the network (`view_registry`). Its beat keeps a broker in; who is not in asks
-  with it.
-* Every view is a round. A broker takes part in a view once it knows what all others of the view want: then what its
-  publishers gave it lately is sent again, in order, before anything newer (`faults.replay.replay`). What comes from a
-  later view is held until then; what comes from an earlier one is dropped, as it will come again.
-* So under each view the events of a publisher come whole and in order, as the scheme sees to (`hypercube`,
-  `lbdd`); a subscriber gets nothing that it has had (`faults.replay.deduplicator`). A publisher that moves
-  publishes again what it keeps: its two streams are both whole and in order, and the deduplicator takes from each
-  what is new.
-* A round that is wanted is asked for with the beat, once all that it has to reach is installed.
-* A broker that has missed something gets nothing more of that sender under this view. The sender asks for another,
-  under which it says all again that the other may lack; the longer that goes on, the more rarely.
-* Who leaves asks its clients to go, waits a while for that, tells the rendezvous point, and is out when a view without
-  it comes. What was under way over it is sent again under that view.
+* The rendezvous point decides which brokers are in the network (`view_registry`). A broker's beats keep it in
+  the view; a broker that is not in asks for admission with its beat.
+* Every view is a round. A broker takes part in a view once it knows what all others of the view want. It then
+  retransmits what its publishers gave it lately, in order, before anything newer (`faults.replay.replay`).
+  Messages of a later view are held until then. Messages of an earlier one are dropped, because they will be
+  sent again.
+* Under each view the events of a publisher therefore arrive complete and in order, as the scheme ensures
+  (`hypercube`, `lbdd`), and a subscriber gets no duplicates (`faults.replay.deduplicator`). A publisher that
+  moves republishes what it retains: both of its streams are complete and in order, and the deduplicator takes
+  from each what is new.
+* A round that is wanted is requested with the beat, once everything that it must reach is installed.
+* A broker that has missed something gets nothing more from that sender under this view. The sender requests
+  another view, under which it repeats everything that the other may lack. The longer that continues, the rarer
+  the requests.
+* A broker that leaves asks its clients to move, waits for that a while, and tells the rendezvous point. It has
+  left when a view without it arrives. What was in flight over it is retransmitted under that view.
 
 Source: docs/decisions/0017-hypercube.md; for leaving paper 2, section 2.4.
 """
@@ -52,13 +54,13 @@ from ....routing.schemes.viewed import ViewedRouter
 from .starting import Start
 
 HELD_MAX: Final = 10_000
-"""Messages of later views that are held; past it they are dropped, and a round is asked for."""
+"""How many messages of later views are held; beyond it they are dropped, and a round is requested."""
 
 PATIENCE_MAX: Final = 10
-"""The longest wait before another view is asked for somebody who misses what it is sent, in times of suspicion."""
+"""The longest wait before another view is requested for a broker that misses messages, in suspicion times."""
 
 OfView = Events | Directed | Spread | Echo | CubeWants | ToAll
-"""What is for brokers that have one view, and is held by those that have not come to it yet."""
+"""Messages for brokers that have one view, which are held by brokers that do not have it yet."""
 
 
 class HealingViews(Restorable):
@@ -67,14 +69,14 @@ class HealingViews(Restorable):
     Parameters
     ----------
     start
-        What it starts with; nothing here is left to chance.
+        The state at the start; nothing here is random.
 
     Attributes
     ----------
     placed
-        Where it stands in its view.
+        The place in the view.
     left
-        Whether it has left the network for good.
+        Whether the broker has left the network for good.
     """
 
     SHARED = frozenset({"rounds"})
@@ -99,14 +101,14 @@ class HealingViews(Restorable):
         self._clients: dict[ClientId, None] = {}
         self._held: list[tuple[Link, OfView]] = []
         self._wants_round = False
-        self._asked_in = 0  # the view in which a round was asked for last
+        self._asked_in = 0  # the view in which a round was last requested
         self._beat_at = 0.0
         self._leave_by: float | None = None
-        self._missed: dict[BrokerId, None] = {}  # who gets nothing more under this view
-        self._born_at: dict[BrokerId, float] = {}  # when those of the view came into it, as it is known here
-        self._mend_at = 0.0  # not before that another view is asked for them
+        self._missed: dict[BrokerId, None] = {}  # brokers that get nothing more under this view
+        self._born_at: dict[BrokerId, float] = {}  # when the brokers of the view joined it, as known here
+        self._mend_at = 0.0  # no other view is requested for them before that
         self._patience = recovery.heartbeat_seconds
-        self._mends_from = math.inf  # since when the round of the view mends, once it has begun
+        self._mends_from = math.inf  # how far back the round of the view goes, once it has begun
         self._handlers = self._table()
         self._events: dict[type, Callable[[Any], list[Out]]] = {
             Ticked: self._on_tick,
@@ -143,7 +145,7 @@ class HealingViews(Restorable):
         return True
 
     def handle(self, event: Event) -> list[Out]:
-        """Take in an event and return what is to be done."""
+        """Handle an event and return the effects."""
         if self.left:
             return []
         if isinstance(event, Received):
@@ -163,7 +165,7 @@ class HealingViews(Restorable):
 
     @property
     def takes_part(self) -> bool:
-        """Whether it knows what all others of its view want, so that events may go over it."""
+        """Whether it knows what all others of its view want, so that events may pass over it."""
         return self.router.view is not None and not self.router.missing
 
     # Time.
@@ -190,20 +192,20 @@ class HealingViews(Restorable):
         return []
 
     def _asks_round(self) -> bool:
-        """Return whether a round is wanted and would be of use: all that it has to reach is installed."""
+        """Return whether a round is wanted and would help: everything that it must reach is installed."""
         if not self._wants_round or not self.takes_part or not self.router.settled():
             return False
         for link in self.rounds.closed_links():
             self.rounds.make_ready(link, self.rounds.current)
         return True
 
-    # What a living broker has missed.
+    # What a live broker has missed.
 
     def _on_missed(self, event: Missed) -> list[Out]:
         view, since = self.router.view, self.now - event.seconds
         known = view is not None and not event.over_group and event.broker in view.born
         if known or not event.anew:
-            # What went to one of the view before it came into it was for an earlier life.
+            # What was sent to a broker before it joined the view was for an earlier life.
             self.rounds.doubt_from(max(since, self._born_at.get(event.broker, since)))
         if not known:
             return [Renew(event.broker, event.over_group)]
@@ -211,7 +213,7 @@ class HealingViews(Restorable):
         return []
 
     def _renewed(self) -> list[BrokerId]:
-        """Return who gets messages again from now on, under another view."""
+        """Return the brokers that receive messages again from now on, under another view."""
         missed, self._missed = list(self._missed), {}
         longest = self.recovery.suspect_after_seconds * PATIENCE_MAX
         self._patience = min(2 * self._patience, longest) if missed else self.recovery.heartbeat_seconds
@@ -230,9 +232,10 @@ class HealingViews(Restorable):
         return out
 
     def _lacks_of_others(self, client: ClientId) -> None:
-        """Let a subscriber wait for a round that publishers here satisfied up to now.
+        """Let a subscriber that local publishers satisfied so far wait for a round.
 
-        One of these may have gone to another broker, and published there before that is told what is wanted here.
+        One of these publishers may have gone to another broker, and published there before that is told what is
+        wanted here.
         """
         self.rounds.close(client)
         self.rounds.doubt_from(self.now - self.recovery.doubt_seconds)
@@ -243,17 +246,19 @@ class HealingViews(Restorable):
         return self._on_client(source, message)
 
     def _on_restored(self, event: Restored) -> list[Out]:
-        """Want again what somebody wanted in an earlier life; others are told when there is a view."""
+        """Restore what was wanted in an earlier life; others are told when there is a view."""
         return [each for register in event.registers for each in self._on_client(event.client, register)]
 
     # Events.
 
     def _on_events(self, source: Link, message: Events) -> list[Out]:
         if isinstance(source, str):
-            if not message.again:  # what is kept is sent again also of publishers that have gone elsewhere
+            if (
+                not message.again
+            ):  # retained events of publishers that have gone elsewhere are retransmitted too
                 self._clients[source] = None
             if not self.takes_part:
-                return []  # they are among what is kept, and go out when the round begins
+                return []  # they are retained, and go out when the round begins
             message = replace(message, entry=self._me)
             return self._carried(source, message)
         return self._on_routed(source, message)
@@ -261,7 +266,7 @@ class HealingViews(Restorable):
     # Other brokers.
 
     def _on_routed(self, source: Link, message: Events | Directed | Spread | Echo | ToAll) -> list[Out]:
-        """Give the router what is of the present view; what is in order with events, when this broker takes part."""
+        """Pass the router the messages of the present view; those in order with events, when this broker takes part."""
         if isinstance(message, Events | Directed):
             due = self._is_due(source, message, message.round.number, takes_part=True)
         else:
@@ -269,7 +274,7 @@ class HealingViews(Restorable):
         return self._carried(source, message) if due else []
 
     def _carried(self, source: Link, message: Any) -> list[Out]:
-        """Say of deliveries what has brought them, and hand on what is for everybody when its turn has come."""
+        """Stamp deliveries with what brought them, and pass on a broadcast when its turn has come."""
         out: list[Out] = []
         routed: list[Any] = self.router.handle(Received(source, message))
         for each in routed:
@@ -292,7 +297,7 @@ class HealingViews(Restorable):
         return [*self.router.adopt(source, message), *self._advance()]
 
     def _is_due(self, source: Link, message: OfView, version: int, *, takes_part: bool = False) -> bool:
-        """Return whether a message is of the present view; one that comes too early is held."""
+        """Return whether a message is of the present view; one that is too early is held."""
         if version < self.version:
             return False
         if version > self.version or (takes_part and not self.takes_part):
@@ -306,12 +311,12 @@ class HealingViews(Restorable):
         else:
             self._wants_round = True
 
-    # What is told to every broker.
+    # Broadcasts to all brokers.
 
     def _on_tell(self, event: Tell) -> list[Out]:
-        """Tell all others at once; what another one tells has been passed on when it came."""
+        """Tell all others at once; a broadcast of another broker was passed on at its arrival."""
         if not self.takes_part:
-            if isinstance(event.message, Forgotten):  # the round that begins then tells it
+            if isinstance(event.message, Forgotten):  # the round that begins then carries it
                 self.rounds.doubt_from(self.now - max(age for _, _, age in event.message.entries))
                 self._wants_round = True
             return []
@@ -327,7 +332,7 @@ class HealingViews(Restorable):
             return []
         if self._me not in view.born:
             self.left = self._leave_by is not None
-            return []  # who was dropped without leaving asks to be taken in again with its next beat
+            return []  # a broker that was dropped without leaving asks for admission with its next beat
         before = {} if self.router.view is None else self.router.view.born
         came = {broker: self.now for broker, born in view.born.items() if before.get(broker) != born}
         self._born_at = {broker: at for broker, at in self._born_at.items() if broker in view.born} | came
@@ -335,23 +340,23 @@ class HealingViews(Restorable):
         effects: list[Out] = [Renew(broker, False) for broker in missed]
         effects += self.router.install(view, missed)
         if self.rounds.current >= RoundNumber(0, view.version):
-            # No view is later than the newest: the number is damaged, or is of an earlier life in which it was.
+            # No view is later than the newest: the number is damaged, or of an earlier life that had damage.
             self.rounds.current = RoundNumber(0, view.version - 1)
         self._mends_from = min(self._mends_from, self.now - view.doubt_seconds)
         self.placed = self.router.placed()
         if not set(missed).isdisjoint(self.placed.neighbours):
-            # What layers around this one have told them is lost, too: they begin anew with those.
+            # What surrounding layers have told them is lost too: these layers start anew with them.
             stay = tuple(each for each in self.placed.neighbours if each not in missed)
             self._told_place = Placed(stay, *self.placed[1:])
             effects.append(self._told_place)
         return [*effects, *self._advance()]
 
     def _advance(self) -> list[Out]:
-        """Begin the round of the view as soon as this broker takes part in it; then work off what was held."""
+        """Begin the round of the view as soon as this broker takes part in it; then process what was held."""
         effects: list[Out] = []
         view = self.router.view
         if view is not None and self.takes_part:
-            # What an earlier view should have mended, in which this broker did not take part, this one mends too.
+            # This view also repairs what an earlier one should have, in which this broker did not take part.
             if self.rounds.begin(RoundNumber(0, view.version), self.now - self._mends_from):
                 self._mends_from = math.inf
                 self._wants_round = bool(self.rounds.closed_links())
@@ -364,9 +369,9 @@ class HealingViews(Restorable):
     # Leaving.
 
     def _on_leave(self, source: Link, message: LeaveNetwork) -> list[Out]:
-        """Begin to leave, as the rendezvous point asks: clients should go to a neighbour first.
+        """Begin to leave, as the rendezvous point requests: clients should go to a neighbour first.
 
-        The last one stays until another comes, and who is not in yet comes in first.
+        The last broker stays until another comes, and a broker that is not in the view yet joins it first.
         """
         if source != RENDEZVOUS or self._leave_by is not None:
             return []
@@ -381,10 +386,10 @@ class HealingViews(Restorable):
             return []
         return [Send(RENDEZVOUS, CubeLeave())]
 
-    # To compare.
+    # Comparison of state.
 
     def agreed(self) -> Mapping[BrokerId, Hashable]:
-        """Return what this broker and others have to know alike: with the rendezvous point, who is in the view."""
+        """Return the knowledge shared with the rendezvous point: which brokers are in the view."""
         return {} if self.router.view is None else {RENDEZVOUS: self.router.view.who}
 
     def streams(self) -> Mapping[BrokerId, Hashable]:
@@ -395,10 +400,10 @@ class HealingViews(Restorable):
         """Return the brokers of the view that have not told yet what they want."""
         return self.router.missing
 
-    # To look at.
+    # Inspection.
 
     def survey(self) -> dict[str, Any]:
-        """Return where the broker stands, for whoever checks the whole network from outside."""
+        """Return the broker's place, for the judge of the whole network."""
         view = self.router.view
         return {
             "broker": self._me,
@@ -414,7 +419,7 @@ class HealingViews(Restorable):
         }
 
     def describe(self) -> dict[str, int]:
-        """Return the sizes of what the broker keeps."""
+        """Return the sizes of the broker's state."""
         return {
             **self.router.describe(),
             "view": self.version,
@@ -422,7 +427,7 @@ class HealingViews(Restorable):
         }
 
     def check(self) -> None:
-        """Assert that what the router and the rounds know of the view is one and the same."""
+        """Assert that the router and the rounds agree on the view."""
         self.router.check()
         self.rounds.check()
         assert self.rounds.ready_after() <= self.rounds.current, "a link waits for a round of a view to come"
