@@ -1,15 +1,16 @@
-"""Chaos in virtual time: a drawn network under a drawn plan of faults, then healed, and judged.
+"""Fault injection in virtual time: a drawn network under a drawn fault plan, then healed and judged.
 
 Phases
 ------
-1. Build: the network stands, clients subscribe, everything settles. Every subscription must be confirmed.
+1. Build: the network starts, clients subscribe, everything settles. Every subscription must be confirmed.
 2. Faults: the plan is carried out while clients publish, subscribe, cancel and move.
-3. Heal: everything is put right, and no cluster is to look for a nearer parent any more. Within
+3. Heal: all faults are repaired, and no cluster may look for a nearer parent any more. Within
    :data:`CONVERGE_HEARTBEATS` heartbeats the network must be one tree again, with every subscription installed
    (promise 6), and stay so for :data:`STEADY_LOOKS` looks.
-4. Liveness: every publisher publishes again; :data:`SETTLE_HEARTBEATS` heartbeats later all is judged (promises 1-3).
+4. Liveness: every publisher publishes again; :data:`SETTLE_HEARTBEATS` heartbeats later everything is judged
+   (promises 1-3).
 
-A run that fails says how to have it again: ``rayvous chaos --on sim --seed N``.
+A run that fails prints the command that replays it: ``rayvous chaos --on sim --seed N``.
 """
 
 from __future__ import annotations
@@ -43,14 +44,15 @@ from .timeline import Timeline
 
 CONVERGE_HEARTBEATS: Final = 40
 STEADY_LOOKS: Final = 4
-"""Looks come every half heartbeat."""
+"""How many consecutive looks must be sound; there is one every half heartbeat."""
 
 SETTLE_HEARTBEATS: Final = 10
 FLUSH_HEARTBEATS_MAX: Final = 120
-"""A long chain answers late: each question that is asked again begins anew."""
+"""The bound for a flush. A long chain answers late, because each repeated question starts again."""
 
 LET_IN_HEARTBEATS_MAX: Final = 240
-"""Of the slowest publisher the draw makes, at ten events a second, all that it publishes in a run."""
+"""The bound for admitting excess events: of the slowest publisher that is drawn, at ten events a second, all
+events of a run."""
 
 BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
@@ -76,11 +78,11 @@ def run_chaos(
     admission
         Whether brokers admit only what they can carry.
     damage
-        Whether state is damaged, too.
+        Whether state is damaged too.
     keep_trace
         Whether the report has the trace of the run.
     options
-        As :func:`rayvous.faults.chaos.cases.draw_case` takes them: `brokers_max`, `seconds`, `plan`, `recovery`,
+        Options of :func:`rayvous.faults.chaos.cases.draw_case`: `brokers_max`, `seconds`, `plan`, `recovery`,
         `heals`, `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
     """
     case = draw_sim_case(seed, stable=stable, admission=admission, damage=damage, **options)
@@ -104,11 +106,11 @@ def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosRe
     Parameters
     ----------
     case
-        As it was drawn.
+        The drawn case.
     keep_trace
         Whether the report has the trace of the run.
     options
-        Passed on to :class:`Simulation`: `record`, `broker`, `rendezvous`, `strangers` (True unless it is given).
+        Passed on to :class:`Simulation`: `record`, `broker`, `rendezvous`, `strangers` (True by default).
     """
     return _Run(case, options, keep_trace).run()
 
@@ -222,21 +224,21 @@ class _Run:
             network.run()
 
     def _let_in(self) -> None:
-        """Wait for what was published faster than it was advertised: it counts from when its quota lets it in."""
+        """Wait for events above the advertised rate: they count from the time when the quota admits them."""
         network = self.network
         deadline = network.now + LET_IN_HEARTBEATS_MAX * self.heartbeat
         while self.case.adverts and held_back(network) and network.now < deadline:
             network.advance(self.heartbeat)
 
     def _revive(self) -> None:
-        """Let every client's process come back that can; a publisher whose brokers are dead for good goes elsewhere."""
+        """Restart every client process that can be; a publisher whose brokers are dead for good goes elsewhere."""
         network = self.network
         for client in network.stopped():
             if not network.start(client) and network.homeless(client):
                 network.start_elsewhere(client)
 
     def _end_of_stable(self) -> None:
-        """Ask whether all is delivered, and look whether nothing is left that nobody waits for."""
+        """Check that everything is delivered, and that no broker holds anything that no client waits for."""
         network = self.network
         publishers = [
             name for name, session in network.sessions.items() if session.homes and session.is_publisher
@@ -265,7 +267,7 @@ class _Run:
             }
         if self.case.stable:
             trace.dead_for_good(network.now, network.hosts.keys() - set(network.living()))
-        trace.settled(network.now)  # it had all the time that it is given
+        trace.settled(network.now)  # it had all the time that it may take
         judged = trace if self.judged_from is None else trace.since(self.judged_from)
         report.judge(judged, keep_trace=self.keep_trace)
         report.moves = network.clients.moves
@@ -273,7 +275,7 @@ class _Run:
         report.steps, report.virtual_seconds = network.steps, network.now
         self.timeline.tell(report, trace, self.heartbeat / 2, network.now)
 
-    # What clients do.
+    # Actions of clients.
 
     def _do_all(self, actions: Iterable[Action], start: float) -> float:
         last = start
@@ -294,10 +296,10 @@ class _Run:
                 network.at(network.now + self.heartbeat, self._do, action)
             return
         if session is not None and not session.alive:
-            return  # nobody is there to do it
+            return  # there is no client to do it
         staying = network.staying()
         if not staying:
-            return  # all start again just now: there is nobody whom it could tell
+            return  # all brokers are restarting: there is none that it could tell
         if broker not in staying:
             broker = staying[0]
         if action.do == "subscribe":
@@ -320,7 +322,7 @@ class _Run:
         else:
             raise ClientError(f"{action.client} cannot {action.do!r}")
 
-    # What whoever operates the network does.
+    # Operations.
 
     def _operate(self, operation: Operation) -> None:
         assert self.operations is not None
@@ -335,7 +337,7 @@ class _Run:
     def _tell(self, what: str) -> None:
         self.timeline.say(self.network.now, f"operation: {what}")
 
-    # What happened.
+    # Results.
 
     def _look(self) -> bool:
         sound = not structure_problems(self.network, self.degree)
@@ -366,18 +368,18 @@ def run_seeds(
     progress: Callable[[ChaosReport], None] | None = None,
     **options: Any,
 ) -> list[ChaosReport]:
-    """Run many seeds, several at a time; a failure stops nothing.
+    """Run many seeds, several at a time; a failure does not stop the others.
 
     Parameters
     ----------
     seeds
-        Which.
+        The seeds.
     processes
         How many at a time; None for one per processor, 1 for this process only.
     progress
-        Called with each report as it comes, in whatever order.
+        Called with each report as it arrives, in any order.
     options
-        As for :func:`run_chaos`.
+        Those of :func:`run_chaos`.
 
     Returns
     -------

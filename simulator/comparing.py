@@ -1,8 +1,8 @@
-"""Clients that say now and then what they have had, or published, for their brokers to compare.
+"""Clients that report periodically what they have received or published, for their brokers to compare.
 
-Rule: what is right is what a client says; where its broker knows something else, that is damaged
-(`faults.membership.comparing`). One that is away, or whose broker is, says nothing. A durable subscriber says what it
-has acknowledged, as that is what its broker writes down.
+Rule: the client is right; a broker that knows something else is damaged (`faults.membership.comparing`). A
+client that is disconnected, or whose broker is, reports nothing. A durable subscriber reports what it has
+acknowledged, because that is what its broker stores.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def say_now_and_then(network: SimulatedNetwork, sessions: Sessions, session: ClientSession) -> None:
-    """Let a client say what it knows, in a network whose brokers compare, and again after each interval."""
+    """Let a client report what it knows, in a network whose brokers compare state, and repeat it at each interval."""
     recovery = network.recovery
     if recovery is None or recovery.compare_seconds is None:
         return

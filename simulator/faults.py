@@ -1,10 +1,10 @@
-"""What may be done to the brokers of a network and their links, and how it ends; `faults.chaos.injector` has the plan.
+"""The faults of brokers and links, and their repair; `faults.chaos.injector` carries out the plan.
 
 Rules
 -----
-* A broker that dies takes with it what was under way to it; one that is paused takes nothing in, and loses nothing.
+* Messages in flight to a broker are lost when it dies. A paused broker processes nothing, and loses nothing.
 * The last broker that stays is spared.
-* A link that is cut holds what is sent over it, and carries it when the last reason for the cut is gone.
+* A cut link holds what is sent over it, and delivers it when the last reason for the cut is gone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Faults:
-    """Lets things go wrong in one network.
+    """Injects faults into one network.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Faults:
         self.mourners: list[Callable[[Host, bool], None]] = []
 
     def crash(self, broker: BrokerId) -> bool:
-        """Kill a broker's process; return False, and spare it, when it is dead or the last one alive that stays."""
+        """Kill a broker's process; return False, and spare it, if it is dead or the last live one that stays."""
         host = self._network.host(broker)
         if not host.alive or (host.id != RENDEZVOUS and self._last(broker)):
             return False
@@ -52,7 +52,7 @@ class Faults:
         return True
 
     def end(self, host: Host) -> None:
-        """Let a process end, whoever is left."""
+        """End a process, even the last one."""
         paused = host.paused
         host.die()
         for mourn in self.mourners:
@@ -62,12 +62,12 @@ class Faults:
         return (self._network.staying() or self._network.living()) == [broker]
 
     def crash_after(self, broker: BrokerId, effects: int) -> None:
-        """Let a broker die when it has carried out so many more effects, before the next: also within a step."""
+        """Let a broker die after so many more effects, before the next one: also within a step."""
         host = self._network.host(broker)
         host.fuse, host.plain = effects, False
 
     def restart(self, broker: BrokerId) -> bool:
-        """Start a dead broker afresh; return False when it lives."""
+        """Start a dead broker with a clean state; return False if it is alive."""
         host = self._network.host(broker)
         if host.alive or host.gone:
             return False
@@ -77,7 +77,7 @@ class Faults:
         return True
 
     def pause(self, broker: BrokerId) -> bool:
-        """Let a broker stand still; return False when it is dead or does already."""
+        """Pause a broker; return False if it is dead or already paused."""
         host = self._network.hosts[broker]
         if not host.alive or host.paused:
             return False
@@ -85,7 +85,7 @@ class Faults:
         return True
 
     def resume(self, broker: BrokerId) -> bool:
-        """Let a paused broker go on; return False when it was not paused."""
+        """Resume a paused broker; return False if it was not paused."""
         host = self._network.hosts[broker]
         if not host.paused:
             return False
@@ -99,9 +99,9 @@ class Faults:
         return True
 
     def leave(self, broker: BrokerId) -> bool:
-        """Ask a broker to leave, in a network that heals by views; its process ends when it is out.
+        """Ask a broker to leave, in a network that heals by views; its process ends when it has left.
 
-        False when it is dead or the last.
+        Returns False if it is dead or the last one.
         """
         host = self._network.hosts[broker]
         if not claims_of(self._network.scheme).views or not host.alive or self._last(broker):
@@ -115,12 +115,12 @@ class Faults:
             self._network.at(self._network.now + 0.25, self._end_when_out, host, life)
 
     def slow(self, broker: BrokerId, factor: float) -> None:
-        """Let a broker take `factor` times as long; 1 makes it quick again."""
+        """Slow a broker down by `factor`; 1 restores its speed."""
         host = self._network.hosts[broker]
         host.factor, host.plain = factor if host.alive else 1.0, False
 
     def damage(self, broker: BrokerId, what: str = "tables") -> int:
-        """Damage a part of the state of a broker, by chance of its own; return how many values were changed."""
+        """Damage a part of the state of a broker, by random numbers of its own; return the number of changed values."""
         host = self._network.hosts[broker]
         dice = random.Random(f"damage/{self._network.seed}/{broker}/{self._network.now}")
         if what == "store":
@@ -128,7 +128,7 @@ class Faults:
         return damage(host.machine, what, dice) if host.alive else 0
 
     def shake(self, fault: Shake) -> None:
-        """Let the weather be bad for a while."""
+        """Make links unreliable for a while."""
         self._network.link_faults.shakes.append((self._network.now + fault.seconds, fault))
 
     def host_link(self, fault: HostLink) -> bool:
@@ -136,7 +136,7 @@ class Faults:
         return False
 
     def calm(self) -> None:
-        """End every cut, bad spell, pause and slowness."""
+        """End every cut, unreliable period, pause and slowness."""
         self.mend()
         self._network.link_faults.shakes.clear()
         for broker, host in self._network.hosts.items():
@@ -150,7 +150,7 @@ class Faults:
             self._network.cuts.add(one, other, reason)
 
     def mend(self, reason: object = None) -> bool:
-        """Take a reason for cuts away, or all; return whether a link was mended."""
+        """Remove one reason for cuts, or all; return whether a link was repaired."""
         net = self._network
         mended = set(net.cuts.clear() if reason is None else net.cuts.remove(reason))
         for connection in net.transport.connections.values():

@@ -1,4 +1,4 @@
-"""A process of the hostile network: one broker, or the rendezvous point; it can die, stand still or be slow."""
+"""A process of the simulated network: one broker, or the rendezvous point; it can die, be paused or be slow."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def in_memory(broker: BrokerId) -> Store:
-    """Return the store of a broker that lasts as long as the simulation."""
+    """Return a broker's store that lasts as long as the simulation."""
     return MemoryStore()
 
 
 def in_memory_with_sums(broker: BrokerId) -> Store:
-    """Return such a store that knows whether it was damaged, and is cleared then."""
+    """Return such a store that detects whether it was damaged, and is cleared then."""
     return SummedStore(MemoryStore())
 
 
 @dataclass(frozen=True, slots=True)
 class FromClient(Received[ClientId, Any]):
-    """A message from a client, and over which of its connections it came."""
+    """A message from a client, and the connection over which it came."""
 
     connection: int
 
@@ -46,16 +46,16 @@ class Host:
     boot
         Makes the machine of one life, by its number.
     store
-        Where its machines make stable what must outlive them.
+        Where its machines persist what must outlive them.
 
     Attributes
     ----------
     life
-        How often it has been started, less one: the incarnation.
+        How often it has been started, minus one: the incarnation.
     alive, paused, factor
         Its state; a factor above 1 is slow.
     plain
-        Whether what it returns is all that there is to a step, in a network that is plain, with nothing done to it.
+        Whether a step has no effects beyond those returned, in a plain network without faults.
     retiring, gone
         Whether it is to leave the network, and whether it has left for good.
     parent
@@ -65,7 +65,7 @@ class Host:
     links
         The links whose messages are lost when it dies.
     ways, group
-        Its links to others, and those that make up its group; None before it is first used.
+        Its links to others, and those that make up its group; None before first use.
     free_at
         When it has put on its links what it was busy with.
     cleared
@@ -73,9 +73,9 @@ class Host:
     fuse
         How many effects it carries out until it dies in the middle of a step; None for no such end.
     told_at
-        When it was told the time last.
+        The time of its last tick.
     waiting
-        What it has not taken in yet, because it stands still or is slow; None is a tick.
+        Messages not processed yet because it is paused or slow; None is a tick.
     """
 
     __slots__ = (
@@ -134,20 +134,20 @@ class Host:
         self.start()
 
     def start(self) -> None:
-        """Begin a new life."""
+        """Start a new life."""
         self.life += 1
         self.alive = self.plain = True
         try:
             self.machine = self.boot(self.life)
         except StateDamaged:
             assert isinstance(self.store, SummedStore)
-            self.store.clear()  # what it has written is not what it reads: it starts clean
+            self.store.clear()  # it does not read what it has written: it starts clean
             self.cleared += 1
             self.machine = self.boot(self.life)
         self.handle = self.machine.handle
 
     def die(self) -> None:
-        """End this life; the machine stays to be looked at until the next one."""
+        """End this life; the machine remains for inspection until the next one."""
         self.alive = self.paused = self.serving = False
         self.factor = 1.0
         self.fuse = None
@@ -155,4 +155,4 @@ class Host:
         self.attached.clear()
         for link in self.links:
             link.lose()
-        self.gone = self.retiring  # whoever was to leave anyway is not started again
+        self.gone = self.retiring  # a broker that was to leave is not restarted

@@ -1,17 +1,20 @@
-"""Links between brokers: connections, or datagrams; slow and lossy in bad weather, and cut, broken and mended.
+"""Links between brokers: connections, or datagrams; delayed and lossy during faults, and cut, broken and repaired.
 
 Rules
 -----
-* A connection is first in, first out. A message arrives once and in order, or not at all: when one of its ends dies
-  before it arrives, or the connection breaks, it is gone. With a `loss` in the model single messages are.
-* While a link is cut, what would arrive is held; when it is mended, all of it arrives at once, in order, one delay
-  later, before anything newer.
-* A connection may break while both ends live: all that comes until it is renewed is lost, but for heartbeats.
-* What bad weather adds to one message, all behind it wait for too (see :mod:`rayvous.faults.chaos.link_faults`).
-* A datagram may be lost, arrive twice, or overtake others.
-* The chance of a link comes from a generator of its own, seeded with (seed, link), so that what happens on one link
-  does not depend on what happens on another, nor on any hash order.
-* The group link of a member is apart from its unicast link to the same member, as multicast is from TCP.
+* A connection is first in, first out. A message arrives once and in order, or not at all: if one of its ends
+  dies before it arrives, or the connection breaks, it is lost. With a `loss` in the model single messages are
+  lost.
+* While a link is cut, arriving messages are held. When it is repaired, all of them arrive at once, in order,
+  one delay later, before anything newer.
+* A connection may break while both ends live. Everything that arrives until it is renewed is lost, except
+  heartbeats.
+* A delay that a fault adds to one message also delays all messages behind it (see
+  :mod:`rayvous.faults.chaos.link_faults`).
+* A datagram may be lost, duplicated, or reordered.
+* The random numbers of a link come from its own generator, seeded with (seed, link), so that events on one link
+  do not depend on events on another, nor on any hash order.
+* The group link of a member is separate from its unicast link to the same member, as multicast is from TCP.
 """
 
 from __future__ import annotations
@@ -32,14 +35,14 @@ from .hosts import Host
 
 @dataclass(frozen=True, slots=True)
 class Datagrams:
-    """How bad datagrams are: chances from 0 to 1, and how much later a message may be than another."""
+    """The quality of datagrams: probabilities from 0 to 1, and the largest difference between two delays."""
 
     loss: float = 0.0
     duplicate: float = 0.0
     reorder_seconds: float = 0.0
 
     def arrivals(self, arrives: float, dice: random.Random) -> list[float]:
-        """Return when the copies of a datagram arrive that would arrive then."""
+        """Return the arrival times of the copies of a datagram that would arrive then."""
         if dice.random() < self.loss:
             return []
         copies = 1 + (dice.random() < self.duplicate)
@@ -47,7 +50,8 @@ class Datagrams:
 
 
 Ticket: TypeAlias = "list[Connection]"
-"""Of what is under way over a connection; empty when that is lost, because the connection broke, or an end died."""
+"""Identifies a message in flight over a connection; empty if it is lost, because the connection broke, or an end
+died."""
 
 
 class Connection:
@@ -58,30 +62,30 @@ class Connection:
     source, target
         Its ends.
     delay_seconds
-        The least time that a message takes, but for what the model adds once for a link.
+        The least delay of a message, except for what the model adds once for a link.
     model
         Spread, jitter and loss.
     arrive
-        Takes what arrives, with the ticket under which it was sent.
+        Receives arriving messages, with the ticket under which each was sent.
     name
-        The seed and the kind of link, for its own chance.
+        The seed and the kind of link, for its own random numbers.
 
     Attributes
     ----------
     arrive
-        Takes a message that is sent now, when it arrives.
+        Receives a message that is sent now, when it arrives.
     delay_seconds
-        The least time that a message takes.
+        The least delay of a message.
     broken_life
         The life of its source in which it has broken and has not been renewed; -1 for none.
     held
-        What has arrived since it was cut, each with its ticket; None when it is not cut.
+        What has arrived since it was cut, each with its ticket; None if it is not cut.
     plain
-        Whether, in good weather, every message takes `delay_seconds`, as far as is known.
+        Whether, without faults, every message takes `delay_seconds`, as far as known.
     known_lives
-        The life of its source, and that of its target which this one knows of.
+        The life of its source, and the life of its target that the source knows.
     lost_at
-        Since when something is lost that was for another life of its target; None when nothing is.
+        Since when messages to another life of its target are lost; None if none is.
     """
 
     __slots__ = (
@@ -114,7 +118,7 @@ class Connection:
         self.source = source
         self.target = target
         self.held: list[tuple[Ticket, Received]] | None = None
-        self.last = 0.0  # when the last message arrives that took longer
+        self.last = 0.0  # when the last delayed message arrives
         self._arrive = arrive
         self._ticket: Ticket = [self]
         self.arrive: Callable[[Received], None] = MethodType(arrive, self._ticket)
@@ -137,13 +141,13 @@ class Connection:
         return self._random
 
     def lose(self) -> None:
-        """Lose what is under way."""
+        """Lose the messages in flight."""
         self._ticket.clear()
         self._ticket = [self]
         self.arrive = MethodType(self._arrive, self._ticket)
 
     def break_off(self) -> None:
-        """Lose what is under way, and what is sent before it is renewed."""
+        """Lose the messages in flight, and those sent before it is renewed."""
         self.lose()
         self.broken_life = self.source.life
         self.plain = False
@@ -155,13 +159,13 @@ class Connection:
 
     @property
     def broken(self) -> bool:
-        """Whether it has broken, and its source, which knows or will, has not renewed it."""
+        """Whether it has broken, and its source, which knows or will know, has not renewed it."""
         return self.broken_life == self.source.life
 
     def reaches(self, leaves: float, *, counts: bool) -> bool:
-        """Return whether the target lives, in the life that the source knows of; else what `counts` is noted as lost.
+        """Return whether the target lives, in the life known to the source; if not, a message that `counts` is lost.
 
-        Who is started asks where all others are; who is there already learns of a new life when it is heard.
+        A restarted broker asks where all others are; a running one learns of a new life when it hears it.
         """
         source, target = self.source, self.target
         if self.known_lives[0] != source.life:
@@ -175,7 +179,7 @@ class Connection:
         return False
 
     def arrival(self, leaves: float, link_faults: LinkFaults) -> float | None:
-        """Return when a message that leaves now arrives; None when it is lost."""
+        """Return when a message that leaves now arrives; None if it is lost."""
         model = self._model
         arrives = leaves + self.delay_seconds
         if model.loss and self._dice().random() < model.loss:
@@ -186,5 +190,5 @@ class Connection:
             arrives += link_faults.extra(leaves, self.pair, self._dice())
         if arrives > self.last:
             self.last = arrives
-        self.plain = False  # what comes next may have to wait for this one
+        self.plain = False  # the next message may have to wait for this one
         return self.last

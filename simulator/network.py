@@ -1,19 +1,19 @@
-"""Brokers, the rendezvous point and the links between them in virtual time, with all that may be asked of them at once.
+"""Brokers, the rendezvous point and the links between them in virtual time, with all options at once.
 
 Rules
 -----
-* One heap of what is to happen, by time and then by when it was put there; time jumps from one to the next. All chance
-  comes from the seed, nothing from hash order or wall time: the same calls give the same run.
-* The broker is the same object as in the Ray host: it takes an event and returns effects, which are carried out here
-  in their order. A store outlives its broker, which finds it again when it is started again.
-* A broker that heals, or has a store, is told the time now and then, each with an offset of its own, and first of all
-  when it starts. Without such brokers there are no ticks, and the network comes to rest.
-* What is under way to or from a process dies with it. Who is paused keeps its state, and all that comes waits; when it
-  goes on it may learn the time before or after what has waited. A slow one takes its input one by one, each after a
-  while.
+* One heap holds future events, ordered by time and then by insertion; time jumps from one to the next. All
+  randomness comes from the seed, nothing from hash order or wall time: the same calls give the same run.
+* The broker is the same object as in the Ray host: it handles an event and returns effects, which are carried
+  out here in order. A store outlives its broker, which finds it again after a restart.
+* A broker that heals, or has a store, gets ticks, each broker with an offset of its own, and the first one at
+  its start. Without such brokers there are no ticks, and the network becomes quiescent.
+* Messages in flight to or from a process die with it. A paused process keeps its state, and arriving messages
+  wait. After it resumes it may get the time before or after what has waited. A slow process handles its input
+  one by one, each after a delay.
 
-What the parts do is theirs: :mod:`transport`, :mod:`faults`, :mod:`overload`, :mod:`telemetry`. Clients are added by
-:class:`rayvous.simulator.Simulation`.
+The parts have their own modules: :mod:`transport`, :mod:`faults`, :mod:`overload`, :mod:`telemetry`. Clients
+are added by :class:`rayvous.simulator.Simulation`.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ from .transport import SimulatedTransport, Traffic, Watcher
 
 TICKS_PER_HEARTBEAT: Final = 4
 SERVICE_SECONDS: Final = 0.001
-"""What a slow broker takes for one message, times its factor."""
+"""The time that a slow broker takes for one message, to be multiplied by its factor."""
 
 STEPS_MAX: Final = 100_000_000
 
 
 class Step(NamedTuple):
-    """One step of a broker: when, the broker as it is after it, what came in, and what is to be done."""
+    """One step of a broker: the time, the broker after it, the input, and the effects."""
 
     now: float
     broker: Broker
@@ -218,7 +218,7 @@ class SimulatedNetwork:
             self.start_ticking(host)
 
     def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
-        """Make the process of a broker; `before` is how many lives it counts from before this network's time."""
+        """Make the process of a broker; `before` is the number of its lives before this network."""
         store = None if self._make_store is None else self._make_store(place.broker)
         how: dict[str, Any] = {} if self.admission is None else {"admission": self.admission}
         if store is not None:
@@ -236,7 +236,7 @@ class SimulatedNetwork:
     def add_host(self, place: Position, *, founds: bool) -> Host:
         """Make the process of a broker that joins a cluster of the running network, or `founds` a new one."""
         self.positions[place.broker] = place
-        # Who joins a cluster starts as one that was started again.
+        # A broker that joins a cluster starts like a restarted one.
         host = self.hosts[place.broker] = self._host(place, founds=founds, before=0 if founds else 1)
         return host
 
@@ -255,17 +255,17 @@ class SimulatedNetwork:
     # The driver.
 
     def advance(self, seconds: float) -> int:
-        """Let that much time pass; return how many steps were made."""
+        """Let that much time pass; return the number of steps."""
         return self.advance_to(self.now + checks.seconds("seconds", seconds))
 
     def advance_to(self, until: float) -> int:
-        """Let time pass until then; return how many steps were made."""
+        """Let time pass until then; return the number of steps."""
         steps = self._drive(checks.seconds("until", until))
         self.now = max(self.now, until)
         return steps
 
     def run(self, steps_max: int = STEPS_MAX) -> int:
-        """Let time pass until nothing moves any more; return how many steps that took.
+        """Let time pass until the network is quiescent; return the number of steps.
 
         Raises
         ------
@@ -284,7 +284,7 @@ class SimulatedNetwork:
         return steps
 
     def at(self, when: float, action: Callable[..., object], *values: Any) -> None:
-        """Do something at a time to come."""
+        """Schedule a call at a future time."""
         checks.seconds("when", when)
         if not callable(action):
             raise InputError(f"action is {checks.shown(action)}: it must be a function")
@@ -304,7 +304,7 @@ class SimulatedNetwork:
         return self.steps - before
 
     def step(self, host: Host, event: Received | Ticked | Drained | Missed) -> None:
-        """Let a process handle an event, and carry out what it returns."""
+        """Let a process handle an event, and carry out the effects."""
         if isinstance(event, FromClient):
             host.attached[event.source] = event.connection
             if self._quotas and type(event.message) is Events:
@@ -338,26 +338,26 @@ class SimulatedNetwork:
         if type(event) is FromClient:
             self._taken_in(host, event)
 
-    # What whoever adds clients fills in.
+    # Hooks for clients.
 
     def _client_effects(self) -> Mapping[type, Callable[[Host, Any], None]]:
-        """Return how the effects of brokers are carried out that are for clients."""
+        """Return the handlers of effects that are for clients."""
         return {}
 
     def _taken_in(self, host: Host, event: FromClient) -> None:
-        """Note that a broker has taken in what a client has sent."""
+        """Record that a broker has accepted what a client has sent."""
 
-    # Time at the brokers.
+    # Ticks.
 
     @property
     def _tick_seconds(self) -> float | None:
-        """How often brokers are told the time; None for never."""
+        """The interval of ticks; None for no ticks."""
         if self.recovery is not None:
             return self.recovery.heartbeat_seconds / TICKS_PER_HEARTBEAT
         return None if self._make_store is None else self.stability.retransmit_seconds / 2
 
     def tell_time(self, host: Host, after: float) -> None:
-        """Tell a process the time once, some seconds from now, where nobody does so now and then."""
+        """Send a process one tick, some seconds from now, if it gets no regular ticks."""
         if self._quotas:
             self.at(self.now + after, self._tell_time, host, host.life)
 
@@ -366,7 +366,7 @@ class SimulatedNetwork:
             self.take_in(host, None)
 
     def start_ticking(self, host: Host) -> None:
-        """Tell a process the time, now and from now on, where somebody has to."""
+        """Send a process ticks from now on, if it needs them."""
         host.plain = host.plain and self.plain
         period = self._tick_seconds
         if period is not None:
@@ -381,16 +381,16 @@ class SimulatedNetwork:
             self.take_in(host, None)
 
     def _queue(self, host: Host, given: Received | Drained | Missed | None) -> None:
-        """Hand a message to a process when it is its turn; the time is not made to wait."""
+        """Deliver a message to a process when it is its turn; time does not wait for it."""
         assert self.queues is not None
         if given is None or self.queues.pass_on(host, given):
             self.serve(host, given)
 
     def serve(self, host: Host, given: Received | Drained | Missed | None) -> None:
-        """Hand a message, or the time when it is None, to a process as soon as it is ready for it."""
+        """Deliver a message, or a tick if it is None, to a process as soon as it is ready."""
         if host.paused or host.serving or host.factor > 1.0:
             if given is None and host.waiting and host.waiting[-1] is None:
-                return  # one tick that waits tells as much as two
+                return  # one waiting tick tells as much as two
             host.waiting.append(given)
             if not host.paused and not host.serving:
                 self._serve_later(host)
@@ -414,7 +414,7 @@ class SimulatedNetwork:
     def _persist(self, host: Host, effect: Persist) -> None:
         try:
             host.store.commit(effect.writes)
-        except StorageFailed as error:  # it stands still until it is started again
+        except StorageFailed as error:  # it is stopped until it is restarted
             self._die_of(host, error)
 
     def _die_of(self, host: Host, error: StorageFailed) -> None:
@@ -422,24 +422,24 @@ class SimulatedNetwork:
         self.faults.end(host)
 
     def _start_again(self, host: Host, error: StateDamaged) -> None:
-        """Let a process that has seen that its state is damaged end, and start clean."""
+        """End a process that has found its state damaged, and start it clean."""
         assert self.recovery is not None
         self._die_of(host, error)
         self.at(self.now + self.recovery.heartbeat_seconds, self.faults.restart, host.id)
 
     def _drain(self, host: Host, effect: Drain) -> None:
-        # A client that is there has a message after so long; whoever was delivered something before has it by then.
+        # A connected client has a message after this time, and everything delivered before.
         self.at(self.now + self.links.client_seconds, self._drained, host, host.life, Drained(effect.number))
 
     def _drained(self, host: Host, life: int, event: Drained) -> None:
         if host.alive and host.life == life:
             self.take_in(host, event)
 
-    # What it is like.
+    # Inspection.
 
     @property
     def sent(self) -> Counter[type]:
-        """How many messages brokers have sent each other, by type; a multicast is one."""
+        """The number of messages that brokers have sent each other, by type; a multicast counts once."""
         sent = self.transport.sent
         return sent["up"] + sent["down"] + sent["multicast"]
 
@@ -452,7 +452,7 @@ class SimulatedNetwork:
         return [broker for broker, host in self.hosts.items() if host.alive]
 
     def staying(self) -> list[BrokerId]:
-        """Return the living brokers that are not about to leave, in rising order: clients may go there."""
+        """Return the live brokers that are not about to leave, in rising order: clients may go there."""
         return [broker for broker, host in self.hosts.items() if host.alive and not host.retiring]
 
     def dead(self) -> list[BrokerId]:
@@ -460,7 +460,7 @@ class SimulatedNetwork:
         return [broker for broker, host in self.hosts.items() if not host.alive and not host.gone]
 
     def broker(self, broker: BrokerId) -> Broker:
-        """Return one broker, to look at.
+        """Return one broker, for inspection.
 
         Raises
         ------
@@ -488,7 +488,7 @@ class SimulatedNetwork:
         return self.hosts[broker]
 
     def brokers(self) -> list[Broker]:
-        """Return all brokers, to look at."""
+        """Return all brokers, for inspection."""
         return [host.machine for host in self.hosts.values()]
 
 

@@ -1,14 +1,15 @@
-"""Operates a hostile network while it runs: brokers and clusters come, leave in good order, and move nearer.
+"""Operations on a simulated network while it runs: brokers and clusters join, leave in good order, and move nearer.
 
 Rules
 -----
-* Identities are not used twice. A broker that has left, or was to leave and died, is never started again.
-* Clients leave first: before a broker is told to leave, those attached to it go elsewhere (`faults.membership.places`).
+* Identities are never reused. A broker that has left, or was to leave and died, is never restarted.
+* Clients leave first: before a broker is told to leave, its clients go elsewhere (`faults.membership.places`).
 * The last broker that is not to leave is kept.
-* A tree is re-optimised one cluster after another. Where views say who is in, or every broker is a node of the tree by
-  itself, a cluster is the brokers that came together: near whom one joins, and where clients go first.
+* A tree is re-optimised one cluster after another. In networks with views, or where every broker is a node of
+  the tree by itself, a cluster is the brokers that came together: a new broker joins near them, and clients go
+  there first.
 
-The hosts' counterpart on Ray is :class:`rayvous.actors.network.operations.Operations`.
+The counterpart on Ray is :class:`rayvous.actors.network.operations.Operations`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .simulation import Simulation
 LOOK_SECONDS = 0.25
 NO_TREE = "scheme {scheme!r} has no tree to make better: no broker hangs below another"
 SEARCH_SECONDS_MAX = 20.0
-"""How long one cluster may look for a nearer parent before the next one's turn comes."""
+"""How long one cluster may look for a nearer parent before it is the turn of the next one."""
 
 
 class SimulatedOperations:
@@ -39,7 +40,7 @@ class SimulatedOperations:
     network
         The network; its brokers heal.
     say
-        Called with what has happened, as a sentence.
+        Called with each operation, as a sentence.
     """
 
     def __init__(self, network: Simulation, say: Callable[[str], None] | None = None) -> None:
@@ -51,7 +52,7 @@ class SimulatedOperations:
         self._views, self._flat = claims.views, claims.flat
         self._searches = 0
 
-    # Growing.
+    # Joining.
 
     def add_broker(self, cluster: ClusterId) -> BrokerId:
         """Let a broker join a cluster; return its id.
@@ -59,7 +60,7 @@ class SimulatedOperations:
         Raises
         ------
         InputError
-            If the cluster is not there, or all of it is about to leave.
+            If the cluster does not exist, or all of it is about to leave.
         """
         network = self._network
         if not self._staying(cluster):
@@ -89,7 +90,7 @@ class SimulatedOperations:
         return cluster, list(members)
 
     def _regroup(self, cluster: ClusterId, members: tuple[BrokerId, ...]) -> None:
-        """Note who the members are, for those that start from now on."""
+        """Record the members, for brokers that start from now on."""
         network = self._network
         network.members[cluster] = members
         for member in () if self._flat else members:
@@ -98,14 +99,14 @@ class SimulatedOperations:
                 speaks = place.designated if place.designated in members else members[-1]
                 network.positions[member] = replace(place, members=members, designated=speaks)
 
-    # Shrinking.
+    # Leaving.
 
     def remove_broker(self, broker: BrokerId) -> bool:
-        """Let a broker leave; return False, and keep it, when it is dead, leaving already, or the last one."""
+        """Let a broker leave; return False, and keep it, if it is dead, already leaving, or the last one."""
         return self._remove([broker])
 
     def remove_cluster(self, cluster: ClusterId) -> bool:
-        """Let a cluster leave; return False, and keep it, when none of it lives or stays, or it is the last one."""
+        """Let a cluster leave; return False, and keep it, if no member lives or stays, or it is the last one."""
         return self._remove(self._staying(cluster))
 
     def _remove(self, brokers: Iterable[BrokerId]) -> bool:
@@ -122,7 +123,7 @@ class SimulatedOperations:
                     target = network.clients.elsewhere(session)
                     assert target is not None, "somebody is not to leave"
                     network.clients.move(session, target)
-            # Behind what clients said to it last.
+            # After the last messages of its clients.
             network.at(network.now + 2 * network.links.client_seconds, self._order, broker)
         return True
 
@@ -141,14 +142,14 @@ class SimulatedOperations:
         self._say(f"broker {broker} has left" if host.alive else f"broker {broker} died before it had left")
         if host.alive:
             host.die()
-            for session in network.sessions.values():  # whoever had nowhere else to go
+            for session in network.sessions.values():  # clients that had nowhere else to go
                 if session.home is host:
                     when = network.now + network.clients.detect_seconds
                     network.at(when, network.clients.learn, session, session.connection)
         self._regroup(host.cluster, tuple(m for m in network.members[host.cluster] if m != broker))
 
     def leaving(self) -> list[BrokerId]:
-        """Return the brokers that are about to leave and have not yet."""
+        """Return the brokers that are about to leave."""
         hosts = self._network.hosts
         return [broker for broker, host in hosts.items() if host.retiring and not host.gone]
 
@@ -171,7 +172,7 @@ class SimulatedOperations:
 
     @property
     def searching(self) -> bool:
-        """Whether it is still the turn of some cluster to look for a nearer parent."""
+        """Whether some cluster still has its turn to look for a nearer parent."""
         return self._searches > 0
 
     def _reconsider(self, speakers: list[BrokerId]) -> None:
@@ -200,12 +201,12 @@ class SimulatedOperations:
             self._say(f"cluster {host.cluster} moved from below {before} to below {parent.cluster}")
         self._reconsider(speakers[1:])
 
-    # By chance.
+    # Drawn operations.
 
     def do(self, what: str, pick: float, size: int) -> str:
-        """Do what was drawn, with one of those that are there; return what was done, as words.
+        """Carry out a drawn operation on one of the existing brokers or clusters; return it in words.
 
-        Clients, one in four, go to brokers that have come.
+        One client in four goes to the new brokers.
         """
         network = self._network
         staying = network.staying()
@@ -242,7 +243,7 @@ class SimulatedOperations:
                 self._network.move(name, brokers[place // 4 % len(brokers)])
         return " ".join(map(str, brokers))
 
-    # Who is there.
+    # Members.
 
     def _staying(self, cluster: ClusterId) -> list[BrokerId]:
         hosts = self._network.hosts

@@ -1,12 +1,12 @@
-"""Brokers and links that can carry only so much, in virtual time; events that wait too long are dropped by name.
+"""Brokers and links with limited capacity, in virtual time; events that wait too long are dropped and counted.
 
 Rules
 -----
-* A broker takes in one event after the other, at its rate; a link sends one after the other, at its own. What comes
-  meanwhile waits, first in first out. Announcements and answers cost nothing; where brokers heal they wait behind the
-  events that came before them, since there links are first in, first out.
-* An event that would wait longer than the deadline at one place is dropped there (`admission.waiting`) and counted:
-  "cpu" at a broker, "bandwidth" at a link.
+* A broker takes in one event after the other, at its rate; a link sends one after the other, at its own.
+  Further events wait, first in, first out. Announcements and answers cost nothing. In networks that heal they
+  wait behind the events that came before them, because links there are first in, first out.
+* An event that would wait longer than the deadline at one place is dropped there (`admission.waiting`) and
+  counted: "cpu" at a broker, "bandwidth" at a link.
 
 Source: paper 3, section 5.1 (the processing and link rates, and the 5 s after which a node drops an event).
 """
@@ -30,16 +30,17 @@ if TYPE_CHECKING:
 
 
 class Queues:
-    """The queues in front of the brokers of one network, and of their links.
+    """The queues of the brokers of one network, and of their links.
 
     Parameters
     ----------
     capacity_of
-        What each broker can carry, and its links out.
+        Returns the capacity of a broker and of its outgoing links.
     deadline_seconds
         How long an event may wait at one place.
     cpu_counts
-        Whether a broker works on the events that it takes in, or on the copies that it sends, too, each as long.
+        Whether a broker spends CPU on the events that it takes in, or also on the copies that it sends, each as
+        long.
 
     Attributes
     ----------
@@ -48,8 +49,8 @@ class Queues:
     mourn
         Called with events that are dropped, how long they would have waited, and how long they may.
     taken_in, sent, worked
-        Events that each broker has taken in, that each directed link has carried, and that each broker has worked on:
-        those taken in and, where copies count, those sent.
+        Events that each broker has taken in, that each directed link has carried, and that each broker has
+        worked on: those taken in and, if copies count, those sent.
     """
 
     def __init__(
@@ -71,11 +72,11 @@ class Queues:
         self.worked: Counter[BrokerId] = Counter()
 
     def join(self, network: SimulatedNetwork) -> None:
-        """Stand in front of the brokers and links of this network."""
+        """Install the queues in this network."""
         self._network = network
 
     def pass_on(self, host: Host, given: Received | Drained | Missed) -> bool:
-        """Return whether a broker may take something in at once; else it waits for its turn, or is dropped."""
+        """Return whether a broker may take something in at once; otherwise it waits for its turn, or is dropped."""
         network, now = self._network, self._network.now
         start = max(now, self._cpu_free_at.get((host.id, host.life), 0.0))
         batch = _events(given.message) if isinstance(given, Received) else None
@@ -98,7 +99,7 @@ class Queues:
             self._network.serve(host, given)
 
     def leave(self, host: Host, effect: Effect) -> float | None:
-        """Return when an effect's message leaves; None when it would wait for too long, and is dropped."""
+        """Return when an effect's message leaves; None if it would wait too long, and is dropped."""
         now = self._network.now
         batch = _events(effect.message) if isinstance(effect, Send | Multicast) else None
         if batch is None and self._network.recovery is None:
@@ -126,11 +127,11 @@ class Queues:
             self.mourn(batch, waits, self._deadline)
 
     def dropped_events(self) -> dict[str, int]:
-        """Return how many events were dropped so far, by the resource that they waited for."""
+        """Return how many events were dropped so far, by the resource for which they waited."""
         return {resource: counts.total() for resource, counts in self.dropped.items()}
 
 
 def _events(message: Any) -> EventBatch | None:
-    """Return the events that a message brings, also a numbered one; None when it brings none."""
+    """Return the events in a message, also in a numbered one; None if it has none."""
     inner = message.message if isinstance(message, Numbered) else message
     return inner.batch if isinstance(inner, Events | Directed) else None

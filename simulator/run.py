@@ -1,4 +1,4 @@
-"""Runs a scenario in virtual time and says what came of it."""
+"""Runs a scenario in virtual time and returns its outcome."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .transport import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a scenario.
+    """The outcome of a scenario.
 
     Attributes
     ----------
     scenario
         The scenario with the steps that were run.
     deliveries
-        For each client that subscribed, (publisher, sequence) of what it was notified of, in order.
+        For each client that subscribed, (publisher, sequence) of its notifications, in order.
     unconfirmed
         Subscriptions whose installation was never confirmed: messages were lost.
     traffic
         Messages by kind of link.
     steps, lost
-        Messages that brokers took in, and copies that links lost.
+        Messages that brokers handled, and copies that links lost.
     virtual_seconds
-        How long it took.
+        The duration.
     trace
-        What clients did and heard, in order.
+        The actions and notifications of clients, in order.
     """
 
     scenario: Scenario
@@ -49,12 +49,12 @@ class Outcome:
 
 
 def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
-    """Run a scenario to its end and return what came of it.
+    """Run a scenario to its end and return the outcome.
 
     Parameters
     ----------
     scenario
-        What to run.
+        The scenario.
     options
         Passed on to :class:`Simulation`: `telemetry`, `trace_events`, `record`.
 
@@ -67,7 +67,7 @@ def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
 
 
 def run_prepared(simulation: Simulation, explicit: Scenario) -> Outcome:
-    """Run a scenario as `prepare` returns it to its end; its network can be looked at afterwards."""
+    """Run a scenario from `prepare` to its end; its network can be inspected afterwards."""
     unconfirmed = []
     for place, step in enumerate(explicit.steps):
         try:
@@ -111,7 +111,7 @@ def prepare(scenario: Scenario, **options: Any) -> tuple[Simulation, Scenario]:
 
 
 def do_step(simulation: Simulation, step: ScenarioStep, publish_interval_seconds: float = 0.0) -> bool:
-    """Do one step with an id for a broker; return False only for a subscription that was never confirmed."""
+    """Execute one step that names a broker by id; return False only for a subscription that was never confirmed."""
     if isinstance(step, Subscribe):
         simulation.subscribe(step.client, broker_of(step), step.selector, step.number)
         return simulation.run_until_installed(step.client, step.number)

@@ -1,9 +1,9 @@
-"""Looks at a whole simulated network from outside: at its structure, and at the routes of its brokers.
+"""Surveys of a whole simulated network: its structure, and the routes of its brokers.
 
-What is asked of brokers and clients is here; what is judged of it stands in `faults.chaos.structure` and
+The queries to brokers and clients are here; the judgement is in `faults.chaos.structure` and
 `faults.chaos.routes`, for both hosts.
 
-A paused broker counts as dead: nobody can tell the difference while it lasts.
+A paused broker counts as dead: the two cannot be told apart while the pause lasts.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def survey(network: SimulatedNetwork, broker: BrokerId) -> structure.Said:
-    """Ask one broker where it stands; one that does not heal stands where it was put."""
+    """Ask one broker for its place; one that does not heal has its initial place."""
     healing = network.broker(broker).healing
     return _standing(network, broker) if healing is None else healing.survey()
 
 
 def survey_of(network: SimulatedNetwork, *, paused: bool = True) -> structure.Survey:
-    """Ask all brokers that live, those that stand still among them or not."""
+    """Ask all live brokers, with or without paused ones."""
     living = network.living()
     return {
         broker: survey(network, broker) for broker in living if paused or not network.hosts[broker].paused
@@ -67,17 +67,17 @@ def _standing(network: SimulatedNetwork, broker: BrokerId) -> dict[str, Any]:
 
 
 def root_of(network: SimulatedNetwork) -> BrokerId | None:
-    """Return the living broker that says it is the root, the one of the latest term when several do."""
+    """Return the live broker that claims to be the root; if several do, the one of the latest term."""
     return structure.root_of(survey_of(network))
 
 
 def structure_problems(network: SimulatedNetwork, degree: int | None = None) -> list[str]:
-    """Return what is wrong with the clusters and the tree, as sentences; none when it is one tree, or has one view."""
+    """Return the defects of the clusters and the tree, as sentences; none if it is one tree, or has one view."""
     return structure.structure_problems(survey_of(network, paused=False), degree)
 
 
 def subscription_problems(network: Simulation) -> list[str]:
-    """Return what is wrong with the subscriptions and the routes, given that the structure is sound."""
+    """Return the defects of the subscriptions and the routes, given that the structure is sound."""
     problems = [
         f"{client} #{number} is not confirmed at broker {network.sessions[client].home.id}"
         for client, number in network.unconfirmed()
@@ -98,17 +98,17 @@ def subscription_problems(network: Simulation) -> list[str]:
 
 
 def books_seen(network: SimulatedNetwork) -> dict[BrokerId, SeenBooks]:
-    """Return what the books of the living brokers say."""
+    """Return the books of the live brokers."""
     return {broker: books_of(network.broker(broker)) for broker in network.living()}
 
 
 def ways_of(network: SimulatedNetwork) -> tuple[Links, Way]:
-    """Return who is joined to whom, and how events go."""
+    """Return the links, and the paths of events."""
     return structure.ways_of(survey_of(network), network.scheme)
 
 
 def held_back(network: Simulation) -> list[ClientId]:
-    """Return the publishers whose events wait for their quota, or are on their way to their broker."""
+    """Return the publishers whose events wait for their quota, or are in flight to their broker."""
     return [
         name
         for name, session in network.sessions.items()
@@ -119,7 +119,7 @@ def held_back(network: Simulation) -> list[ClientId]:
 
 
 def durable_problems(network: Simulation) -> list[str]:
-    """Return what brokers hold for durable subscribers that they should not, at the end of all."""
+    """Return what brokers hold for durable subscribers and should not, at the end of a run."""
     problems = []
     for broker in network.living():
         for name, entry in network.broker(broker).durable.entries.items():  # type: ignore[union-attr]
@@ -134,7 +134,7 @@ def durable_problems(network: Simulation) -> list[str]:
 
 
 def calm_now(simulation: Simulation) -> bool:
-    """Return whether clients and brokers with stores wait for no acknowledgement of each other."""
+    """Return whether no client and no broker with a store waits for an acknowledgement."""
     if any(session.link or not session.connected for session in simulation.sessions.values()):
         return False
     stable = [host.machine.stable if host.alive else None for host in simulation.hosts.values()]

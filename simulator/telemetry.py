@@ -1,4 +1,4 @@
-"""What the hosts of brokers would write down for the collector, in virtual time (see `protocol.telemetry.recorder`)."""
+"""The telemetry that hosts would record for the collector, in virtual time (`protocol.telemetry.recorder`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..protocol.telemetry.tables import Table
 from .hosts import Host
 
 FLUSH_STEPS: Final = 200_000
-"""Telemetry goes out at least after so many steps, long before a buffer is full."""
+"""The number of steps after which telemetry is flushed at the latest, long before a buffer is full."""
 
 
 class SimulatedTelemetry:
@@ -27,9 +27,9 @@ class SimulatedTelemetry:
         Called with chunks of the tables of `protocol.telemetry.tables`, the same as on Ray; None keeps them for
         `tables`.
     trace_events
-        Whether the tables with one row an event are kept too.
+        Whether the tables with one row per event are recorded too.
     limits
-        Of these, `telemetry_rows_max` counts.
+        Of these, only `telemetry_rows_max` is used.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class SimulatedTelemetry:
         self._unflushed = 0
 
     def join(self, place: Position) -> None:
-        """Have a buffer for a broker."""
+        """Create a buffer for a broker."""
         self._buffers[place.broker] = TelemetryBuffer(place, self._limits, trace_events=self._trace_events)
 
     def effect(self, now: float, host: Host, effect: Effect) -> None:
-        """Note an effect that is carried out at `now`."""
+        """Record an effect that is carried out at `now`."""
         if host.id in self._buffers:
             self._buffers[host.id].effect(now, effect)
 
     def stepped(self, now: float, host: Host, event: Any) -> None:
-        """Note what has come in; a publication is of interest."""
+        """Record an input, if it is a publication."""
         if isinstance(event, Received) and isinstance(event.source, str):
             message = event.message.message if isinstance(event.message, Numbered) else event.message
             if isinstance(message, Events):
@@ -67,12 +67,12 @@ class SimulatedTelemetry:
             self.flush()
 
     def tables(self) -> dict[str, Table]:
-        """Return what was noted so far, by table; nothing where it was handed over instead."""
+        """Return the records so far, by table; nothing if they were handed over."""
         self.flush()
         return merge_tables(self._kept)
 
     def flush(self) -> None:
-        """Hand over what was noted so far."""
+        """Hand over the records so far."""
         self._unflushed = 0
         chunk = merge_tables(buffer.flush() for buffer in self._buffers.values())
         if chunk:

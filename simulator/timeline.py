@@ -1,7 +1,7 @@
-"""What happened when in a run of chaos in virtual time, as seen on the links.
+"""The timeline of a chaos run in virtual time, as observed on the links.
 
-Rule: only messages are looked at: a probe is a suspicion, a beat of a designated broker that was not known as such is a
-takeover, an accepted join is a rejoin. The clients of a paused broker wait as long as it is paused.
+Rule: only messages are observed: a probe is a suspicion, a beat of a designated broker that was not known as
+such is a takeover, an accepted join is a rejoin. The clients of a paused broker wait as long as it is paused.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .network import SimulatedNetwork
 
 
 class Timeline(RecoveryTimes):
-    """The story of a run in virtual time.
+    """The timeline of a run in virtual time.
 
     Parameters
     ----------
     network
-        Its messages are watched.
+        Its messages are observed.
     """
 
     def __init__(self, network: SimulatedNetwork) -> None:

@@ -1,10 +1,11 @@
-"""The ways between brokers: what is sent leaves, is on its way, and arrives, unless something is in the way.
+"""The transport between brokers: messages leave, are in flight, and arrive, unless a fault prevents it.
 
 Rules
 -----
-* A multicast is one message and one copy for each other member that can be reached, each over a link of its own.
+* A multicast is one message, and one copy for each other member that can be reached, each over a link of its
+  own.
 * A broker that is busy with sending, or has to wait for its turn, sends later.
-* A link is made when it is first used; :mod:`links` says how long a message takes over it.
+* A link is created on first use; :mod:`links` determines the delay of a message.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ class SimulatedTransport:
     Parameters
     ----------
     network
-        Whose links.
+        The network.
     datagrams, last_words, strangers, delay_of
         See :class:`~.network.SimulatedNetwork`.
 
     Attributes
     ----------
     effects
-        How the effects of brokers are carried out that are for other brokers.
+        The handlers of effects of brokers for other brokers.
     sent
         How many messages left over the links of each kind, by type.
     connections
@@ -129,7 +130,7 @@ class SimulatedTransport:
                 self.transmit(connection, received, leaves)
 
     def leave(self, host: Host, effect: Effect, copies: int = 1) -> float | None:
-        """Return when the effect's messages leave, of several when the middle one does; None when they are dropped."""
+        """Return when the effect's messages leave, for several the time of the middle one; None if they are dropped."""
         net = self._network
         turn = net.now if net.queues is None else net.queues.leave(host, effect)
         if turn is None:
@@ -152,7 +153,7 @@ class SimulatedTransport:
         return [known.get((host.id, other, True)) or self._connect(host, other, True) for other in members]
 
     def transmit(self, connection: Connection, received: Received, leaves: float) -> None:
-        """Put a message that leaves then on its way over one link."""
+        """Send a message that leaves then over one link."""
         net = self._network
         if self._strangers and not connection.reaches(leaves, counts=not is_beat(received.message)):
             net.lost += 1
@@ -178,14 +179,14 @@ class SimulatedTransport:
             heappush(net.heap, (late, next(net.order), connection.arrive, received))
 
     def release(self, connection: Connection) -> None:
-        """Let what a link has held go on, unless it was cut again meanwhile."""
+        """Deliver what a link has held, unless it was cut again meanwhile."""
         if connection.held and connection.pair not in self._network.cuts.reasons:
             held, connection.held = connection.held, None
             for ticket, received in held:
                 self._arrive(ticket, received)
 
     def break_link(self, source: BrokerId, to: BrokerId, *, over_group: bool, after: float = 0.0) -> None:
-        """Lose what one broker sends to another over one way, until it has learned of it, `after` so many seconds."""
+        """Lose what one broker sends to another over one link, until it has learned of it, `after` so many seconds."""
         net = self._network
         host = net.hosts[source]
         connection = self.connections.get((source, to, over_group)) or self._connect(host, to, over_group)
@@ -195,7 +196,7 @@ class SimulatedTransport:
             net.at(net.now + after, self._tell_missed, connection, host.life, event)
 
     def _seek(self, here: Host, other: Host) -> None:
-        """Let who finds a process dead ask whether it was started again, where whom it asks can be reached."""
+        """Let a process that finds another one dead ask whether it was restarted, if it can reach one to ask."""
         net = self._network
         point, pair = net.rendezvous, pair_of(here.id, RENDEZVOUS)
         if point is not None and point.alive and other.alive and pair not in net.cuts.reasons:
@@ -206,7 +207,7 @@ class SimulatedTransport:
             self._hear(here, other)
 
     def _hear(self, here: Host, other: Host) -> None:
-        """Take note that a process hears another one: what was lost before, since that was started again, is told."""
+        """Record that a process hears another one: messages lost since that was restarted are reported."""
         for over_group in (False, True):
             connection = self.connections.get((here.id, other.id, over_group))
             if connection is None or connection.known_lives == (here.life, other.life):
@@ -250,7 +251,7 @@ class SimulatedTransport:
 def _arrival_in(
     net: SimulatedNetwork, hear: Callable[[Host, Host], None] | None
 ) -> Callable[[Ticket, Received], None]:
-    """Return what takes the messages that arrive; a function by itself, as it is called for every one of them."""
+    """Return the handler of arriving messages; a separate function, because it is called for each of them."""
     cut = net.cuts.reasons
 
     def arrive(ticket: Ticket, received: Received) -> None:
@@ -263,7 +264,7 @@ def _arrival_in(
             connection.held.append((ticket, received))
             return
         host = connection.target
-        if host.plain:  # what `step` does, without all that there is nothing of
+        if host.plain:  # what `step` does, without what does not apply
             net.steps += 1
             carry_out = net.carry_out
             for effect in host.handle(received):
