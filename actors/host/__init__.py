@@ -1,1 +1,1 @@
-"""The Ray actor that carries brokers: events in, effects carried out, queues, sessions, multicast."""
+"""Ray actors that host brokers: they take in events, carry out effects, and keep queues, sessions and multicast groups."""

@@ -1,14 +1,14 @@
-"""Subscribers whose process is away, or does not keep up: what a host leaves out, and hands on later.
+"""Durable subscribers that are disconnected or slow: what a host withholds, and when it requests redelivery.
 
 Rules
 -----
-* A durable subscriber has a session of its own. What is for it while its process is away is left out: the broker keeps
-  it, and says it again when the process is back.
-* A delivery may have waited for a commit, and its subscriber have left meanwhile: that is left out, and its next broker
-  has it.
-* When the session is full, what comes is left out too, and all after it, so that the order stays. When the process has
-  caught up, the broker is asked for what was left out. So a slow durable subscriber slows nobody down and loses nothing
-  but what goes past the bounds of what its broker keeps.
+* A durable subscriber has a session of its own. While its process is disconnected, the host withholds its
+  notifications. The broker retains them and delivers them again when the process reconnects.
+* A subscriber may leave while its delivery waits for a commit. The host drops that part of the delivery; the
+  subscriber's next broker delivers it.
+* When the session is full, the host withholds new notifications and all later ones, so that order is preserved.
+  When the process has caught up, the host asks the broker for what was withheld. A slow durable subscriber
+  therefore slows down nobody, and loses only what exceeds the retention limits of its broker.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from .sessions import Parcel, Session
 
 
 class Absent:
-    """Who of one broker's durable subscribers is behind, and from which sequence of each publisher on."""
+    """The durable subscribers of one broker that are behind, with the first withheld sequence of each publisher."""
 
     def __init__(self) -> None:
         self._behind: dict[ClientId, dict[str, int]] = {}
 
     def here(self, client: ClientId) -> None:
-        """Note that a subscriber comes anew: it is told all again."""
+        """Note that a subscriber has reconnected: the broker delivers everything to it again."""
         self._behind.pop(client, None)
 
     def reachable(
         self, deliver: Deliver, owners: Mapping[ClientId, Session], durable: Container[ClientId]
     ) -> Deliver | None:
-        """Return the delivery without who has left, is away, or is behind; None when nobody is left."""
+        """Return the delivery without subscribers that have left, are disconnected, or are behind; None if none remain."""
         picked = []
         for place, client in enumerate(deliver.clients):
             owner = owners.get(client)
@@ -60,13 +60,13 @@ class Absent:
     def catching_up(
         self, session: Session, owners: Mapping[ClientId, Session]
     ) -> Iterator[tuple[ClientId, Mapping[str, int]]]:
-        """Iterate over those of a session that may be told what was left out, and from which sequences on."""
+        """Yield the subscribers of a drained session that are behind, each with its first withheld sequences."""
         for client in [client for client in self._behind if owners.get(client) is session]:
             if not len(session):
                 yield client, self._behind.pop(client)
 
 
 def loss_parcel(session: Session, client: ClientId, losses: tuple[Lost, ...]) -> Parcel:
-    """Return a parcel that tells a subscriber what it may have lost, and holds no events."""
+    """Return a parcel without events that tells a subscriber which events it may have lost."""
     none = np.zeros(0, np.intp)
     return Parcel(session.take_number(), batch_of(()), (client,), np.array([0, 0]), none, losses=losses)

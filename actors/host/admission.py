@@ -1,11 +1,12 @@
-"""The side of a host that has to do with admission control: what clients ask, what they are told, what is measured.
+"""Admission control in a host: requests of clients, replies to clients, and capacity measurement.
 
 Rules
 -----
-* CPU capacity is the highest rate of events seen while the process used its CPU to the limit, sampled (4.1). Brokers
-  that share a process share its CPU: what is measured is each one's own part.
-* For experiments and tests a broker can be burdened: each event that it takes in costs CPU time, and of its CPU it gets
-  a share, as a container does: then it stands still. A host that was never told of a burden has none.
+* CPU capacity is the highest event rate observed while the process used its CPU to the limit, sampled (4.1).
+  Brokers in one process share its CPU, so each broker's own part is measured.
+* For experiments and tests a broker can be burdened: each event that it takes in costs CPU time. The broker
+  gets only a share of its CPU, as a container does, and blocks for the rest. A host has no burden unless one is
+  set.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ from .hosted_broker import HostedBroker
 
 
 class HostAdmission:
-    """Admission control at one host: what clients are told, how long events may wait, what the CPU can carry.
+    """Admission control of one host: replies to clients, deadlines of events, and CPU capacity.
 
     Parameters
     ----------
     config
-        What its brokers admit; None for a network without admission control.
+        The admission configuration of the brokers; None for a network without admission control.
     seats
-        The brokers, as they are at any time.
+        A live view of the host's brokers.
     drive
-        Hands a broker an event, and carries out what it wants.
+        Passes an event to a broker and carries out the effects.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class HostAdmission:
 
     @property
     def deadline_seconds(self) -> float | None:
-        """How long an event may wait at one place; None for ever."""
+        """How long an event may wait at one place; None for no limit."""
         return None if self.config is None else self.config.deadline_seconds
 
     def require(self) -> None:
@@ -72,14 +73,14 @@ class HostAdmission:
         required(self.config)
 
     def inform(self, seat: HostedBroker, client: ClientId, news: News, number: int = 0) -> None:
-        """Tell a client what its broker has to say; under a `number` where it is to be acknowledged."""
+        """Pass news of the broker to its client; `number` is set if the client must acknowledge the news."""
         match news:
             case Judgement(dry=True):
                 seat.answers.give((client, WouldAdmit, news.number), news)
             case Judgement(admitted=False):
                 seat.answers.refuse((client, Register, news.number), rejection(client, news))
             case Judgement():
-                pass  # it is answered when it is installed
+                pass  # answered when the subscription is installed
             case Everywhere():
                 seat.answers.give((client, Advertise, news.number), number)
             case HeldBack():
@@ -92,16 +93,16 @@ class HostAdmission:
             case Answers(here=True):
                 seat.answers.give((client, Register, news.number))
             case Standing() | Answers() | Unanswered():
-                pass  # its broker knows, for whoever asks
+                pass  # the broker keeps it and answers queries
 
     # Overload.
 
     def burden(self, cpu_seconds: float, share: float = 1.0) -> None:
-        """Let each event that a broker here takes in cost so much CPU time, at that share of a CPU, from now on."""
+        """From now on, make each event that a broker here takes in cost this CPU time, at this share of a CPU."""
         self._burden_seconds, self._share = cpu_seconds, share
 
     def take_in(self, seat: HostedBroker, message: Events | Directed, since: float | None) -> bool:
-        """Return whether events that wait for the broker since then are taken in; they are worked on first."""
+        """Return whether to take in events that have waited since `since`; if so, spend the burden on them first."""
         if too_long(since, time.time(), self.deadline_seconds):
             seat.expired_events += len(message.batch)
             return False
@@ -110,13 +111,15 @@ class HostAdmission:
             until, over = time.thread_time() + work, time.monotonic() + work / self._share
             while time.thread_time() < until:
                 pass
-            time.sleep(max(0.0, over - time.monotonic()))  # on the event loop: nothing else goes on meanwhile
+            time.sleep(
+                max(0.0, over - time.monotonic())
+            )  # block the event loop on purpose: the whole host is slow
         return True
 
     # Capacity.
 
     def measure_soon(self) -> None:
-        """Begin to sample, if that is wanted."""
+        """Start sampling, if the configuration asks for it."""
         if self.config is not None and self.config.measure and self._measuring is None:
             self._measuring = asyncio.get_running_loop().create_task(self._measure(self.config))
 
@@ -133,7 +136,7 @@ class HostAdmission:
 
 
 def rejection(client: ClientId, news: Judgement) -> SubscriptionRejected:
-    """Return the error that says who refused a subscription, and why."""
+    """Return the error that names the brokers that refused a subscription, and their reasons."""
     brokers = len({refusal.broker for refusal in news.refusals})
     reasons = "; ".join(map(str, news.refusals))
     return SubscriptionRejected(

@@ -1,17 +1,20 @@
-"""Which clients are attached to the brokers of a host, and in which process; how they come, leave, and are told to go.
+"""The clients attached to the brokers of a host, and the processes they are in: attach, detach, and farewell.
 
 Rules
 -----
-* A subscriber is in one process. A durable one, or one that moves, is taken over by the process that comes with it.
-* From the moment on that a broker leaves, nothing begins at it: whoever publishes or subscribes is refused, and goes on
-  at another broker. So all that a publisher has had accepted here is among what it publishes again there.
-* Now and then it is looked whose process has been silent for too long: its subscribers are let go, so that nobody waits
-  until it has what is for it, and what its publishers advertise is withdrawn. A durable subscriber is kept.
-* Every poll tells the client processes which brokers leave, or have left: a process that stood still meanwhile learns
-  of it in no other way while its host goes on with other brokers.
-* A process that was silent for too long, as one that was stopped, is given up; its next poll says so. Else it would
-  wait for ever for subscribers that are not attached any more.
-* A durable subscriber's position is its own (`durable`); the host only passes on how far it is.
+* A subscriber is in one process. When a durable or moving subscriber attaches from another process, that
+  process takes it over.
+* Once a broker starts to leave, clients can start nothing at it: it refuses publications and subscriptions, and
+  clients continue at another broker. Therefore everything that this broker accepted from a publisher is among
+  what the publisher publishes again at the next broker.
+* The host checks periodically for processes that have been silent for too long. It detaches their subscribers,
+  so that nobody waits for them to fetch their notifications, and withdraws the advertisements of their
+  publishers. Durable subscribers are retained.
+* The reply to every poll names the brokers that are leaving or have left. A process that was suspended in the
+  meantime has no other way to learn this while its host continues with other brokers.
+* A process that was silent for too long, for example one that was stopped, is given up. The reply to its next
+  poll says so. Otherwise it would wait forever for subscribers that are no longer attached.
+* A durable subscriber tracks its own position (`durable`); the host only passes it on.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from .hosted_broker import HostedBroker
 from .sessions import Farewell, GivenUp, Session
 
 GIVEN_UP_MAX: Final = 1_000
-"""Processes of which is known that they were given up; a dead one never asks."""
+"""How many given-up processes to remember; a dead process never polls again."""
 
 
 class Attachments:
@@ -40,16 +43,16 @@ class Attachments:
     Parameters
     ----------
     seats
-        The brokers, as they are at any time.
+        A live view of the host's brokers.
     limits
-        Of the network.
+        The limits of the network.
     handle, drive
-        Hand a broker a message of a client, and any other event.
+        Pass a broker a client's message, and any other event.
 
     Attributes
     ----------
     sessions
-        What waits for each client process, by its name.
+        The queue of each client process, by its name.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Attachments:
     # Processes and brokers.
 
     def session(self, name: str) -> Session:
-        """Return the session of a process, which gives a sign of life with this."""
+        """Return the session of a process; this call counts as a sign of life."""
         queue = self.sessions.get(name)
         if queue is None:
             queue = Session(name, self._limits.delivery_events_max, self._limits.session_seconds)
@@ -80,7 +83,7 @@ class Attachments:
         return queue
 
     def end_session(self, name: str) -> None:
-        """Forget a client process: its subscribers are detached, but for durable ones; what waits for it is let go."""
+        """Forget a client process: detach its subscribers except durable ones, and drop what waits for it."""
         self._given_up.pop(name, None)
         queue = self.sessions.pop(name, None)
         if queue is None:
@@ -95,24 +98,24 @@ class Attachments:
         queue.end()
 
     def give_up(self, name: str) -> None:
-        """Forget a client process that was silent for too long; it is told when it speaks again."""
+        """Forget a client process that was silent for too long; its next poll is told so."""
         self.end_session(name)
         self._given_up[name] = None
         if len(self._given_up) > GIVEN_UP_MAX:
             del self._given_up[next(iter(self._given_up))]
 
     def given_up(self, name: str) -> list[GivenUp]:
-        """Return what a process is told that was given up, until it has ended its session here; else nothing."""
+        """Return the notice for a process that was given up, until it ends its session here; else an empty list."""
         return [GivenUp()] if name in self._given_up else []
 
     # Publishers that advertise.
 
     def offers(self, seat: HostedBroker, publisher: ClientId, session: str) -> None:
-        """Note that a publisher advertises whose process gives signs of life."""
+        """Note that a publisher advertises, and which process it is in."""
         seat.offering[publisher] = self.session(session)
 
     def bury(self, *, subscribers: bool = True) -> None:
-        """Withdraw what publishers advertise whose process is gone, and let go its subscribers that are not durable."""
+        """Withdraw the advertisements of dead processes, and detach their subscribers that are not durable."""
         now = time.monotonic()
         for seat in list(self._seats.values()):
             self._withdraw(seat, [client for client, owner in seat.offering.items() if owner.gone(now)])
@@ -136,37 +139,37 @@ class Attachments:
         Raises
         ------
         BrokerUnavailable
-            If it is not here, or has left.
+            If the broker is not on this host, or has left.
         """
         if broker not in self._seats or self._seats[broker].broker.left:
             raise BrokerUnavailable(f"broker {broker} is not on this host, or has left")
         return self._seats[broker]
 
     def open_seat(self, broker: BrokerId) -> HostedBroker:
-        """Return a seat at which clients may begin something; BrokerLeaving when the broker is about to leave."""
+        """Return a seat at which clients may start something; raise BrokerLeaving if the broker is about to leave."""
         if broker in self._leaving:
             raise BrokerLeaving(f"broker {broker} leaves the network: go on at another one")
         return self.seat_of(broker)
 
     def dismiss(self, broker: BrokerId) -> None:
-        """Let no client begin anything at a broker from now on, and tell those that are there to go."""
+        """Let clients start nothing more at a broker, and tell its clients to go to another one."""
         self._leaving[broker] = None
 
     def farewells(self) -> list[Farewell]:
-        """Return what every poll tells the client processes: of no more brokers than were ever seated here."""
+        """Return the farewells for every poll; there is at most one for each broker that was ever seated here."""
         return [Farewell(broker) for broker in self._leaving]
 
     # Subscribers that come and go.
 
     def own(self, seat: HostedBroker, client: ClientId, session: str) -> None:
-        """Note that a subscriber is in this process; ClientError when it is in another one."""
+        """Record that a subscriber is in this process; raise ClientError if it is in another one."""
         owner = self.session(session)
         if seat.owners.setdefault(client, owner) is not owner:
             at = seat.broker.position.broker
             raise ClientError(f"subscriber {client!r} is attached to broker {at} by another process")
 
     def take_over(self, seat: HostedBroker, client: ClientId, session: str) -> None:
-        """Let this process have a subscriber that comes, whoever had it before."""
+        """Attach a subscriber to this process, and detach it from the process that had it before."""
         before, mine = seat.owners.get(client), self.session(session)
         seat.owners[client] = mine
         if before is not None and before is not mine:
@@ -174,13 +177,13 @@ class Attachments:
         seat.absent.here(client)
 
     def _end_unused(self, queue: Session) -> None:
-        """Let go what waits for a process that another one has taken over from: it may be dead, and never fetch it."""
+        """Drop the queue of a process that has no subscribers left; it may be dead and never fetch it."""
         if not any(queue in seat.owners.values() for seat in self._seats.values()):
             self.sessions.pop(queue.name, None)
             queue.end()
 
     def let_go(self, seat: HostedBroker, client: ClientId) -> None:
-        """Let a client go, with all its subscriptions; what waited for its quota was not taken."""
+        """Detach a client and end its subscriptions; events that waited for its quota are refused."""
         self._handle(seat, client, Detach())
         for question in seat.answers.of(client, Events):
             seat.answers.refuse(
@@ -191,31 +194,33 @@ class Attachments:
         seat.owners.pop(client, None)
 
     def let_all_go(self, seat: HostedBroker) -> None:
-        """Let go whoever is still attached; they go on elsewhere when they notice, with all that they have missed."""
+        """Detach all clients of a broker; they continue elsewhere when they notice, and receive all that they missed."""
         for client in list(seat.owners):
             self.let_go(seat, client)
 
     def cancelled(self, seat: HostedBroker, client: ClientId, number: int) -> None:
-        """Forget a subscription, and end the call that waits for it to be installed."""
+        """Forget a subscription, and end the call that waits for its installation."""
         error = ClientError(f"subscription {number} of {client!r} was cancelled meanwhile")
         seat.answers.refuse((client, Register, number), error)
 
     # What subscribers are told besides events.
 
     def catch_up(self, queue: Session) -> None:
-        """Let those durable subscribers of a process that has read all be told what was left out meanwhile."""
+        """Ask the brokers to redeliver withheld events to the durable subscribers of a process that has read
+        everything.
+        """
         for seat in list(self._seats.values()):
             for client, first in seat.absent.catching_up(queue, seat.owners):
                 self._handle(seat, client, Again(first))
 
     def tell_losses(self, seat: HostedBroker, client: ClientId, losses: tuple[Lost, ...]) -> None:
-        """Tell a subscriber, if its process is there, what it may have lost."""
+        """Tell a subscriber which events it may have lost, if its process is connected."""
         owner = seat.owners.get(client)
         if owner is not None:
             owner.put(loss_parcel(owner, client, losses), seat.tally)
 
     def drain_soon(self, seat: HostedBroker, number: int) -> None:
-        """Tell the broker when all processes have what was delivered; those of durable subscribers need not."""
+        """Tell the broker when all processes have acknowledged what was delivered; durable subscribers are not awaited."""
         sessions = {owner: None for client, owner in seat.owners.items() if client not in seat.durable}
 
         async def drain() -> None:

@@ -1,6 +1,7 @@
-"""Backpressure: the queues that a call has filled, so that whoever made it waits until they have room again.
+"""Backpressure: the queues that a call has filled. The caller waits until they have room again.
 
-Rule: it is made when a call is worked on, and goes with what the call brings; so it also says since when that waits.
+Rule: one object is made for each call and is passed along with its messages. It therefore also tells how long
+they have been waiting.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .sessions import Session
 
 @dataclass(slots=True, eq=False)
 class Backpressure:
-    """The outboxes and the sessions of client processes that one call has filled, and when it was `made`."""
+    """The outboxes and client sessions that one call has filled, and the time when the call was `made`."""
 
     made: tuple[float, ...] = ()
     outboxes: dict[Outbox, None] = field(default_factory=dict)
@@ -21,9 +22,9 @@ class Backpressure:
 
     @property
     def since(self) -> float | None:
-        """When the call was made; None where that does not count."""
+        """When the call was made; None if its waiting time does not count."""
         return self.made[0] if self.made else None
 
     def from_clients(self) -> Backpressure:
-        """Return one of the same sessions, for messages after which nobody waits for links."""
+        """Return one with the same sessions, for messages after which nobody waits for links."""
         return Backpressure(self.made, sessions=self.sessions)

@@ -1,13 +1,15 @@
-"""The stores of one host's brokers: each has a file, or rows in a database, which outlive it.
+"""The stores of one host's brokers: each is a file, or rows in a database, and outlives its broker.
 
 Rules
 -----
-* A broker that heals goes on from its store in its later lives; in its first it must find none of an earlier network.
-* One that does not heal goes on from its store in each life, also when the whole network is launched again.
-* Where brokers compare what they know, a store knows whether it is what was written to it; one that is not is cleared,
-  and its broker starts clean (paper 4, section 2).
-* The connections to a database are made with the first store, and shared by all brokers here.
-* A network that heals has a store of its own beside them (`actors.network.store`), which one process has at a time.
+* A broker that heals recovers from its store in its later lives. In its first life it must not find the store
+  of an earlier network.
+* A broker that does not heal recovers from its store in each life, also when the whole network is launched
+  again.
+* Where brokers compare what they know, a store can detect that its content is not what was written to it. Such
+  a store is cleared and its broker starts clean (paper 4, section 2).
+* The connections to a database are opened with the first store and shared by all brokers here.
+* A network that heals also has a store of its own (`actors.network.store`), which one process holds at a time.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ class BrokerStores:
     Parameters
     ----------
     stable
-        Where they are.
+        Where the stores are.
     recovery
-        How the network heals; None when it does not.
+        How the network heals; None if it does not.
     """
 
     def __init__(self, stable: Stable, recovery: Recovery | None) -> None:
@@ -49,15 +51,15 @@ class BrokerStores:
         self._in_database: PostgresqlStores | None = None
 
     def store_of(self, broker: BrokerId, life: int, *, again: bool = False) -> Store:
-        """Return the store of a broker: what its earlier lives have left.
+        """Return the store of a broker, with what its earlier lives have written.
 
-        `again` says that Ray has started its process again, maybe while the former one still ends.
-        Where that is so, and in a later life, opening waits longer.
+        `again` says that Ray has restarted the process; the former process may still be ending. In that case,
+        and in a later life, opening waits longer.
 
         Raises
         ------
         StorageFailed
-            If it cannot be read, or a network that heals begins with what another one has left.
+            If the store cannot be read, or a network that heals starts on the store of another network.
         """
         fresh = self._heals and not life
         waits = SUCCESSOR_SECONDS if life or again else OPEN_SECONDS
@@ -70,7 +72,7 @@ class BrokerStores:
         Raises
         ------
         StorageFailed
-            If it cannot be read, or another process has it.
+            If the store cannot be read, or another process holds it.
         """
         waits = SUCCESSOR_SECONDS if again else OPEN_SECONDS
         database = self._database()
@@ -80,17 +82,17 @@ class BrokerStores:
         return database.store_of(RENDEZVOUS)
 
     def close(self) -> None:
-        """Let go of the connections to a database; files are let go with their stores."""
+        """Close the connections to a database; files are closed with their stores."""
         if self._in_database is not None:
             self._in_database.close()
 
     def keep_claim(self) -> None:
-        """See to it that a database is still this network's, also after a restart of its server; nothing for files.
+        """Check that the database still belongs to this network, also after its server restarted; do nothing for files.
 
         Raises
         ------
         StorageFailed
-            If another process has claimed it meanwhile.
+            If another process has claimed the database meanwhile.
         """
         if self._in_database is not None:
             self._in_database.claim(OPEN_SECONDS)
@@ -102,7 +104,7 @@ class BrokerStores:
         return database.store_of(broker, life, fresh=fresh)
 
     def _database(self) -> PostgresqlStores | None:
-        """Return the stores in a database; None when they are files."""
+        """Return the stores in a database; None if they are files."""
         if self._in_database is None and self.stable.database is not None:
             from ...faults.durability.postgresql_store import PostgresqlStores
 
@@ -118,11 +120,11 @@ class BrokerStores:
 
 
 def boot(make: Callable[[], T], store: Store | None, log: Log) -> T:
-    """Return a broker that was made from its store; from an empty one when that is not what was written to it."""
+    """Return a broker made from its store; if the store is damaged, clear it and make the broker from an empty one."""
     while True:
         try:
             return make()
-        except StateDamaged as error:  # once for each table the sum of which is gone, too
+        except StateDamaged as error:  # also once for each table that has lost its sum
             assert isinstance(store, SummedStore)
             log.error("it starts clean: %s", error)
             if not store.clear():

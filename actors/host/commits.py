@@ -1,13 +1,14 @@
-"""What a broker wants done, held back until what comes before it is stable.
+"""The effects of a broker, held back until everything before them is stable.
 
 Rules (`protocol.effects`)
 --------------------------
-* An effect leaves when every `Persist` before it, also of earlier steps, is stable.
-* Commits are made in a thread, so that the host's loop does not wait for the disk; all that came up while one was made
-  goes into the next (group commit), so a slow disk makes commits larger, not queues longer.
-* When a commit fails, or what waited for one cannot be carried out, nothing more leaves, ever: the broker stands still,
-  and whoever waits for it gets the error. So nobody waits for what will never come. In a network that heals its process
-  ends instead (`ending`).
+* An effect is carried out when every `Persist` before it, also of earlier steps, is stable.
+* Commits run in a thread, so that the host's event loop does not wait for the disk. Everything that arrives
+  during a commit goes into the next one (group commit). A slow disk therefore makes commits larger, not queues
+  longer.
+* When a commit fails, or an effect that waited for one cannot be carried out, the broker halts: it carries out
+  nothing more, and whoever waits for it gets the error. So nobody waits for a reply that never comes. In a
+  network that heals, its process ends instead (`ending`).
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from ..logs import HOST, Log
 
 
 class Commits:
-    """The way of one broker's effects through its store.
+    """Passes one broker's effects through its store.
 
     Parameters
     ----------
     name
-        Of the broker, for messages.
+        The name of the broker, for messages.
     store
         Where its changes are made stable.
     failed
-        Called once, when the broker begins to stand still.
+        Called once, when the broker halts.
     log
-        Of the broker.
+        The log of the broker.
 
     Attributes
     ----------
     error
-        Why the broker stands still; None while it does not.
+        Why the broker halted; None while it works.
     made
-        How many commits there were.
+        The number of commits so far.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Commits:
         self._moved = asyncio.Event()
 
     def put(self, effect: Effect, leave: Callable[[], None]) -> None:
-        """Take an effect: `leave` carries it out, at once or when what comes before is stable."""
+        """Take an effect: `leave` carries it out, at once or when everything before it is stable."""
         if self.error is not None:
             return
         if not isinstance(effect, Persist) and self._task is None:
@@ -80,12 +81,12 @@ class Commits:
         return self._task is None
 
     async def stable(self) -> None:
-        """Wait until all that was put so far has left.
+        """Wait until everything put so far has been carried out.
 
         Raises
         ------
         StorageFailed
-            If it never will.
+            If the broker has halted.
         """
         last = self._put
         while self._left < last and self.error is None:
@@ -94,12 +95,12 @@ class Commits:
         self.raise_error()
 
     def raise_error(self) -> None:
-        """Raise why the broker stands still, if it does."""
+        """Raise the error that halted the broker, if it has halted."""
         if self.error is not None:
             raise StorageFailed(f"{self.name} stands still: {self.error}")
 
     def stand_still(self, error: StorageFailed) -> None:
-        """Let nothing leave any more."""
+        """Halt the broker: carry out nothing more."""
         self._log.error("%s stands still: %s", self.name, error)
         self.error = error
         self._waiting.clear()
@@ -119,7 +120,7 @@ class Commits:
             except StorageFailed as error:
                 self.stand_still(error)
                 break
-            except Exception as error:  # nobody awaits this task: it would end of it, and say nothing
+            except Exception as error:  # nobody awaits this task: it would end without a word
                 self.stand_still(
                     StorageFailed(f"an effect was not carried out ({type(error).__name__}: {error})")
                 )
@@ -136,8 +137,6 @@ class Commits:
             await asyncio.to_thread(self._store.commit, writes)
         except StorageFailed:
             raise
-        except (
-            Exception
-        ) as error:  # a store that breaks in a way of its own must not be taken for one that works
+        except Exception as error:  # an unexpected error means that the store is broken, too
             raise StorageFailed(f"the store broke ({type(error).__name__}: {error})") from error
         self.made += 1

@@ -1,15 +1,15 @@
-"""The driver of a host's brokers: an event in, its effects carried out.
+"""The driver of a host's brokers: it passes them events and carries out their effects.
 
 Rules
 -----
-* Effects are carried out in their order. A send goes into the outbox of its link, never straight to the network.
-* What a broker makes stable is committed in a thread, and what comes after it waits (`commits`). A broker
-  whose file turns out to be an old one stands still.
-* What has a number and finds its outbox full is left out: it is sent again.
-* A broker that has seen that its state is damaged ends, as one that dies does: whoever operates the network starts it
-  again (paper 4, section 2).
-* A broker that was not told the time for a heartbeat, because its process stood still or was busy, is told it before
-  anything else.
+* Effects are carried out in order. A send goes into the outbox of its link, never straight to the network.
+* Changes that a broker makes stable are committed in a thread, and later effects wait (`commits`). A broker
+  that finds that its file is an old one halts.
+* A numbered message that finds its outbox full is dropped: it is retransmitted.
+* A broker that detects that its state is damaged ends its process, as in a crash. The operator of the network
+  restarts it (paper 4, section 2).
+* A broker that was not told the time for a heartbeat, because its process was suspended or busy, is told the
+  time before anything else.
 """
 
 from __future__ import annotations
@@ -66,35 +66,35 @@ NONE: Final = np.zeros(0, np.intp)
 
 
 class Driver:
-    """Feeds the brokers of one host, and carries out what they want.
+    """Feeds the brokers of one host and carries out their effects.
 
     Parameters
     ----------
     seats
-        The brokers, as they are at any time.
+        A live view of the host's brokers.
     ways
-        Their ways to other brokers.
+        The transport to other brokers.
     limits, recovery, admission
-        Of the network.
+        The configuration of the network.
     collector
-        The actor that takes telemetry; None keeps none.
+        The actor that collects telemetry; None collects none.
     link_wait_seconds
-        How long a call that filled outboxes waits for room at most; None for as long as it takes.
+        How long a call that filled outboxes waits for room at most; None for no limit.
     end
-        Ends the process of a broker whose state is damaged.
+        Ends the process when the state of a broker is damaged.
     still_seconds
         How far the clock of the network is behind the wall clock.
 
     Attributes
     ----------
     resting
-        The part that beats for brokers that heal, and lets them rest.
+        Sends heartbeats on behalf of brokers that heal, and lets them rest.
     attachments, admission, telemetry
-        The parts that carry out what is for clients, for admission control and for the collector.
+        Carry out the effects for clients, for admission control and for the collector.
     log
-        Of the host.
+        The log of the host.
     handled
-        How many messages the brokers have taken so far, but for beats.
+        The number of messages that the brokers have handled, heartbeats excluded.
     ticking
         Whether the brokers are told the time.
     """
@@ -137,7 +137,7 @@ class Driver:
         message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
         pressure: Backpressure | None = None,
     ) -> None:
-        """Hand a broker a message; the queues that this fills are noted in `pressure`."""
+        """Pass a message to a broker; note the queues that this fills in `pressure`."""
         if self.resting is not None and seat.rests_until is not None:
             self.resting.wake(seat)
         self.handled += not is_beat(message)
@@ -147,7 +147,7 @@ class Driver:
                 if not isinstance(message, Numbered):
                     return
                 carried = _emptied(carried)
-                message = replace(message, message=carried)  # it is acknowledged all the same
+                message = replace(message, message=carried)  # it must still be acknowledged
             seat.events_in += len(carried.batch)
         if isinstance(message, TIMED) or self._is_late(seat):
             self.tell_time(seat)
@@ -155,17 +155,17 @@ class Driver:
         self.telemetry.flush_when_due(seat)
 
     async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
-        """Take in that another host is there, and what its brokers say from now on with each of its beats."""
+        """Take in the heartbeat of another host, and the changes in what its brokers say with each of its heartbeats."""
         if self.resting is not None:
             await self.resting.hear(host, stands)
 
     def reborn(self, broker: BrokerId) -> None:
-        """Take note that what a broker said, and what was said to it, was in an earlier life."""
+        """Note that everything said by or to this broker so far belongs to an earlier life."""
         if self.resting is not None:
             self.resting.reborn(broker)
 
     def tell_time(self, seat: HostedBroker) -> None:
-        """Tell a broker the time: the wall clock as it was at the start, and monotone since."""
+        """Tell a broker the time: the wall clock as it was at the start, monotonic since then."""
         seat.told_at = self.now()
         self.drive(seat, Ticked(seat.told_at))
 
@@ -184,7 +184,7 @@ class Driver:
         event: Received | Ticked | Rested | Drained | Missed,
         pressure: Backpressure | None = None,
     ) -> None:
-        """Hand a broker an event, and carry out what it wants, now or when what comes before is stable."""
+        """Pass an event to a broker, and carry out its effects, now or when everything before them is stable."""
         if self.resting is not None and seat.rests_until is not None:
             self.resting.wake(seat)
         commits = seat.commits
@@ -195,7 +195,7 @@ class Driver:
         except StateDamaged as error:
             self._end(error)
             return
-        except StorageFailed as error:  # the broker has seen that its file is an old one
+        except StorageFailed as error:  # the broker detected that its file is an old one
             if commits is None:
                 raise
             commits.stand_still(error)
@@ -210,7 +210,7 @@ class Driver:
     # Its effects carried out.
 
     def carry_out(self, seat: HostedBroker, effect: Effect, pressure: Backpressure | None = None) -> None:
-        """Do what a broker wants done."""
+        """Carry out an effect of a broker."""
         if isinstance(effect, Send | Multicast) and isinstance(effect.message, LASTING):
             if self._holds_back(seat, effect):
                 return
@@ -251,21 +251,21 @@ class Driver:
         return box
 
     def _holds_back(self, seat: HostedBroker, effect: Send | Multicast) -> bool:
-        """Return whether the beat of this host stands for a beat of a broker."""
+        """Return whether the heartbeat of this host replaces a heartbeat of a broker."""
         if self.resting is None:
             return False
         if isinstance(effect, Send):
             box = self._box(seat, effect.to)
             return self.resting.holds_back(seat, effect.to, (effect.to,), effect.message, box)
         if seat.group is None:
-            return True  # nobody is in the group
+            return True  # the group is empty
         return self.resting.holds_back(seat, GROUP, seat.broker.fellows, effect.message, seat.group)
 
     def _put(
         self, seat: HostedBroker, box: Outbox, message: LinkMessage, pressure: Backpressure | None
     ) -> None:
         if isinstance(message, Numbered) and box.full:
-            return  # what is left out here is sent again
+            return  # it is retransmitted
         box.put(message)
         if isinstance(message, Events | Directed):
             seat.events_out += len(message.batch)
@@ -289,9 +289,10 @@ class Driver:
                 pressure.sessions[session] = None
 
     async def room(self, pressure: Backpressure) -> None:
-        """Wait until the queues that a call has filled have room again; sessions are shed after a while, or let go.
+        """Wait until the queues that a call has filled have room again; sessions shed after a while, or are given up.
 
-        What the call has put into idle outboxes and before waiting polls leaves first: its answer can wait, events not.
+        First, what the call has put into idle outboxes and for waiting polls leaves: the caller can wait,
+        events cannot.
         """
         await asyncio.sleep(0)
         if pressure.outboxes:
