@@ -1,1 +1,1 @@
-"""Ray actors that host brokers: they take in events, carry out effects, and keep queues, sessions and multicast groups."""
+"""Ray actors that host brokers: they handle events, carry out effects, and keep queues, sessions and groups."""

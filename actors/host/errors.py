@@ -1,4 +1,4 @@
-"""Ray's errors as ours: one place that says what a failed call to a broker means."""
+"""Converts Ray's errors: one place that defines what a failed call to a broker means."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ...protocol.errors import BrokerUnavailable, RayvousError
 
 @contextmanager
 def broker_errors(what: str, whose: str = "the broker's host") -> Iterator[None]:
-    """Turn Ray's errors into ours inside the block.
+    """Convert Ray's errors to ours inside the block.
 
     Parameters
     ----------
     what
-        What was being done, for the message: ``"publishing at broker 3"``.
+        The action, for the message: ``"publishing at broker 3"``.
     whose
-        The actor that was called, for the message.
+        The called actor, for the message.
 
     Raises
     ------
     BrokerUnavailable
         If the actor is dead or does not answer in time.
     RayvousError
-        The error that the broker's host raised, as it raised it.
+        The error that the broker's host raised, unchanged.
     """
     try:
         yield

@@ -2,15 +2,15 @@
 
 Rules
 -----
-* Ray takes an argument of bytes as it is; any other goes through its serialiser, in Python, each on its own. On the
-  way through three brokers that was most of what an event took.
-* An argument of more than 100 KiB is put into the object store, and fetched from there, which takes several times as
-  long as to carry it in the call. So what is longer than :data:`PIECE_BYTES` goes as several arguments, up to
-  :data:`CALL_BYTES_MAX` in all; what is longer still is one argument, in the store.
-* Ray keeps no record of such a call for its lists and pictures of tasks (`BrokerHost.call`): to write one takes up to
-  a tenth of the time of the call.
-* What another process could not find by its name is written by Ray's serialiser: classes of the user's own script,
-  and of modules that the user has registered to be carried whole.
+* Ray passes an argument of bytes unchanged. Any other argument goes through its serialiser, in Python, one by
+  one. On the path through three brokers that took most of the time of an event.
+* An argument of more than 100 KiB is put into the object store and fetched from there, which takes several
+  times as long as carrying it in the call. Longer data than :data:`PIECE_BYTES` therefore goes as several
+  arguments, up to :data:`CALL_BYTES_MAX` in all. Beyond that it is one argument, in the store.
+* Ray does not record such a call for its task lists (`BrokerHost.call`): recording takes up to a tenth of the
+  time of the call.
+* Ray's serialiser writes what another process could not find by name: classes of the user's own script, and of
+  modules that the user has registered to be carried whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PIECE_BYTES: Final = 64 * 1024
 CALL_BYTES_MAX: Final = 2 * 1024 * 1024
 
 METHODS: Final = frozenset({"receive", "request", "poll"})
-"""What is called so: all that events go with."""
+"""The methods that are called this way: all that carry events."""
 
 _SCRIPT: Final = b"__main__"
 
@@ -58,7 +58,7 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(pieces: Sequence[bytes]) -> Any:
-    """Return the value that was packed, and may have been cut into pieces since."""
+    """Return the value that was packed, and possibly cut into pieces."""
     return pickle.loads(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
 
@@ -70,14 +70,14 @@ def in_pieces(data: bytes) -> list[bytes]:
 
 
 def called(host: Any, method: str, *arguments: Any) -> ObjectRef[bytes]:
-    """Call one of :data:`METHODS` of a host's actor by `BrokerHost.call`; the answer, a reference to it, is packed."""
+    """Call one of :data:`METHODS` of a host's actor by `BrokerHost.call`; the answer, a reference, is packed."""
     return host.call.remote(*in_pieces(packed((method, arguments))))
 
 
 def receiver(host: Any) -> Callable[..., Awaitable[object]]:
     """Return how loads are handed to an actor's brokers: ``receive(to, source, messages, ...)``.
 
-    The messages may be a reference to what is in the object store.
+    The messages may be a reference to an object in the store.
     """
 
     async def receive(to: int, source: int, messages: Any, *said: Any) -> object:
@@ -89,12 +89,12 @@ def receiver(host: Any) -> Callable[..., Awaitable[object]]:
 
 
 async def answered(host: Any, pieces: Sequence[bytes]) -> bytes:
-    """Call the method of a host that the pieces of a call name, and return its answer, packed.
+    """Call the method of a host that the pieces of a call name, and return its packed answer.
 
     Raises
     ------
     InputError
-        If it is none that is called so.
+        If the method is not one of :data:`METHODS`.
     """
     method, arguments = unpacked(pieces)
     if method not in METHODS:

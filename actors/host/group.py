@@ -2,20 +2,20 @@
 
 Rules
 -----
-* A load that is large is put into the object store once and its reference goes to the members, so a node holds one
-  copy however many members read it. A small one travels inside the calls, which is quicker than a trip to the store,
-  and so does one that a full store does not take.
-* What became of a load is told when it is: how many calls it took, to how many nodes, and how many bytes of events
-  were written for it. Where a member is, it says with its answer.
-* A member that is dead does not stop the others. In a network that heals neither does one that does not answer: the
-  group waits for it `patience_seconds` a call, and the calls stay out in their order. It does not wait for a member
-  whose host could not be reached, as long as few calls are out to it: else one of which Ray does not know yet that it
-  is dead would hold up each load, also those by which the others elect.
-* A member that may live and has missed a load, since a call failed or `CALLS_OUT_MAX` are out already, is told of to
-  the broker, and gets nothing more but heartbeats until a load that has `Renewed` for it: from there on. So is one that
-  was started again, when that is heard of and anything was lost since it died. Without heartbeats two that have both
-  missed something would each drop the other, and never find together again. What it does not get meanwhile counts as
-  lost while its host is reached: of one that is not, nobody knows whether it lives.
+* A large load is put into the object store once, and the members get its reference, so a node holds one copy
+  however many members read it. A small load travels inside the calls, which is faster than the store. So does a
+  load that a full store does not accept.
+* The outcome of a load is reported when it is known: the number of calls, nodes, and bytes of events. A member
+  reports its node with its answer.
+* A dead member does not stop the others. In a network that heals neither does a member that does not answer:
+  the group waits for it `patience_seconds` per call, and the calls stay in flight in their order. It does not
+  wait for a member whose host could not be reached, as long as few calls to it are in flight. Otherwise a dead
+  member that Ray does not know to be dead would delay each load, including those of the election.
+* The broker is told of a member that may live and has missed a load, because a call failed or `CALLS_OUT_MAX`
+  are in flight. That member gets only heartbeats until a load with `Renewed` for it. The same applies to a
+  restarted member, once that is known and anything was lost since it died. Without heartbeats two members that
+  have both missed something would drop each other and never find together again. What it does not get meanwhile
+  counts as lost while its host is reachable; of an unreachable one it is unknown whether it lives.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from .outbox import Peer, Queued, Regrouped, Renewed, first_line
 INLINE_BYTES_MAX: Final = 65_536
 CALLS_OUT_MAX: Final = 64
 CALLS_UNWAITED_MAX: Final = 16
-"""More than it takes to elect: from there on a member that cannot be reached is waited for as others are."""
+"""More calls than an election takes; beyond it an unreachable member is waited for like others."""
 
 
 def node_here() -> str:
-    """Return the Ray node that this process is on; "" where there is no Ray."""
+    """Return the Ray node of this process; "" outside Ray."""
     return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
 
 
@@ -55,23 +55,23 @@ def _events_of(load: Sequence[Queued]) -> tuple[int, int]:
 
 
 class MulticastGroup:
-    """The other members of one broker's cluster and how to reach each.
+    """The other members of one broker's cluster, and how to reach each.
 
     Parameters
     ----------
     broker
-        Whose group it is.
+        The broker.
     fellows
         All other members.
     patience_seconds
         How long a call waits for a member that does not answer; None for ever.
     missed
-        Called with a member that has missed a load, how many seconds ago that was to go, and whether the member was
-        started again since. None where nobody cares.
+        Called with a member that has missed a load, how many seconds ago that was to go, and whether the member
+        was restarted since. May be None.
     carried_out
-        Called with what became of a load: calls, nodes, bytes. None where nobody cares.
+        Called with the outcome of a load: calls, nodes, bytes. May be None.
     node
-        Returns the Ray node that this is on.
+        Returns the Ray node of this host.
     unreached
         Returns whether the host of a member could not be reached.
     log
@@ -96,7 +96,7 @@ class MulticastGroup:
         self._node = node
         self._nodes: dict[BrokerId, str] = {}  # of the members that have answered
         self._broken: set[BrokerId] = set()
-        self._lost_at: dict[BrokerId, float] = {}  # since when something is lost that was for one that died
+        self._lost_at: dict[BrokerId, float] = {}  # since when messages to a dead member are lost
         self.broker = broker
         self._fellows = tuple(fellows)
         self._patience_seconds = patience_seconds
@@ -106,9 +106,10 @@ class MulticastGroup:
         self._tasks: set[asyncio.Task[bool]] = set()
 
     async def fly(self, load: list[Queued]) -> int:
-        """Take a load to every member; return how many did not get it. Who died before this load is not counted.
+        """Send a load to every member; return how many did not get it. Members that were already dead do not count.
 
-        A multicast goes to those that were the group when it was put: whoever leaves gets what says so.
+        A multicast goes to the members at the time when it was put: a member that leaves gets the message about
+        it.
         """
         lost, part = 0, list[Queued]()
         try:
@@ -121,12 +122,12 @@ class MulticastGroup:
             return lost + await self._take(part)
         except Exception:
             for message in load:
-                if isinstance(message, Regrouped):  # what was to be taken is lost, not who the members are
+                if isinstance(message, Regrouped):  # the messages are lost, not the membership
                     self._fellows = message.fellows
             raise
 
     async def _take(self, load: list[Queued]) -> int:
-        """Take a load to every member as they are now."""
+        """Send a load to every current member."""
         if not load:
             return 0
         living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
@@ -168,7 +169,7 @@ class MulticastGroup:
         return left_out + sum(call.done() and not call.result() for call in calls)
 
     def _stored(self, load: Sequence[Queued]) -> Any:
-        """Return the reference to a load in the object store; None where that does not take it."""
+        """Return the reference to a load in the object store; None if the store does not accept it."""
         try:
             return ray.put(load)
         except RayError as error:
@@ -183,7 +184,7 @@ class MulticastGroup:
         return {self._nodes[member] for member in members if member in self._nodes}
 
     def _part(self, member: BrokerId, load: list[Queued]) -> list[Queued]:
-        """Return what of a load is for a member that has missed something: heartbeats, and all from its renewal on."""
+        """Return the part of a load for a member that has missed something: heartbeats, and all from its renewal on."""
         renewals = [place for place, message in enumerate(load) if message == Renewed(member)]
         first = len(load)
         if renewals:
@@ -196,7 +197,7 @@ class MulticastGroup:
         ]
 
     def begin_anew(self, broker: BrokerId) -> None:
-        """Forget what is known of a member that has been started again; what was out to it is gone, and told of."""
+        """Forget the state of a restarted member; calls in flight to it are lost and reported."""
         self._dead.discard(broker)
         self._broken.discard(broker)
         self._lives[broker] += 1
@@ -239,7 +240,7 @@ class MulticastGroup:
             self._out[life] -= 1
 
     def _tell_missed(self, member: BrokerId, seconds: float, anew: bool) -> None:
-        """Hand a member nothing more, and say so, unless that is known."""
+        """Stop sending to a member and report it, unless that is known."""
         if self._missed is None or member in self._broken:
             return
         self._broken.add(member)

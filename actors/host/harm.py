@@ -1,6 +1,6 @@
-"""The part of a host that does harm to it, for tests of what a network does about that.
+"""The part of a host that injects faults into it, for tests of how a network reacts.
 
-Rule: what is done here is a fault of `rayvous chaos`; how often and when is drawn by `faults.chaos`, not here.
+Rule: a fault here is one of `rayvous chaos`; `faults.chaos` draws how often and when, not this module.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .transport import Transport
 
 
 class Harm:
-    """What can be done to the brokers of a host, and to their links.
+    """Faults of the brokers of a host, and of their links.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class Harm:
         self._driver = driver
 
     async def link_faults(self, forecast: Forecast) -> None:
-        """Let links be cut, slow and bad, and brokers slow, as it says."""
+        """Cut, slow and disturb links, and slow brokers, as specified."""
         if self._driver.resting is not None:
             self._driver.resting.stop()
         self._transport.forecast(forecast)
 
     async def damage(self, broker: BrokerId, what: str, seed: str) -> int:
-        """Damage a part of the state of a broker, as `broker.damage`, and return how much of it."""
+        """Damage a part of the state of a broker (`broker.damage`), and return how much of it."""
         return damage(self._seats[broker].broker, what, Random(seed))

@@ -1,15 +1,16 @@
-"""The Ray host of brokers: an actor that takes what comes in for them, from other brokers and from clients.
+"""The Ray host of brokers: an actor that takes calls for them, from other brokers and from clients.
 
 Rules
 -----
 * All calls of one host run on one event loop; a broker is never entered twice at once.
-* What clients want comes by `request`, one call for every kind of message.
-* A call that brought events returns when the outboxes and queues that they filled have room again (backpressure).
-* In a network that heals any broker can be sent to, and who is not known yet is asked for at the rendezvous point.
-* Where brokers number what they send, Ray starts a host again that died; its handle stays good. It asks the rendezvous
-  point which brokers are its own, and they go on from their files. Calls that came meanwhile wait for that.
-* The host only takes calls. What they lead to is done by its parts: `driver`, `attachments`, `admission`, `telemetry`,
-  `payloads`, `transport`, `ticking`, `numbered`. A part knows none of the others but by what it is given.
+* Clients use `request`, one call for every kind of message.
+* A call that brought events returns when the outboxes and queues that they filled have room again
+  (backpressure).
+* In a network that heals any broker can be reached; an unknown one is looked up at the rendezvous point.
+* If brokers number their messages, Ray restarts a dead host, and its handle remains valid. The host asks the
+  rendezvous point for its brokers, and they resume from their files. Calls that arrive meanwhile wait for that.
+* The host only takes calls. Its parts do the work: `driver`, `attachments`, `admission`, `telemetry`,
+  `payloads`, `transport`, `ticking`, `numbered`. A part knows the others only by what it is given.
 
 The class is plain Python; `launching.py` makes a Ray actor of it.
 """
@@ -66,7 +67,7 @@ from .ticking import Ticking, tick_seconds
 from .transport import LINK, Transport
 
 BEGINNING: Final = (Events, Register, Resume)
-"""What no client may do any more at a broker that leaves."""
+"""Messages that a leaving broker no longer accepts from clients."""
 
 
 class BrokerHost:
@@ -77,19 +78,15 @@ class BrokerHost:
     scheme_name
         The routing scheme of the network.
     limits
-        What it keeps at most.
-    trace_events
-        Whether to write down each event published and notified, beside the batches.
-    collector
-        The actor that takes telemetry; None keeps none.
+        The bounds of its queues and buffers.
+    trace_events, collector
+        Whether to record each event beside the batches; and the actor that takes telemetry, None for none.
     network
-        The network's name, under which metrics go out; None sends none.
+        The network's name, under which metrics are exported; None exports none.
     recovery
-        How quickly its brokers notice and mend failures; None for a network that does not heal.
-    admission
-        What its brokers admit; None for a network without admission control.
-    stable, still_seconds
-        Where brokers keep what must outlive them, None for nowhere; and how far their clock is behind the wall clock.
+        How quickly its brokers detect and repair failures; None for a network that does not heal.
+    admission, stable, still_seconds
+        What its brokers admit; their stores; None for neither. How far their clock is behind the wall clock.
     """
 
     def __init__(
@@ -142,19 +139,19 @@ class BrokerHost:
             self.numbered = NumberedLinks(self.seats, self.attachments, self.driver.handle, stability)
         seconds = tick_seconds(recovery, stability, quotas=admission is not None)
         self.ticking = Ticking(self.driver, seconds, self._service, limits, keeps=bool(stability))
-        self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have started it again
+        self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have restarted it
         self._waking = asyncio.Lock()
 
     # Set-up.
 
     async def seat(self, positions: Sequence[Position], life: int = 0) -> None:
-        """Make the brokers of these positions; `life` is how often they have been started before."""
+        """Create the brokers of these positions; `life` is how often they have been started before."""
         for position in positions:
             self._take_seat(position, life)
         self._asleep = False
 
     def _take_seat(self, position: Position, life: int, *, joins: bool = False, again: bool = False) -> None:
-        """Make a broker, from its store when there is one."""
+        """Create a broker, from its store if there is one."""
         broker = position.broker
         store = None if self._stores is None else self._stores.store_of(broker, life, again=again)
         self.transport.born(broker, life)
@@ -179,11 +176,11 @@ class BrokerHost:
             seat.commits = Commits(f"broker {broker}", store, failed, log)
 
     async def seat_newcomer(self, position: Position, life: int) -> None:
-        """Make a broker that joins a running network: in its life 0 with a whole new cluster, else a cluster there."""
+        """Create a broker that joins a running network: in life 0 with a new cluster, later in an existing one."""
         self._take_seat(position, life, joins=not life)
 
     async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
-        """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here.
+        """Create the links of every broker here; `hosts` has the actor of each neighbour that is not here.
 
         In a network that heals, `rendezvous` knows all the others.
         """
@@ -235,13 +232,13 @@ class BrokerHost:
     # Time, and lives.
 
     async def begin(self) -> None:
-        """Start to tick the brokers, where they need it, and to tell of them, once every host is connected."""
+        """Start ticks and telemetry for the brokers, where they need it, once every host is connected."""
         end_with_raylet(self._end)
         self.ticking.begin()
         self.metering.begin()
 
     async def _wake(self) -> None:
-        """Go on where an earlier life has ended, once."""
+        """Resume where an earlier life has ended, once."""
         async with self._waking:
             if not self._asleep:
                 return
@@ -259,15 +256,15 @@ class BrokerHost:
             self._asleep = False
 
     async def pid(self) -> tuple[str, int]:
-        """Return the Ray node and the id of the process that this is."""
+        """Return the Ray node and the process id of this host."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     async def ping(self, at: BrokerId) -> str:
-        """Return the Ray node that this is on, once the broker has taken all that came before."""
+        """Return the Ray node of this host, once the broker has handled everything that came before."""
         await self._service(at)
         return node_here()
 
-    # What comes in.
+    # Incoming calls.
 
     @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
     async def call(self, *pieces: bytes) -> bytes:
@@ -282,17 +279,19 @@ class BrokerHost:
             await self._wake()
         seat = self.seats.get(to) if await self._heard(to, source, len(messages), life) else None
         if seat is None:
-            return node_here()  # its sender was in an earlier life, or the broker has left
+            return node_here()  # from an earlier life of its sender, or the broker has left
         pressure = Backpressure(since)
         for message in messages:
-            again = isinstance(message, CubeView | CubeWants)  # events leave in all directions: nobody waits
+            again = isinstance(
+                message, CubeView | CubeWants
+            )  # events leave in all directions: no caller waits
             self.driver.handle(seat, source, message, pressure.from_clients() if again else pressure)
         await seat.stable()
         await self.driver.room(pressure)
         return node_here()
 
     async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
-        """Wait until the messages may be handed in; return False when their sender has been started again since."""
+        """Wait until the messages may be handed in; return False if their sender has been restarted since."""
         if not await self.transport.current(source, life):
             return False
         if self.transport.link_faults is not None and source == RENDEZVOUS:
@@ -307,7 +306,8 @@ class BrokerHost:
     ) -> Any:
         """Hand a client's messages to its broker, in order; return the answer to the last (see `requests`).
 
-        `session` names the process of a subscriber that comes or subscribes; `since` is when a publisher called.
+        `session` names the process of a subscriber that attaches or subscribes; `since` is when a publisher
+        called.
         """
         if self._asleep:
             await self._wake()
@@ -340,7 +340,7 @@ class BrokerHost:
     def _seat_for(
         self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str
     ) -> HostedBroker:
-        """Return the seat that a request is for, once it is known that the client may make it there."""
+        """Return the hosted broker of a request, once it is known that the client may make it there."""
         kinds = set(map(type, messages))
         if Detach in kinds and at in self.seats:
             return self.seats[at]  # also when the broker has left already
@@ -359,7 +359,7 @@ class BrokerHost:
         return seat
 
     def _take(self, seat: HostedBroker, client: ClientId, message: Request, pressure: Backpressure) -> Any:
-        """Take one message of a client, and return the answer to a question that the host can answer."""
+        """Handle one message of a client, and return the answer to a question that the host can answer."""
         match message:
             case Events():
                 if not message.again:
@@ -406,7 +406,7 @@ class BrokerHost:
     payload = async_of("payloads", Payloads.payload)
     payload_part = async_of("payloads", Payloads.payload_part)
 
-    # What a host is asked about all its brokers.
+    # Queries about all brokers.
 
     async def quiet(self, deliveries: bool = True) -> int:
         """Wait until nothing waits to leave, as `QuietWait.still`; return how many messages this host has handled."""
@@ -415,19 +415,19 @@ class BrokerHost:
         return await self.rest.still(deliveries, self.driver, self.numbered)
 
     async def survey(self) -> dict[BrokerId, dict[str, Any]]:
-        """Return where each broker here stands, in a network that heals."""
+        """Return the place of each broker here, in a network that heals."""
         self.ticking.raise_error()
         found = {broker: host_survey.standing_of(seat) for broker, seat in self.seats.items()}
         return {broker: standing for broker, standing in found.items() if standing is not None}
 
     async def describe(self) -> dict[BrokerId, dict[str, int]]:
-        """Return the sizes of what each broker here keeps, its queues included."""
+        """Return the sizes of the state of each broker here, its queues included."""
         if self._asleep:
             await self._wake()
         return {broker: host_survey.sizes_of(seat) for broker, seat in self.seats.items()}
 
     async def look(self) -> dict[BrokerId, host_survey.Look]:
-        """Return what a look at each broker here shows."""
+        """Return the status of each broker here."""
         if self._asleep:
             await self._wake()
         return {broker: host_survey.look_at(seat) for broker, seat in self.seats.items()}
@@ -444,7 +444,7 @@ class BrokerHost:
         return host_survey.accepted_here((seat.broker for seat in self.seats.values()), publishers)
 
     async def dead_letters(self) -> list[DeadLetter]:
-        """Return what could not be delivered to durable subscribers here, oldest first."""
+        """Return the events that could not be delivered to durable subscribers here, oldest first."""
         return [letter for seat in self.seats.values() for letter in host_survey.dead_letters(seat.broker)]
 
     async def books(self) -> dict[BrokerId, dict[str, Any]]:
@@ -455,7 +455,7 @@ class BrokerHost:
         return {broker: books for broker, books in found.items() if books is not None}
 
     async def seen(self) -> dict[BrokerId, host_survey.Seen]:
-        """Return the routes and the books of every broker here as whoever judges the whole network sees them."""
+        """Return the routes and the books of every broker here, for the judges of the whole network."""
         return {broker: host_survey.seen_of(seat.broker) for broker, seat in self.seats.items()}
 
     burden = later_of("admission", HostAdmission.burden)
@@ -475,11 +475,11 @@ class BrokerHost:
     dismiss = later_of("attachments", Attachments.dismiss)
 
     async def attached(self, broker: BrokerId) -> int:
-        """Return how many subscribers a broker has; none when it has left."""
+        """Return how many subscribers a broker has; none if it has left."""
         return len(self.seats[broker].owners) if broker in self.seats else 0
 
     async def detach_all(self, broker: BrokerId) -> None:
-        """Let go whoever is still attached; they go on elsewhere when they notice, with all that they have missed."""
+        """Detach all remaining clients; they move when they notice, and get everything that they have missed."""
         if broker in self.seats:
             self.attachments.let_all_go(self.seats[broker])
 
@@ -489,7 +489,7 @@ class BrokerHost:
         return seat is None or (seat.broker.healing is not None and seat.broker.healing.left)
 
     async def unseat(self, broker: BrokerId) -> int:
-        """Give up the seat of a broker that has left and handed all over; return how many brokers are still here."""
+        """Remove a broker that has left and handed everything over; return how many brokers are still here."""
         seat = self.seats.get(broker)
         if seat is not None:
             for box in seat.boxes():

@@ -1,8 +1,8 @@
-"""One broker in its host: the broker, its links out, its subscribers, what it writes down.
+"""One broker in its host: the broker, its outgoing links, its subscribers, its telemetry.
 
 Rules
 -----
-* A seat has no behaviour of its own but to count, and to say when all that its broker wanted done has left it.
+* It only counts, and tells when all effects of its broker have left it.
 * `answers` is what the broker owes its clients.
 """
 
@@ -26,7 +26,7 @@ from .sessions import Session, Tally
 
 @dataclass(slots=True, eq=False)
 class HostedBroker:
-    """One broker in its host: the broker, its links out, its subscribers, what it writes down."""
+    """One broker in its host: the broker, its outgoing links, its subscribers, its telemetry."""
 
     broker: Broker
     telemetry: TelemetryBuffer
@@ -37,20 +37,20 @@ class HostedBroker:
     events_out: int = 0
     notifications: int = 0
     latencies: RecentLatencies = field(default_factory=RecentLatencies)
-    expired_events: int = 0  # dropped because they had waited for the broker for too long
+    expired_events: int = 0  # dropped because they had waited too long for the broker
     tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, Session] = field(default_factory=dict)
     offering: dict[ClientId, Session] = field(
         default_factory=dict
-    )  # publishers that advertise, and are followed
+    )  # publishers that advertise and are followed
     answers: Answers = field(default_factory=Answers)
-    commits: Commits | None = None  # where the broker has a store
-    told_at: float = 0.0  # when it was told the time last
-    rests_until: float | None = None  # it need not be told the time before; None while it does not rest
+    commits: Commits | None = None  # if the broker has a store
+    told_at: float = 0.0  # the time of its last tick
+    rests_until: float | None = None  # it needs no tick before; None while it does not rest
     absent: Absent = field(default_factory=Absent)
 
     def delivered(self, now: float, deliver: Deliver) -> None:
-        """Count what is handed to subscribers, and how long it took."""
+        """Count what is handed to subscribers, and its latency."""
         count = len(deliver.rows)
         seconds = max(0.0, now - float(deliver.batch.published_at[deliver.rows].mean()))
         self.notifications += count
@@ -59,14 +59,14 @@ class HostedBroker:
             self.metrics.delivered(seconds)
 
     def renew(self, broker: BrokerId, over_group: bool) -> None:
-        """Let what leaves from here on reach a broker that has missed something."""
+        """Let messages from here on reach a broker that has missed something."""
         if not over_group:
             self.links[broker].renew()
         elif self.group is not None:
             self.group.put(Renewed(broker))
 
     def boxes(self) -> list[Outbox]:
-        """Return its ways out: one for each link, and one for its group."""
+        """Return its outboxes: one for each link, and one for its group."""
         return [*self.links.values(), *([] if self.group is None else [self.group])]
 
     @property
@@ -75,6 +75,6 @@ class HostedBroker:
         return () if self.broker.durable is None else self.broker.durable.entries
 
     async def stable(self) -> None:
-        """Wait until all that the broker wanted done so far has left it."""
+        """Wait until all effects of the broker so far have left it."""
         if self.commits is not None:
             await self.commits.stable()

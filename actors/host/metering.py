@@ -1,6 +1,6 @@
-"""The part of a host that tells Ray's metrics, every few seconds, what its brokers keep and have done.
+"""The part of a host that exports the state and the counters of its brokers to Ray's metrics every few seconds.
 
-Rule: what it looks at is there anyway, so that no event waits for it; looking changes nothing.
+Rule: it reads what exists anyway, so no event waits for it; reading changes nothing.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .hosted_broker import HostedBroker
 from .survey import place_of, sizes_of
 
 LOOK_SECONDS: Final = 2.0
-"""Ray itself reports every ten, unless told otherwise."""
+"""Ray itself reports every ten seconds by default."""
 
 LOOKS_A_REST: Final = 4
-"""Every so many looks it is told how a broker is that rests: still once in each of Ray's reports."""
+"""A resting broker is reported at every so many looks: still once in each of Ray's reports."""
 
 
 class Metering:
-    """Tells Ray's metrics of the brokers of one host.
+    """Exports the metrics of the brokers of one host.
 
     Parameters
     ----------
     seats
         The brokers, as they are at any time.
     network
-        The network's name; None tells nothing.
+        The network's name; None exports nothing.
     log
         Of the host.
     """
@@ -46,13 +46,13 @@ class Metering:
         self._task: asyncio.Task[None] | None = None
 
     def of(self, place: Position) -> BrokerMetrics | None:
-        """Return the metrics of a broker that comes; None when nothing is told."""
+        """Return the metrics of a new broker; None if nothing is exported."""
         if self._network is None or self._instruments is None:
             return None
         return BrokerMetrics(self._instruments, self._network, place)
 
     def begin(self) -> None:
-        """Start to look, if that is wanted and has not begun."""
+        """Start the looks, if wanted and not started."""
         if self._task is None and self._network is not None:
             self._task = asyncio.get_running_loop().create_task(self._run())
             self._task.add_done_callback(self._say_end)
@@ -63,9 +63,9 @@ class Metering:
             await asyncio.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Tell how all brokers here are now, and that those which have left are gone.
+        """Export the state of all brokers here, and remove those that have left.
 
-        Those that rest are looked at in turn: of them nothing changes.
+        Resting brokers are looked at in turn, because nothing of them changes.
         """
         self._looks += 1
         here = {broker: seat.metrics for broker, seat in self._seats.items() if seat.metrics is not None}

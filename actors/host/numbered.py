@@ -1,13 +1,13 @@
-"""The part of a host whose brokers number what crosses their links: what clients say and have, by number.
+"""The part of a host whose brokers number messages on their links: the numbers of clients.
 
 Rules
 -----
-* Publishing is answered when the events are stable. What the broker leaves alone, because a queue is full or a quota
-  holds it back, is said to it again.
-* A client process says BACK at each new life of the host, for each of its subscribers. What it acknowledges by its
-  polls is acknowledged to the broker.
+* Publishing is answered when the events are stable. Messages that the broker does not accept, because a queue
+  is full or a quota holds them back, are repeated.
+* A client process sends BACK at each new life of the host, for each of its subscribers. What it acknowledges by
+  its polls is acknowledged to the broker.
 
-Where brokers number nothing, a host does not have this part.
+A host whose brokers number nothing does not have this part.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class NumberedLinks:
         Raises
         ------
         StorageFailed
-            If that cannot be made stable; nothing of it was sent on.
+            If they cannot be made stable; nothing of them was forwarded.
         ClientError
-            If a publisher's events before these are missing.
+            If earlier events of the publisher are missing.
         """
         batch, machine = message.batch, _machine(seat)
         last = int(batch.sequence[-1])
@@ -79,7 +79,7 @@ class NumberedLinks:
         try:
             while True:
                 self._handle(seat, publisher, adv, pressure)
-                pressure.made = ()  # what it waits for from here on is its quota
+                pressure.made = ()  # from here on it waits for its quota
                 await seat.stable()
                 heard = machine.heard_from(publisher, "events")
                 if heard >= last:
@@ -91,23 +91,23 @@ class NumberedLinks:
             seat.answers.forget(question)
 
     def heard_from(self, seat: HostedBroker, client: ClientId, about: str) -> int:
-        """Return the last number of a client that a broker has taken, about "events" or "subscriptions"."""
+        """Return the last number of a client that a broker has processed, about "events" or "subscriptions"."""
         return _machine(seat).heard_from(client, about)
 
     def come_back(self, seat: HostedBroker, client: ClientId, session: str) -> None:
-        """Let this process have a subscriber that is there again, unless another one that lives has it."""
+        """Attach a returning subscriber to this process, unless another live process has it."""
         before = seat.owners.get(client)
         if before is not None and before.gone(time.monotonic()):
             del seat.owners[client]
         self._attachments.own(seat, client, session)
 
     def acknowledge(self, session: str, number: int) -> None:
-        """Let the brokers know what a client process has.
+        """Tell the brokers what a client process has received.
 
         Raises
         ------
         BrokerUnavailable
-            If this life of the host does not know the process: it has to say BACK.
+            If this life of the host does not know the process, which must send BACK.
         """
         queue = self._attachments.sessions.get(session)
         if queue is None:
@@ -122,7 +122,7 @@ class NumberedLinks:
             self._handle(self._seats[broker], client, Ack(note), None)
 
     async def at_rest(self, tell_time: Callable[[HostedBroker], None]) -> bool:
-        """Wait until all is stable; return whether the other brokers have acknowledged all by then."""
+        """Wait until everything is stable; return whether the other brokers have acknowledged everything by then."""
         seats = self._seats.values()
         for seat in seats:
             await seat.stable()
@@ -130,7 +130,7 @@ class NumberedLinks:
             await asyncio.sleep(self._again_seconds / 4)
             return False
         for seat in seats:
-            # What was acknowledged leaves the file: else it comes again in the next life.
+            # Acknowledged messages leave the file; otherwise they are repeated in the next life.
             tell_time(seat)
             await seat.stable()
         return True

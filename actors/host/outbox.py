@@ -1,19 +1,20 @@
-"""A link out of a host: what has to go waits here while one call is in flight.
+"""An outgoing link of a host: messages wait here while one call is in flight.
 
 Rules
 -----
-* At most one call in flight a link. While it flies the outbox fills; when it returns, all that waited goes as one
-  call, neighbouring events joined into one batch. So an idle link has the latency of one call, and a busy one the
-  throughput of large batches.
+* At most one call per link is in flight. The outbox fills meanwhile. When the call returns, everything that
+  waited goes as one call, with adjacent events joined into one batch. An idle link has the latency of one call,
+  a busy one the throughput of large batches.
 * The messages of a link arrive in the order in which they were put.
-* The answer to a call comes when the other side has room again, so a slow broker slows those who send to it, up to
-  the publishers. Whoever puts waits for room in the outboxes that it just filled, and in no other. On a tree those
-  waits point away from where an event came from, so they cannot form a ring.
-* A heartbeat does not wait behind events: it flies beside the call that is in flight, unless something waits or flies
-  that it must not overtake. So a broker that is busy is not taken for dead.
-* In a network that heals a link is a connection: when a call fails whose other side may live, all that waits is let go,
-  and all that comes, until the broker renews it. So it is when the other side turns out to have been started again and
-  anything was lost: others may have told of its new life before, and what was lost may have been for that.
+* The answer to a call comes when the receiver has room again, so a slow broker slows its senders, up to the
+  publishers. A caller waits for room in the outboxes that it just filled, and in no other. On a tree those
+  waits point away from where an event came from, so they cannot form a cycle.
+* A heartbeat does not wait behind events: it is sent beside the call in flight, unless a message is waiting or
+  in flight that it must not overtake. A busy broker is therefore not taken for dead.
+* In a network that heals a link is a connection. If a call fails whose receiver may live, everything that waits
+  is dropped, and everything that follows, until the broker renews the link. The same happens when the receiver
+  turns out to have been restarted and anything was lost: others may have reported its new life before, and the
+  lost messages may have been for that.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ from ..logs import HOST, Log
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Queued: TypeAlias = "LinkMessage | Renewed | Regrouped"
 Flight: TypeAlias = Callable[[list[Any]], Awaitable[int]]
-"""Takes messages to the other side; returns, when they were taken there, how many copies of them were lost."""
+"""Sends messages to the other side; returns how many copies of them were lost."""
 
 CARRIERS: Final = (Events, Directed)
-"""What carries events; neighbouring `Events` are joined into one batch."""
+"""Messages that carry events; adjacent `Events` are joined into one batch."""
 
 JOINED_BYTES_MAX: Final = 32 << 20
-"""How large batches may become by being joined."""
+"""The largest size of a joined batch."""
 BEATS_ASIDE_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """In the outbox of a group: from here on this member is handed messages again."""
+    """In the outbox of a group: from here on this member gets messages again."""
 
     member: BrokerId
 
@@ -66,7 +67,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Regrouped:
-    """In the outbox of a group: from here on it is these, and up to here those that it was."""
+    """In the outbox of a group: from here on the members are these; up to here they are the former ones."""
 
     fellows: tuple[Peer, ...]
 
@@ -81,7 +82,7 @@ class Unreached(Exception):
 
 @dataclass(slots=True)
 class _Load:
-    """What goes with one call, and how much of it there is."""
+    """The messages of one call, and their size."""
 
     messages: list[Queued]
     since: float  # when it left
@@ -92,11 +93,11 @@ class _Load:
 
     @property
     def recovery_only(self) -> bool:
-        """Whether its loss is nothing to be told of: the recovery machines ask again."""
+        """Whether its loss need not be reported, because the recovery machines ask again."""
         return all(isinstance(message, RecoveryMessage | Renewed | Regrouped) for message in self.messages)
 
     def count(self, message: Queued) -> None:
-        """Take a message into the count."""
+        """Add a message to the counts."""
         self.size += _size(message)
         if not is_beat(message):
             self.counted += 1
@@ -104,7 +105,7 @@ class _Load:
 
 
 class Outbox:
-    """Messages for one link, and the task that flies them.
+    """The messages of one link, and the task that sends them.
 
     Parameters
     ----------
@@ -115,16 +116,16 @@ class Outbox:
     call_events_max
         Events in one call.
     events_max
-        Events that may wait; past it `room` waits.
+        Events that may wait; beyond it `room` waits.
     missed
-        Called when something is lost, with how many seconds ago the call was made: when `fly` says `Unreached`, or,
-        with True, when the other side has begun anew. Then nothing leaves before `renew`. None for a link that just
-        goes on.
+        Called when something is lost, with how many seconds ago the call was made: when `fly` reports
+        `Unreached`, or, with True, when the other side was restarted. Then nothing leaves before `renew`. None
+        for a link that continues.
     deadline_seconds
-        How long events may wait here; what waits longer is dropped and counted in `expired_events`. Numbered ones would
-        come again, and stay. None for ever.
+        How long events may wait here; older ones are dropped and counted in `expired_events`. Numbered events
+        would be repeated, and stay. None for ever.
     clock
-        Tells the time for that.
+        Returns the time for that.
     log
         Of its broker.
     """
@@ -148,37 +149,37 @@ class Outbox:
         self.expired_events = 0
         self._missed = missed
         self._broken = False
-        self._lost_at: float | None = None  # since when something is lost that was for one that died
-        self.events = 0  # that wait or fly; a message that carries none counts as one
+        self._lost_at: float | None = None  # since when messages to a dead broker are lost
+        self.events = 0  # waiting or in flight; a message without events counts as one
         self.lost_events = 0
-        self.sent_events = 0  # that the other side has taken
+        self.sent_events = 0  # taken by the other side
         self._fly = fly
         self._call_events_max = call_events_max
         self._events_max = events_max
         self._waiting: deque[Queued] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._counted = 0  # messages that wait or fly, heartbeats not counted
-        self._ordered = 0  # of those, the ones that carry no events: no heartbeat overtakes them
+        self._counted = 0  # messages waiting or in flight, without heartbeats
+        self._ordered = 0  # those of them without events: no heartbeat overtakes them
         self._aside: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing flies, but for heartbeats."""
+        """Whether nothing waits and nothing is in flight, except heartbeats."""
         return self._counted == 0
 
     @property
     def clear(self) -> bool:
-        """Whether nothing waits and nothing flies, heartbeats neither."""
+        """Whether nothing waits and nothing is in flight, including heartbeats."""
         return self._task is None and not self._aside
 
     @property
     def full(self) -> bool:
-        """Whether whoever fills it has to wait."""
+        """Whether callers that fill it must wait."""
         return self.events > self._events_max
 
     def put(self, message: Queued) -> None:
-        """Take a message in; it leaves with the next call, a heartbeat at once."""
+        """Add a message; it leaves with the next call, a heartbeat at once."""
         if self._broken:
             self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
             return
@@ -195,11 +196,11 @@ class Outbox:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def renew(self) -> None:
-        """Take messages again, after a call had failed."""
+        """Accept messages again, after a call had failed."""
         self._broken = False
 
     def begin_anew(self) -> None:
-        """Let go of what waits: the broker that it was for has been started again."""
+        """Drop what waits: the receiving broker has been restarted."""
         waiting = zip(self._since, self._waiting, strict=True)
         first = next((since for since, message in waiting if not is_beat(message)), None)
         lost_at = first if self._lost_at is None else self._lost_at
@@ -226,7 +227,7 @@ class Outbox:
             await self._moved.wait()
 
     async def drained(self) -> None:
-        """Wait until nothing waits and nothing flies."""
+        """Wait until nothing waits and nothing is in flight."""
         while not self.idle:
             self._moved.clear()
             await self._moved.wait()
@@ -242,13 +243,14 @@ class Outbox:
     async def _fly_next(self) -> None:
         load = self._next_load()
         if not load.messages:
-            return  # all that waited has expired
+            return  # everything that waited has expired
         unreached = None
         try:
             lost_copies = await self._fly(load.messages)
             self.sent_events += load.events
         except Exception as error:
-            # The other side is gone. Nothing here can mend that; the loss is counted and said, never silent.
+            # The other side is gone. The loss cannot be repaired here; it is counted and reported, never
+            # silent.
             lost_copies = 1
             level = logging.DEBUG if load.recovery_only else logging.WARNING
             self._log.log(level, "%s: %d messages lost: %s", self.name, len(load.messages), first_line(error))
@@ -267,7 +269,7 @@ class Outbox:
             self._missed(unreached.seconds, False)
 
     def _expire(self, message: Events | Directed) -> None:
-        """Drop the events that have waited longest: for too long."""
+        """Drop the events that have waited too long."""
         self._waiting.popleft()
         self._since.popleft()
         self.events -= _size(message)
@@ -276,7 +278,7 @@ class Outbox:
         self._moved.set()
 
     def _fly_aside(self, beat: Queued) -> None:
-        """Send a heartbeat beside the call in flight; when too many are out, this one says nothing new."""
+        """Send a heartbeat beside the call in flight; if too many are in flight, this one would say nothing new."""
         if len(self._aside) < BEATS_ASIDE_MAX:
             task = asyncio.get_running_loop().create_task(self._fly_beat(beat))
             self._aside.add(task)
@@ -289,7 +291,7 @@ class Outbox:
             self._log.debug("%s: a heartbeat was lost: %s", self.name, first_line(error))
 
     def _next_load(self) -> _Load:
-        """Take what goes with the next call, neighbouring events as one batch."""
+        """Return the load of the next call, with adjacent events as one batch."""
         now = self._clock()
         load = _Load([], now)
         batches: list[EventBatch] = []
@@ -343,7 +345,7 @@ def _size(message: Queued) -> int:
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, without what Ray adds about the actor."""
+    """Return the message of an error, without what Ray adds about the actor."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 

@@ -1,9 +1,10 @@
-"""The part of a host that waits until nothing is under way any more.
+"""The part of a host that waits for quiescence.
 
 Rules
 -----
-* A process that has been silent for too long is gone: what waits for it is let go, not waited for.
-* Nor is a durable subscriber's process waited for that is silent: what is for it is kept until it is back.
+* A process that has been silent for too long is gone: what waits for it is dropped, not waited for.
+* A silent process of a durable subscriber is not waited for either: what is for it is retained until it
+  returns.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from .sessions import Session
 
 
 class QuietWait:
-    """Waits until nothing is under way at one host.
+    """Waits until nothing is in flight at one host.
 
     Parameters
     ----------
     seats, sessions
-        Its brokers and the client processes that they deliver to, as they are at any time.
+        The brokers and the client processes to which they deliver, as they are at any time.
     limits, recovery
         Of the network.
     give_up
-        Lets go of a process that is gone.
+        Drops a process that is gone.
     """
 
     def __init__(
@@ -50,15 +51,15 @@ class QuietWait:
     async def still(self, deliveries: bool, driver: Driver, numbered: NumberedLinks | None) -> int:
         """Wait until nothing waits to leave; return how many messages the host has handled so far.
 
-        A call returns only after the other side has handled it, so a message is always in some outbox: when two rounds
-        over all hosts return the same numbers, nothing was under way between them.
+        A call returns only after the other side has handled it, so a message is always in some outbox: when two
+        rounds over all hosts return the same numbers, nothing was in flight between them.
 
         Parameters
         ----------
         deliveries
             Whether to wait also until the client processes have acknowledged all notifications.
         driver, numbered
-            Of the host; what is numbered has to be acknowledged too.
+            Of the host; numbered messages must be acknowledged too.
         """
         while True:
             await self._come(deliveries)
@@ -76,7 +77,7 @@ class QuietWait:
             if deliveries:
                 for name in list(self._sessions):
                     await self._drained(name)
-            # While one was waited for, another may have filled.
+            # During the wait for one, another may have filled.
             left = (queue for queue in self._sessions.values() if deliveries and len(queue))
             if all(box.idle for box in boxes) and all(map(self._away, left)):
                 return
@@ -93,7 +94,7 @@ class QuietWait:
             self._give_up(name)
 
     def _away(self, queue: Session) -> bool:
-        """Return whether it is of a durable subscriber, and silent: the broker keeps what waits in it anyway."""
+        """Return whether the process is a silent one of a durable subscriber: the broker retains what waits for it."""
         if self._patience is None or not queue.silent(time.monotonic(), self._patience):
             return False
         return all(

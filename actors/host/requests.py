@@ -1,16 +1,16 @@
-"""What a client asks of its broker, and the answers that the broker's host owes.
+"""The requests of clients to their brokers, and the answers that the broker's host owes.
 
 Rules
 -----
-* A request is what a client has to say at once: messages that its broker takes as they are, in order, and questions to
-  the host. It is answered when the last of them is.
-* Events are answered when they are accepted and there is room for more, which is later where a quota holds them back;
-  a `Register` when it is installed up to the root, or publishers here satisfy it, unless it was admitted before; a
-  `Flush` when all is delivered; an `Advertise` when it is known everywhere; a `WouldAdmit` by its judgement. Everything
-  else is answered when the broker has taken it.
-* Of what has numbers, the last message alone is answered: what comes before it may have been answered already.
-* With a store, an answer waits until what the broker took is stable.
-* A request that is made again while the first is waiting gets the same answer.
+* A request is a list of messages in the form in which the broker handles them, in order, and questions to the
+  host. It is answered when the last of them is.
+* Events are answered when they are accepted and there is room for more, which is later if a quota holds them
+  back; a `Register` when it is installed up to the root, or local publishers satisfy it, unless it was admitted
+  before; a `Flush` when everything is delivered; an `Advertise` when it is known everywhere; a `WouldAdmit` by
+  its verdict. Everything else is answered when the broker has handled it.
+* Of numbered messages only the last is answered: earlier ones may have been answered already.
+* With a store, an answer waits until the broker's step is stable.
+* A repeated request gets the same answer while the first one is waiting.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from ...protocol.messages.pubsub import ClientMessage, Events, Flush, Numbered, 
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """A durable subscriber's process leaves; all that it wants stays."""
+    """A durable subscriber's process detaches; its subscriptions stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Which number of a publisher was accepted last, and what is kept of it: ``(last, [(age, batch), ...])``."""
+    """Asks for the last accepted number of a publisher, and what is retained of it: ``(last, [(age, batch), ...])``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Which number of a client is stable at a broker that numbers what it is told; "events", or "subscriptions"."""
+    """Asks for the stable number of a client at a broker that numbers messages; "events", or "subscriptions"."""
 
     about: Literal["events", "subscriptions"] = "events"
 
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """What the subscriptions of a client lack, by number; those that lack nothing are not there."""
+    """Asks what the subscriptions of a client lack, by number; those that lack nothing are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhoAnswers:
-    """Who may have what the subscriptions of a client ask for, by number."""
+    """Asks which publishers may have what the subscriptions of a client ask for, by number."""
 
 
 Request: TypeAlias = (
     ClientMessage | Advertise | Unadvertise | WouldAdmit | Away | Accepted | Stored | Lacking | WhoAnswers
 )
 Question: TypeAlias = tuple[ClientId, type, int]
-"""Who asked, what kind of message it was, and its number."""
+"""The client, the kind of message, and its number."""
 
 
 def questions(client: ClientId, messages: Sequence[Request]) -> list[Question]:
-    """Return what a broker has to answer of these messages of a client, in their order."""
+    """Return what a broker must answer of these messages of a client, in their order."""
     found: list[Question] = []
     for place, message in enumerate(messages, 1):
         match message:
@@ -91,17 +91,17 @@ class Answers:
         self._owed: dict[Question, asyncio.Future[Any]] = {}
 
     def owe(self, question: Question) -> asyncio.Future[Any]:
-        """Return what will have the answer to a question."""
+        """Return a future of the answer to a question."""
         return self._owed.setdefault(question, asyncio.get_running_loop().create_future())
 
     def give(self, question: Question, answer: Any = None) -> None:
-        """Answer a question; nothing happens when nobody waits for it."""
+        """Answer a question; does nothing if no caller waits for it."""
         future = self._owed.get(question)
         if future is not None and not future.done():
             future.set_result(answer)
 
     def refuse(self, question: Question, error: Exception) -> None:
-        """Raise an error where somebody waits for the answer."""
+        """Raise an error for the callers that wait for the answer."""
         future = self._owed.get(question)
         if future is not None and not future.done():
             future.set_exception(error)
@@ -111,16 +111,16 @@ class Answers:
         return [question for question in self._owed if question[:2] == (client, kind)]
 
     def owed(self, questions: Sequence[Question]) -> list[asyncio.Future[Any]]:
-        """Return what will have the answers to those of the questions that are open."""
+        """Return the futures of those of the questions that are open."""
         return [self._owed[question] for question in questions if question in self._owed]
 
     def refuse_all(self, error: Exception) -> None:
-        """Raise an error wherever somebody waits."""
+        """Raise an error for all waiting callers."""
         for question in self._owed:
             self.refuse(question, error)
 
     def forget(self, question: Question) -> None:
-        """Note that nobody waits for an answer any more."""
+        """Record that no caller waits for an answer any more."""
         future = self._owed.pop(question, None)
         if future is not None and future.done() and not future.cancelled():
-            future.exception()  # whoever has stopped waiting before has another error to tell of
+            future.exception()  # a caller that has stopped waiting has another error to report

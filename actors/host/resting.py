@@ -1,15 +1,17 @@
-"""The part of a host that beats for its brokers, and lets those rest that have nothing to do.
+"""The part of a host that sends beats for its brokers, and lets idle brokers rest.
 
 Rules
 -----
-* A host beats once a heartbeat, one call for each other host that holds what brokers here said (`standing`). What comes
-  of another host's beat is handed to the brokers that do not rest, as if those whose beats stand had beaten.
-* A broker rests when it need not be told the time, when all whom it listens to stand, and when all that it says again
-  and again stands. It is told nothing then, and takes no time.
-* It is waked by whatever comes for it, by its own next moment, when a host falls silent on which somebody is whom it
-  listens to, and when this host itself stood still. It is told first when those were heard last; so it suspects a
-  broker as soon as one would that never rested.
-* In weather (`link_faults`), which is of single links, every beat travels by itself, and nobody rests.
+* A host sends one beat per heartbeat, one call for each other host that holds beats of its brokers
+  (`standing`). A beat of another host is handed to the brokers that do not rest, as if the brokers with
+  standing beats had sent it.
+* A broker rests when it needs no ticks, when all brokers that it listens to have standing beats, and when all
+  its own repeated beats stand. It then gets no events and takes no time.
+* A broker wakes when a message arrives for it, at its own next moment, when a host with a broker that it
+  listens to falls silent, and when this host itself was stalled. It is first told when those were heard last,
+  so it suspects a broker as soon as one that never rested.
+* During link faults (`link_faults`), which affect single links, every beat travels by itself, and no broker
+  rests.
 
 Source: docs/decisions/0092-hosts-beat-for-their-brokers.md.
 """
@@ -40,7 +42,7 @@ class Resting:
     seats
         The brokers of the host, as they are at any time.
     ways
-        Their ways to other brokers.
+        Their transport to other brokers.
     recovery
         Of the network.
     now
@@ -50,7 +52,7 @@ class Resting:
     drive
         Hands a broker an event.
     tell_time
-        Tells a broker the time.
+        Sends a broker a tick.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class Resting:
         self._hand = hand
         self._drive = drive
         self._tell_time = tell_time
-        self._name = uuid4().hex  # by which other hosts hear this one
+        self._name = uuid4().hex  # by which other hosts know this one
         self._went_on_at = now()
         self._beat_at = 0.0
         self._silent: set[Host] = set()
@@ -79,12 +81,12 @@ class Resting:
         self._unreached: set[Host] = set()  # hosts to which the last call failed
         ways.unreached = self.is_unreached
 
-    # What brokers here say.
+    # Beats of brokers here.
 
     def holds_back(
         self, seat: HostedBroker, link: BrokerLink, to: Sequence[BrokerId], beat: Any, box: Outbox
     ) -> bool:
-        """Take in a beat of a broker; return whether the beat of this host stands for it."""
+        """Process a beat of a broker; return whether the beat of this host stands for it."""
         if self._ways.link_faults is not None:
             return False
         return self.standing.says(seat.broker.position.broker, link, to, beat, self._now(), clear=box.clear)
@@ -92,7 +94,7 @@ class Resting:
     # Time.
 
     def turn(self) -> None:
-        """Beat when it is time, and wake whom the time wakes; before the others are told it."""
+        """Send beats when due, and wake brokers whose time has come; before the others get a tick."""
         now = self._now()
         if now - self._went_on_at > self._seconds:
             self._wake(lambda seat: True)
@@ -113,7 +115,7 @@ class Resting:
         self._wake(lambda seat: seat.rests_until is not None and now >= seat.rests_until)
 
     def try_rest(self, seat: HostedBroker) -> None:
-        """Let a broker rest that has just been told the time, if it can."""
+        """Let a broker rest that has just had a tick, if it can."""
         if self._ways.link_faults is not None or (seat.commits is not None and not seat.commits.idle):
             return
         now, broker = self._now(), seat.broker.position.broker
@@ -133,7 +135,7 @@ class Resting:
                 self.wake(seat)
 
     def wake(self, seat: HostedBroker) -> None:
-        """Tell a broker that rests that it did, and the time."""
+        """Tell a resting broker that it rested, and the time."""
         broker, until = seat.broker.position.broker, self._went_on_at
         heard = self.standing.heard(broker, seat.told_at)
         seat.rests_until, seat.told_at = None, until
@@ -147,14 +149,14 @@ class Resting:
         self.standing.forget_all()
 
     def reborn(self, broker: BrokerId) -> None:
-        """Forget what was said by, and to, a broker that has been started again, or has left."""
+        """Forget the beats of, and to, a broker that has been restarted or has left."""
         self._wake(lambda seat: broker in seat.broker.listens_to)
         self.standing.forget(broker)
 
     # Other hosts.
 
     def is_unreached(self, broker: BrokerId) -> bool:
-        """Return whether the last beat could not be brought to the host of a broker."""
+        """Return whether the last beat could not be delivered to the host of a broker."""
         try:
             return self._ways.host_of(broker) in self._unreached
         except KeyError:
@@ -168,7 +170,7 @@ class Resting:
             self._unreached.add(host)
             for source, to in self.standing.died(host):
                 self._ways.told_dead(source, to)
-        except Exception as error:  # it is told again with the next one
+        except Exception as error:  # it is repeated with the next one
             self._unreached.add(host)
             self._ways.log.debug("a beat of this host was lost: %s", first_line(error))
         else:
@@ -178,7 +180,7 @@ class Resting:
             del self._calls[host]
 
     async def hear(self, host: str, stands: Sequence[Stands]) -> None:
-        """Take in a beat of another host."""
+        """Process a beat of another host."""
         known = [
             each
             for each in stands
@@ -194,7 +196,7 @@ class Resting:
     def _hand_on(
         self, host: Host, news: set[tuple[BrokerId, BrokerId]] | frozenset[Any] = frozenset()
     ) -> None:
-        """Hand what stands on the word of a host to those that do not rest, but for what they have just been handed."""
+        """Hand the standing beats of a host to brokers that do not rest, except those just handed over."""
         for broker, seat in list(self._seats.items()):
             if seat.rests_until is None:
                 for source, beat in self.standing.beats(broker, host):

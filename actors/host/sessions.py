@@ -1,12 +1,14 @@
-"""What waits at a host for one client process: notifications, fetched by its long poll and kept until acknowledged.
+"""The queue of one client process at a host: notifications, fetched by its long poll and retained until acknowledged.
 
 Rules
 -----
-* One long poll a client process and host, for all subscribers of the process together. The number of the last parcel
-  that the process has rides on its next poll as the acknowledgement; what is not acknowledged is sent again.
+* There is one long poll per client process and host, for all subscribers of the process. The next poll carries
+  the number of the last parcel that the process has, as the acknowledgement; unacknowledged parcels are sent
+  again.
 * A parcel carries each event once, however many of the process's subscribers get it.
-* The queue is bounded. When it is full, whoever brings more waits; when the wait is over, the oldest parcels are shed
-  and counted, at the broker that brought them. One that was handed out is not shed: the process has it, or will.
+* The queue is bounded. When it is full, callers that bring more wait. After the wait the oldest parcels are
+  shed and counted, at the broker that brought them. A parcel that was handed out is not shed: the process has
+  it, or will.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal:
-    """A subscriber of the process had better move to another broker; it has a number as a parcel has, and no rows."""
+    """Proposes that a subscriber move to another broker; numbered like a parcel, without rows."""
 
     number: int
     client: ClientId
@@ -55,7 +57,7 @@ class Proposal:
 
 
 def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, Parcel]]:
-    """Return the parcels of a delivery, one a session; ``owners[i]`` is the session of ``deliver.clients[i]``."""
+    """Return the parcels of a delivery, one per session; ``owners[i]`` is the session of ``deliver.clients[i]``."""
     sessions = dict.fromkeys(owners)
     if len(sessions) == 1:
         session = owners[0]
@@ -75,7 +77,7 @@ def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, Pa
 
 
 def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
-    """Return the batch cut down to the events that are in `rows`, and the rows in it."""
+    """Return the batch reduced to the events in `rows`, and the rows in it."""
     if len(batch) == 1:
         return batch, rows
     used = np.zeros(len(batch), np.bool_)
@@ -88,19 +90,19 @@ def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
-    """A broker leaves the network: its clients are to go to another one. Comes with every poll until it has left."""
+    """A broker leaves the network: its clients must go to another one. Comes with every poll until it has left."""
 
     broker: BrokerId
 
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """The host has let go all subscribers of the process that polls, which was silent for too long."""
+    """The host has dropped all subscribers of the polling process, which was silent for too long."""
 
 
 @dataclass(slots=True, eq=False)
 class Tally:
-    """What was shed of what one broker brought."""
+    """What was shed of the parcels of one broker."""
 
     shed: int = 0
 
@@ -137,7 +139,7 @@ class Session:
         return len(self._parcels)
 
     def heard(self, now: float) -> None:
-        """Note a sign of life of the process, at `now` seconds."""
+        """Record a sign of life of the process, at `now` seconds."""
         self._heard_at = now
 
     def silent(self, now: float, seconds: float) -> bool:
@@ -155,7 +157,7 @@ class Session:
 
     @property
     def full(self) -> bool:
-        """Whether whoever brings more has to wait."""
+        """Whether callers that bring more must wait."""
         return self.waiting > self._events_max
 
     def put(self, parcel: Parcel | Proposal, tally: Tally) -> None:
@@ -174,7 +176,7 @@ class Session:
         return [parcel for parcel in self._parcels if parcel.number <= acknowledged]
 
     def acknowledge(self, number: int) -> None:
-        """Let go the parcels up to this number: the process has them."""
+        """Drop the parcels up to this number: the process has them."""
         while self._parcels and self._parcels[0].number <= number:
             parcel = self._parcels.popleft()
             del self._tallies[parcel.number]
@@ -182,7 +184,7 @@ class Session:
             self._moved.set()
 
     async def passed(self) -> None:
-        """Wait until the process has all that waits now, or is gone."""
+        """Wait until the process has everything that waits now, or is gone."""
         last = self._next_number - 1
         while self._parcels and self._parcels[0].number <= last and not self.ended:
             self._moved.clear()
@@ -191,14 +193,14 @@ class Session:
     async def poll(
         self, acknowledged: int, timeout_seconds: float, events_max: int
     ) -> list[Parcel | Proposal]:
-        """Return what waits, once there is something or the time is over.
+        """Return what waits, once there is something or the timeout has passed.
 
         Parameters
         ----------
         acknowledged
-            The number of the last parcel that the process has; it and those before it are let go.
+            The number of the last parcel that the process has; it and earlier ones are dropped.
         timeout_seconds
-            How long to wait when nothing is there.
+            How long to wait if nothing is there.
         events_max
             Notifications in one answer, except that one parcel always goes.
         """
@@ -227,7 +229,7 @@ class Session:
         return answer
 
     async def room(self, wait_seconds: float) -> None:
-        """Wait until the queue is not full; after `wait_seconds` shed the oldest that no poll was given."""
+        """Wait until the queue is not full; after `wait_seconds` shed the oldest parcels that no poll was given."""
         try:
             async with asyncio.timeout(wait_seconds):
                 while self.full:
@@ -247,7 +249,7 @@ class Session:
         self._moved.set()
 
     async def moved(self, timeout_seconds: float) -> None:
-        """Wait until the process acknowledges something, or the time is over."""
+        """Wait until the process acknowledges something, or the timeout has passed."""
         self._moved.clear()
         try:
             await asyncio.wait_for(self._moved.wait(), timeout_seconds)
@@ -255,7 +257,7 @@ class Session:
             return
 
     def end(self) -> None:
-        """Let go of everything: the process is gone. Whoever waits here is woken."""
+        """Drop everything, because the process is gone, and wake all waiting callers."""
         self.ended = True
         self._parcels.clear()
         self._tallies.clear()

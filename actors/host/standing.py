@@ -1,17 +1,18 @@
-"""Heartbeats that stand: what a broker says again and again, the beat of its host says for it.
+"""Standing heartbeats: the beat of a host replaces the repeated beats of its brokers.
 
 Rules
 -----
-* A beat that says what the one before it said on that way *stands*: the host at the other end is told so once, and
-  holds it. From when that host has it, it is not sent any more. From then on each beat of the host is a beat of all its
-  brokers whose beats stand, and what beats of brokers said holds until a broker says something else.
-* A beat that says something new goes at once, as ever; what stood on that way is taken back. So is what a broker has
-  not said for `LAPSE_HEARTBEATS` while it was told the time.
-* What stands overtakes nothing: a beat comes to stand only while nothing else waits or flies on its way.
+* A beat that repeats the previous one on its link *stands*: the host at the other end is told so once, and
+  holds it. Once that host has it, it is not sent any more. From then on each beat of the host is a beat of all
+  its brokers whose beats stand, and their content holds until a broker says something else.
+* A beat with new content goes at once, as before, and what stood on that link is withdrawn. So is a beat that a
+  broker has not repeated for `LAPSE_HEARTBEATS` while it had ticks.
+* A standing beat overtakes nothing: a beat comes to stand only while nothing else waits or is in flight on its
+  link.
 * A host is silent when it was not heard for `SILENT_HEARTBEATS`: less than any broker's patience.
-* Brokers of one host need no calls: what stands between them stands, as long as the host goes on.
+* Brokers of one host need no calls: what stands between them stands, as long as the host runs.
 
-A value machine: hosts are whatever the caller knows them by, time is what it says. `resting.py` makes the calls.
+A value machine: hosts are any names of the caller's, time is an argument. `resting.py` makes the calls.
 
 Source: paper 1, 4.1 (heartbeats); docs/decisions/0092-hosts-beat-for-their-brokers.md.
 """
@@ -38,7 +39,7 @@ HERE: Final = "here"
 
 
 class Stands(NamedTuple):
-    """On the way from a broker, in this life of it, to another one: this beat stands, or none does any more."""
+    """From a broker, in this life of it, to another one: this beat stands, or none does any more."""
 
     source: BrokerId
     life: int
@@ -48,7 +49,7 @@ class Stands(NamedTuple):
 
 @dataclass(slots=True)
 class _Said:
-    """The last beat of a broker on a link: when it said that last, to whom, and whether they all hold it."""
+    """The last beat of a broker on a link: its time, its receivers, and whether they all hold it."""
 
     beat: Any
     at: float
@@ -59,7 +60,7 @@ class _Said:
 
 @dataclass(slots=True)
 class _Ear:
-    """Another host: what it has yet to be told, what it holds, and whether it is dead."""
+    """Another host: what it must be told, what it holds, and whether it is dead."""
 
     untold: dict[Way, Stands] = field(default_factory=dict)
     holds: set[Way] = field(default_factory=set)
@@ -67,14 +68,14 @@ class _Ear:
 
 
 class Standing:
-    """What stands between the brokers of one host and others.
+    """The standing beats between the brokers of one host and others.
 
     Parameters
     ----------
     heartbeat_seconds
         Of the brokers.
     host_of
-        Returns the host of a broker: None for one here; raises KeyError when it is not known.
+        Returns the host of a broker: None for one here; raises KeyError for an unknown one.
     life_of
         Returns the life of a broker here.
     """
@@ -107,16 +108,16 @@ class Standing:
         *,
         clear: bool,
     ) -> bool:
-        """Take in that a broker says this on a link; return whether that need not be sent.
+        """Process a beat of a broker on a link; return whether it need not be sent.
 
         Parameters
         ----------
         source, link, to
-            Who, over which of its links, and whom that leads to.
+            The broker, the link, and the brokers to which it leads.
         beat, now
-            What, and when.
+            The beat, and its time.
         clear
-            Whether nothing else is under way on the link.
+            Whether nothing else is in flight on the link.
         """
         reached = tuple(to)
         ways = self._said.setdefault(source, {})
@@ -132,7 +133,7 @@ class Standing:
         return self._is_held(source, said)
 
     def _declare(self, source: BrokerId, said: _Said) -> bool:
-        """Tell all whom a beat goes to that it stands; return whether it is known where they are."""
+        """Tell all receivers of a beat that it stands; return whether their hosts are known."""
         try:
             hosts = [(other, self._host_of(other)) for other in said.to]
         except KeyError:
@@ -157,7 +158,7 @@ class Standing:
         said.stands = said.held = False
 
     def _is_held(self, source: BrokerId, said: _Said) -> bool:
-        """Return whether all that live hold what a broker says on a link."""
+        """Return whether all live receivers hold the beat of a broker on a link."""
         if said.stands and not said.held:
             ears = [(other, self._host_of(other)) for other in said.to]
             said.held = all(
@@ -167,24 +168,24 @@ class Standing:
         return said.held
 
     def all_held(self, source: BrokerId, listeners: Set[BrokerId]) -> bool:
-        """Return whether a broker says to all of these, and would say to anybody, only what stands already."""
+        """Return whether all beats of a broker, to these and to any other, stand already."""
         ways = self._said.get(source, {}).values()
         reached = {other for said in ways for other in said.to}
         return listeners <= reached and all(self._is_held(source, said) for said in ways)
 
     def lapse(self, source: BrokerId, now: float) -> None:
-        """Take back what a broker, which is told the time, says no more."""
+        """Withdraw beats that a broker, which has ticks, no longer repeats."""
         ways = self._said.get(source, {})
         for link in [link for link, said in ways.items() if now - said.at > self._lapse_seconds]:
             self._take_back(source, ways.pop(link))
 
     def renew(self, source: BrokerId, now: float) -> None:
-        """Take in that a broker, which was not told the time, would have said all that again until now."""
+        """Record that a broker without ticks would have repeated all beats until now."""
         for said in self._said.get(source, {}).values():
             said.at = now
 
     def forget(self, broker: BrokerId) -> None:
-        """Take back all that a broker says, or said in an earlier life, and all that was said to it."""
+        """Withdraw all beats of a broker, also of an earlier life, and all beats to it."""
         for said in self._said.pop(broker, {}).values():
             self._take_back(broker, said)
         for source, ways in self._said.items():
@@ -195,7 +196,7 @@ class Standing:
             mine.pop(broker, None)
 
     def forget_all(self) -> None:
-        """Take back all that is said here."""
+        """Withdraw all beats of this host."""
         for broker in list(self._said):
             for said in self._said.pop(broker).values():
                 self._take_back(broker, said)
@@ -203,7 +204,7 @@ class Standing:
     # To other hosts.
 
     def ears(self) -> list[Host]:
-        """Return the hosts that a beat is for: they hold something, or have to be told something."""
+        """Return the hosts that need a beat: they hold something, or must be told something."""
         return [host for host, ear in self._ears.items() if not ear.dead and (ear.holds or ear.untold)]
 
     def untold(self, host: Host) -> tuple[Stands, ...]:
@@ -211,7 +212,7 @@ class Standing:
         return tuple(self._ears[host].untold.values())
 
     def told(self, host: Host, stands: Iterable[Stands]) -> None:
-        """Take in that a host has what it was told."""
+        """Record that a host has what it was told."""
         ear = self._ears[host]
         for each in stands:
             way = each.source, each.to
@@ -221,7 +222,7 @@ class Standing:
                     ear.holds.add(way)
 
     def died(self, host: Host) -> list[Way]:
-        """Take in that the process of a host is dead: nobody there has to hold anything. Return what ways led there."""
+        """Record that the process of a host is dead: it need not hold anything. Return the links that led there."""
         ear = self._ears[host]
         ways = [*ear.holds, *ear.untold]
         ear.untold.clear()
@@ -232,7 +233,7 @@ class Standing:
     # From other hosts.
 
     def hears(self, host: Host, stands: Iterable[Stands], now: float) -> list[Stands]:
-        """Take in a beat of a host, and return what it says that is news here."""
+        """Process a beat of a host, and return its news."""
         self._hear(host, now)
         news = []
         for each in stands:
@@ -245,31 +246,31 @@ class Standing:
         return news
 
     def beats(self, to: BrokerId, host: Host) -> list[tuple[BrokerId, Any]]:
-        """Return what a beat of a host says to a broker here: from whom, and what."""
+        """Return what a beat of a host means for a broker here: sender and content."""
         return [(source, beat) for source, (at, beat) in self._stands.get(to, {}).items() if at == host]
 
     def goes_on(self, now: float) -> None:
-        """Take in a beat of this host: what stands between brokers here."""
+        """Process a beat of this host: what stands between brokers here."""
         self._hear(HERE, now)
 
     def _hear(self, host: Host, now: float) -> None:
         self._heard.setdefault(host, deque(maxlen=GAPS_KEPT + 1)).append(now)
 
     def silent(self, now: float) -> list[Host]:
-        """Return the hosts that say no more that what they said holds."""
+        """Return the hosts that no longer confirm their standing beats."""
         return [host for host, at in self._heard.items() if now - at[-1] > self._silent_seconds]
 
     def speakers(self, to: BrokerId) -> set[Host]:
-        """Return the hosts of those whose beats to a broker stand."""
+        """Return the hosts of the brokers whose beats to a broker stand."""
         return {host for host, _ in self._stands.get(to, {}).values()}
 
     def vouched(self, to: BrokerId, now: float) -> frozenset[BrokerId]:
-        """Return whose beats to a broker stand, and were said to a short while ago."""
+        """Return the brokers whose beats to a broker stand, and were confirmed a short while ago."""
         silent = set(self.silent(now))
         return frozenset(b for b, (host, _) in self._stands.get(to, {}).items() if host not in silent)
 
     def heard(self, to: BrokerId, since: float) -> dict[BrokerId, list[float]]:
-        """Return when those were heard since a moment whose beats to a broker stand: the last times."""
+        """Return when the brokers with standing beats to a broker were last heard since a moment."""
         return {
             source: [at for at in self._heard[host] if at > since]
             for source, (host, _) in self._stands.get(to, {}).items()

@@ -1,6 +1,6 @@
-"""What a host says of its brokers, to whoever asks.
+"""What a host reports of its brokers.
 
-Rule: asking changes nothing.
+Rule: a query changes nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .requests import Accepted, Lacking, WhoAnswers
 
 
 class Seen(NamedTuple):
-    """A broker as whoever judges the whole network sees it: its routes, and its books if it keeps any."""
+    """A broker as the judges of the whole network see it: its routes, and its books if it has any."""
 
     routes: SeenRoutes | None
     books: SeenBooks | None
@@ -36,13 +36,13 @@ class Look(NamedTuple):
     Attributes
     ----------
     sizes
-        What it keeps and has done so far, by name.
+        The sizes of its state and its counters, by name.
     sent
-        How many events it has handed to each neighbour so far; `GROUP` is its cluster, all of it at once.
+        How many events it has handed to each neighbour so far; `GROUP` is its whole cluster.
     latencies
         How many of its notifications took how long in the last minute (`telemetry.latency`).
     books
-        What is reserved of what there is, by resource; None without admission control.
+        Reservations and capacity, by resource; None without admission control.
     """
 
     sizes: dict[str, int]
@@ -52,7 +52,7 @@ class Look(NamedTuple):
 
 
 def look_at(seat: HostedBroker) -> Look:
-    """Return what a look at a broker shows."""
+    """Return the status of a broker."""
     sent: dict[BrokerLink, int] = {to: box.sent_events for to, box in seat.links.items()}
     if seat.group is not None:
         sent[GROUP] = seat.group.sent_events
@@ -60,23 +60,23 @@ def look_at(seat: HostedBroker) -> Look:
 
 
 def seen_of(broker: Broker) -> Seen:
-    """Return what judges of the whole network look at."""
+    """Return what the judges of the whole network need."""
     return Seen(routes_of(broker), None if broker.admitting is None else seen_books(broker))
 
 
 def standing_of(seat: HostedBroker) -> dict[str, Any] | None:
-    """Return where a broker stands; None in a network that does not heal."""
+    """Return the place of a broker; None in a network that does not heal."""
     return None if seat.broker.healing is None else seat.broker.healing.survey()
 
 
 def place_of(seat: HostedBroker) -> Position:
-    """Return where a broker stands by now, also in a network that does not heal."""
+    """Return the current place of a broker, also in a network that does not heal."""
     position, here = seat.broker.position, standing_of(seat)
     return position if here is None else standing(position, {position.broker: here})
 
 
 def sizes_of(seat: HostedBroker) -> dict[str, int]:
-    """Return the sizes of what a broker keeps, its queues included."""
+    """Return the sizes of the state of a broker, its queues included."""
     boxes = seat.boxes()
     return {
         **seat.broker.describe(),
@@ -108,12 +108,12 @@ def lacking(broker: Broker, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
 
 
 def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
-    """Return the last sequence of a publisher that a broker has accepted, and what it keeps of it, with ages."""
+    """Return the last sequence of a publisher that a broker has accepted, and what it retains of it, with ages."""
     return broker.accepted(publisher), broker.kept_of(publisher)
 
 
 def accepted_here(brokers: Iterable[Broker], publishers: Collection[ClientId]) -> dict[ClientId, int]:
-    """Return the last sequence that any of these brokers has accepted of each publisher, or of all that they know."""
+    """Return the last sequence that any of these brokers has accepted of each publisher, or of all known ones."""
     each = ({name: broker.accepted(name) for name in publishers or broker.publishers()} for broker in brokers)
     return highest(dict.fromkeys(publishers, 0), *each)
 
@@ -128,7 +128,7 @@ def highest(*numbers: Mapping[ClientId, int]) -> dict[ClientId, int]:
 
 
 def answer(broker: Broker, client: ClientId, question: Accepted | Lacking | WhoAnswers) -> Any:
-    """Return the answer of a broker to what a client asks."""
+    """Return the answer of a broker to a question of a client."""
     match question:
         case Accepted():
             return accepted(broker, client)
@@ -139,5 +139,5 @@ def answer(broker: Broker, client: ClientId, question: Accepted | Lacking | WhoA
 
 
 def dead_letters(broker: Broker) -> list[DeadLetter]:
-    """Return what could not be delivered to a broker's durable subscribers, oldest first."""
+    """Return the events that could not be delivered to a broker's durable subscribers, oldest first."""
     return [] if broker.durable is None else list(broker.durable.letters)

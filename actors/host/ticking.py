@@ -1,12 +1,12 @@
-"""The part of a host that tells its brokers the time, again and again, where they need it.
+"""The part of a host that sends its brokers ticks, if they need them.
 
 Rules
 -----
-* Brokers that heal are told it four times a heartbeat, brokers that number what they send twice a retransmission, and
-  those whose publishers have quotas at least every `QUOTA_TICK_SECONDS`. Others are not told it, and who rests is not
-  (`resting`).
-* In every network it is looked now and then which client processes are gone (`Attachments.bury`).
-* A broker that breaks ends the ticking of its host, and whoever surveys the host gets the error.
+* Brokers that heal get four ticks per heartbeat, brokers that number messages two per retransmission interval,
+  and brokers whose publishers have quotas at least one every `QUOTA_TICK_SECONDS`. Others get none, and neither
+  do resting brokers (`resting`).
+* In every network it is checked from time to time which client processes are gone (`Attachments.bury`).
+* A broker that fails ends the ticks of its host, and a survey of the host gets the error.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TICKS_A_FLUSH: Final = 40
 LOOKS_A_SESSION: Final = 4
 QUOTA_TICK_SECONDS: Final = 0.1
 TOLD_AT_ONCE: Final = 32
-"""Brokers that are told the time before calls are taken that came meanwhile: other hosts' beats do not wait for all."""
+"""How many brokers get a tick before waiting calls are taken: beats of other hosts do not wait for all."""
 
 
 def tick_seconds(recovery: Recovery | None, stability: Stability | None, *, quotas: bool) -> float | None:
-    """Return how often brokers are told the time; None for those that need not be."""
+    """Return the interval of ticks of brokers; None for brokers without ticks."""
     if recovery is not None:
         return recovery.heartbeat_seconds / TICKS_A_HEARTBEAT
     if stability is not None:
@@ -42,20 +42,20 @@ def tick_seconds(recovery: Recovery | None, stability: Stability | None, *, quot
 
 
 class Ticking:
-    """Tells the brokers of one host the time.
+    """Sends ticks to the brokers of one host.
 
     Parameters
     ----------
     driver
         Of its brokers.
     seconds
-        How often; None for never.
+        The interval; None for no ticks.
     service
         Waits as long as a slow broker takes.
     limits
-        How long a client process is silent that is gone.
+        How long a silent client process is not considered gone.
     keeps
-        Whether subscribers are kept all the same, since what is for them is in a store.
+        Whether subscribers are kept all the same, because what is for them is in a store.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Ticking:
         self._burying: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Start to tick, if that is wanted, and to look for processes that are gone, if that has not begun."""
+        """Start ticks, if wanted, and the check for processes that are gone, if not started."""
         if self._burying is None:
             self._burying = asyncio.get_running_loop().create_task(self._bury())
             self._burying.add_done_callback(self._say_end)
@@ -88,7 +88,7 @@ class Ticking:
     async def _run(self, seconds: float) -> None:
         for turn in itertools.count(1):
             if turn % TICKS_A_FLUSH == 0:
-                self._driver.telemetry.flush_soon()  # whoever dies takes little of what was seen along
+                self._driver.telemetry.flush_soon()  # a dying host loses little telemetry
             await self.turn()
             await asyncio.sleep(seconds)
 
@@ -99,11 +99,11 @@ class Ticking:
             await asyncio.sleep(seconds)
             if (
                 time.monotonic() - before < 2 * seconds
-            ):  # else this host stood still, and heard nobody meanwhile
+            ):  # otherwise this host was stalled, and heard nothing meanwhile
                 self._driver.attachments.bury(subscribers=not self._keeps)
 
     async def turn(self) -> None:
-        """Tell the time once, to all that do not rest."""
+        """Send one tick to all brokers that do not rest."""
         resting = self._driver.resting
         if resting is not None:
             resting.turn()
@@ -119,7 +119,7 @@ class Ticking:
                     await asyncio.sleep(0)
 
     def raise_error(self) -> None:
-        """Raise what ended the ticking, if anything did: a broker that broke says so, instead of looking alive."""
+        """Raise the error that ended the ticks, if any: a failed broker reports it, instead of seeming alive."""
         if self._task is not None and self._task.done():
             self._task.result()
 

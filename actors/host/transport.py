@@ -1,15 +1,15 @@
-"""The ways from one host to other brokers: their actors, which may be new ones by now, and outboxes that lead there.
+"""The transport of one host to other brokers: their current actors, and the outboxes that lead there.
 
 Rules
 -----
-* In a network that heals any broker can be reached; who is not known yet is asked for at the rendezvous point.
-* A broker that is started again has a new actor and a higher *life*. Who has restarted says its life with each call;
-  a host that hears of a new one asks for the actor, drops what waits for the old one, and only then listens. What a
-  broker said in an earlier life is not heard any more.
-* A call that finds its actor dead is told of: machines may use what the transport knows for certain. So is, where
-  brokers mend it, one that fails while the actor may live.
-* Who finds an actor dead asks whether its broker was started again: that may never say a word here by itself, and
-  whoever started it may not have reached this host.
+* In a network that heals any broker can be reached; an unknown one is looked up at the rendezvous point.
+* A restarted broker has a new actor and a higher *life*, which it sends with each call. A host that learns of a
+  new life asks for the actor, drops what waits for the old one, and only then accepts the call. Calls of an
+  earlier life are rejected.
+* A call that finds its actor dead is reported: machines may use what the transport knows for certain. If
+  brokers can repair it, so is a call that fails while the actor may live.
+* A host that finds an actor dead asks whether its broker was restarted: that broker may never call this host by
+  itself, and the process that restarted it may not have reached this host.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GROUP_LANE: Final = "group"
 
 
 class Transport:
-    """The ways out of one host.
+    """The outgoing transport of one host.
 
     Parameters
     ----------
@@ -53,13 +53,13 @@ class Transport:
     receive
         How those here are handed messages: ``receive(to, source, messages, life, since)``.
     died
-        Called with (broker here, other) when a call finds that the other one's process is dead.
+        Called with (broker here, other) when a call finds the other one's process dead.
     reborn
-        Called with a broker that has a new actor; what waits for the old one is to be dropped.
+        Called with a broker that has a new actor; what waits for the old one must be dropped.
     missed
-        Called with a broker here and what another one has missed of it; None where nothing can be done about it.
+        Called with a broker here and what another one has missed of it; None if nothing can be done about it.
     carried_out
-        Called with a broker here and what became of a load for its group.
+        Called with a broker here and the outcome of a load for its group.
     deadline_seconds
         How long events may wait for their turn on a link; None for ever.
     log
@@ -68,7 +68,7 @@ class Transport:
     Attributes
     ----------
     unreached
-        Returns whether the last beat of this host could not be brought to that of a broker; set by who beats.
+        Returns whether the last beat of this host could not be delivered to that of a broker; set by `Resting`.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class Transport:
         self._sought: dict[BrokerId, asyncio.Task[None]] = {}
 
     def born(self, broker: BrokerId, life: int) -> None:
-        """Note which life of a broker begins here."""
+        """Record the life of a broker that starts here."""
         self._own_lives[broker] = life
 
-    # Making the ways.
+    # Connections.
 
     def peer(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> Peer:
-        """Return the way to a broker, made from its actor if it is not known yet."""
+        """Return the connection to a broker, made from its actor if it is not known yet."""
         peer = self._peers.get(broker)
         if peer is None:
             local = broker in self._seated
@@ -124,12 +124,12 @@ class Transport:
         return peer
 
     def meet(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> None:
-        """Know another broker from the start; one that has left a network that heals meanwhile is met nowhere."""
+        """Know another broker from the start; one that has left a network that heals is unknown everywhere."""
         if broker in hosts or broker in self._seated or self._recovery is None:
             self.peer(broker, hosts)
 
     def host_of(self, broker: BrokerId) -> Any:
-        """Return the actor of a broker as it is known here, None for one of this host; KeyError for one not known."""
+        """Return the known actor of a broker, None for one of this host; KeyError for an unknown one."""
         return None if broker in self._seated else self._actors[broker]
 
     def own_life(self, broker: BrokerId) -> int:
@@ -142,7 +142,7 @@ class Transport:
             self._died(source, to)
 
     async def actor_of(self, broker: BrokerId) -> Any:
-        """Ask the rendezvous point for the actor of a broker, as it is now."""
+        """Ask the rendezvous point for the current actor of a broker."""
         host, _ = await self._whereabouts(broker)
         return host
 
@@ -162,7 +162,7 @@ class Transport:
         return self.peer(broker, {})
 
     def _seek(self, broker: BrokerId) -> None:
-        """Ask for the actor of a broker whose actor is dead, unless that is being asked."""
+        """Ask for the actor of a broker whose actor is dead, unless a request is in flight."""
         if self._recovery is None or self.rendezvous is None or broker in self._sought:
             return
 
@@ -170,7 +170,7 @@ class Transport:
             try:
                 async with asyncio.timeout(self._limits.call_seconds):
                     self.relink(broker, *await self._whereabouts(broker))
-            except Exception as error:  # it is asked for again with the next call
+            except Exception as error:  # the next call asks for it again
                 self.log.debug("broker %d was not found: %s", broker, first_line(error))
             finally:
                 del self._sought[broker]
@@ -203,7 +203,7 @@ class Transport:
         )
 
     def group(self, position: Position, hosts: Mapping[BrokerId, Any]) -> Outbox | None:
-        """Return a new outbox to all other members of a broker's cluster; None when there are none."""
+        """Return a new outbox to all other members of a broker's cluster; None if there are none."""
         source = position.broker
         others = [other for other in position.members if other != source]
         for other in others:
@@ -211,7 +211,7 @@ class Transport:
         return self.regroup(source, others, None)
 
     def regroup(self, source: BrokerId, members: Sequence[BrokerId], known: Outbox | None) -> Outbox | None:
-        """Let the group of a broker here be these from now on; return the outbox to it, a new one if there is none."""
+        """Set the members of the group of a broker here; return the outbox to it, a new one if there is none."""
         reach = self._reach(source, GROUP_LANE)
         fellows = [Peer(other, reach, other in self._seated) for other in members]
         if known is not None:
@@ -252,9 +252,9 @@ class Transport:
         return self.log.of(broker=source, incarnation=self._own_lives.get(source, 0))
 
     def _reach(self, source: BrokerId, lane: str) -> Callable[..., Awaitable[object]]:
-        """Return how a broker here hands messages to any other; nothing is awaited before unless it has to be.
+        """Return how a broker here hands messages to any other; nothing is awaited before unless necessary.
 
-        Its answer is the Ray node that the other one is on.
+        The answer is the Ray node of the other one.
         """
         life = self._own_lives.get(source, 0)
         stamped = self._deadline_seconds is not None
@@ -265,7 +265,7 @@ class Transport:
             peer = self._peers.get(to) or await self._find(to)
             said = (life, time.time()) if stamped else (life,) if life else ()
             try:
-                async with asyncio.timeout(seconds):  # in a network that heals no call hangs a link for ever
+                async with asyncio.timeout(seconds):  # in a network that heals no call blocks a link for ever
                     return await peer.receive(to, source, load, *said)
             except ActorDiedError:
                 if self._peers.get(to) is not peer:
@@ -286,16 +286,16 @@ class Transport:
 
         return report
 
-    # Brokers that are started again.
+    # Restarted brokers.
 
     def life_of(self, broker: BrokerId) -> int:
-        """Return the life of another broker that is known here."""
+        """Return the known life of another broker."""
         return self._lives.get(broker, 0)
 
     async def current(self, source: BrokerId, life: int) -> bool:
-        """Return whether this is the life of a broker that is to be heard; a new one is made known first.
+        """Return whether this life of a broker is to be heard; a new one is recorded first.
 
-        Its calls go on in the order in which they came: who finds the life known waits for those that came before.
+        Its calls continue in the order of their arrival: one that finds the life known waits for earlier ones.
         """
         if life != self.life_of(source) or self._unlearned[source]:
             self._unlearned[source] += 1
@@ -311,7 +311,7 @@ class Transport:
         return life == self.life_of(source)
 
     def relink(self, broker: BrokerId, host: Any, life: int) -> None:
-        """Take a broker's new actor, unless it is known already."""
+        """Use a broker's new actor, unless it is known already."""
         if life <= self.life_of(broker):
             return
         self._lives[broker] = life
@@ -321,10 +321,10 @@ class Transport:
         for group in self._groups.values():
             group.begin_anew(broker)
 
-    # Tests of what goes wrong.
+    # Fault injection.
 
     def forecast(self, forecast: Forecast) -> None:
-        """Take in what is wrong from now on."""
+        """Set the link faults from now on."""
         if self.link_faults is None:
             seed = min(self._own_lives, default=0)
             heartbeat = 1.0 if self._recovery is None else self._recovery.heartbeat_seconds
