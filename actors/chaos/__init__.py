@@ -1,1 +1,1 @@
-"""Chaos on real actors: processes killed and stopped, links cut, clients that die, and the run judged."""
+"""Fault injection on real actors: processes killed and paused, links cut, clients that die, and the run judged."""

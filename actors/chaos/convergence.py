@@ -1,7 +1,7 @@
-"""What a network that heals says of itself, for those that wait for it or show it.
+"""Convergence of a network that heals, for callers that wait for it or display it.
 
-Rule: the brokers are asked, and what they answer is only read here. Whether it is sound is judged in
-`faults.chaos.structure`.
+Rule: the brokers are surveyed, and their answers are only read here. `faults.chaos.structure` judges whether they
+are sound.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from ..network.hosts import Hosts
 
 POLL_SECONDS: Final = 0.05
-"""Between two questions whether the network has converged."""
+"""The interval between two checks whether the network has converged."""
 
 HEALED: Final = "healed"
-"""How the moment begins at which all is mended."""
+"""The beginning of the timeline entry for the moment at which everything is repaired."""
 
 
 class Convergence:
-    """Waits until a network has come to rest, and until the clients of this process have moved."""
+    """Waits until a network has converged, and until the clients of this process have moved."""
 
     def __init__(self, hosts: Hosts, attached: Attaching) -> None:
         self._hosts = hosts
         self._attached = attached
 
     def problems(self) -> list[str]:
-        """Return what keeps the living brokers from being one settled tree, and whose clients have yet to move."""
+        """Return what keeps the live brokers from being one quiescent tree, and which clients have yet to move."""
         return self.problems_by(self._hosts.survey())
 
     def problems_by(self, survey: Survey) -> list[str]:
-        """Return the problems that a survey shows, and whose clients have yet to move."""
+        """Return the problems that a survey shows, and which clients have yet to move."""
         living = set(self._hosts.hosts())
         lost = [
             str(client)
@@ -50,11 +50,11 @@ class Convergence:
         return [*problems(survey), *(f"{client} has not moved yet" for client in lost)]
 
     def converged(self) -> bool:
-        """Return whether the living brokers are one settled tree (promise 6)."""
+        """Return whether the live brokers are one quiescent tree (promise 6)."""
         return not self.problems()
 
     def await_convergence(self, timeout_seconds: float = 60.0) -> float:
-        """Wait until the living brokers are one settled tree, and return how many seconds it took.
+        """Wait until the live brokers are one quiescent tree, and return how many seconds it took.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Convergence:
         return time.monotonic() - started
 
     def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:
-        """Wait until everything published so far has arrived where it has to.
+        """Wait until everything published so far has arrived where it must.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class Convergence:
         Raises
         ------
         BrokerUnavailable
-            If the network does not come to rest in time.
+            If the network does not become quiescent in time.
         """
         checks.flag("deliveries", deliveries)
         deadline = time.monotonic() + checks.seconds("timeout_seconds", timeout_seconds)
@@ -100,9 +100,11 @@ class Convergence:
                 if handled == before:
                     break
                 before = handled
-            # A host that was out of reach just then has not said that nothing is under way there.
+            # A host that was unreachable just then has not confirmed that nothing is in flight there.
             hosts = {self._hosts.directory.hosts.get(broker) for broker in state or ()}
-            if len(handled) >= len(hosts) and state == self._healed(deadline):  # nothing was mended meanwhile
+            if len(handled) >= len(hosts) and state == self._healed(
+                deadline
+            ):  # nothing was repaired meanwhile
                 return
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(
@@ -110,7 +112,7 @@ class Convergence:
                 )
 
     def _healed(self, deadline: float) -> Any:
-        """Wait until a network that heals has converged; return its state, by which a change is seen."""
+        """Wait until a network that heals has converged; return its state, which reveals a change."""
         if self._hosts.recovery is None:
             return None
         self.await_convergence(max(0.001, deadline - time.monotonic()))
@@ -118,7 +120,7 @@ class Convergence:
 
 
 def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:
-    """Return what changes when the network heals again: two equal states, and nothing happened between."""
+    """Return what changes when the network heals again: if two states are equal, nothing happened between them."""
     if in_views(survey):
         return {broker: (one["version"], one["left"]) for broker, one in survey.items()}
     return {
@@ -128,7 +130,7 @@ def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:
 
 
 def standing(position: Position, survey: Survey) -> Position:
-    """Return the place that a broker has by now."""
+    """Return the current place of a broker."""
     one = survey[position.broker]
     if "seats" in one:
         return replace(

@@ -1,17 +1,17 @@
-"""Breaks a running network on Ray: kills and stops processes, starts brokers again, tells hosts which links are bad.
+"""Injects faults into a running network on Ray: kills, pauses and restarts processes, tells hosts of link faults.
 
 Rules
 -----
-* A crash is a SIGKILL of the process or a `ray.kill`, in turns. A pause is SIGSTOP. All processes must be on this
-  machine.
-* What is wrong with links and who is slow is told to every living host (`link_faults`), which does it where it sends.
-* State is damaged in the process, by a word to its host; a store when its broker is dead, as it is read at a start.
-  A broker that has seen that its state is damaged has ended, and is started again when that is noticed.
-* The rendezvous point is started again by Ray as soon as it is dead, so there is nothing to do when a plan says so.
-* The last living broker is spared. Each broker must have an actor of its own.
-* Among hosts of one's own (`hosts`) the link of a whole host is cut or made bad, as the network does it. Who is behind
-  a link that was cut is silent until he has answered again, or Ray has given him up: then he is dead.
-* Brokers may come and leave meanwhile (`operating`): who was to leave and died is not started again.
+* A crash is a SIGKILL of the process or a `ray.kill`, alternately. A pause is SIGSTOP. All processes must run on
+  this machine.
+* Link faults and slow brokers are told to every live host (`link_faults`), which applies them where it sends.
+* State is damaged in the process, by a call of its host; a store when its broker is dead, because it is read at a
+  start. A broker that finds its state damaged ends, and is restarted when that is noticed.
+* Ray restarts the rendezvous point as soon as it is dead, so a plan's restart of it does nothing.
+* The last live broker is spared. Each broker must have an actor of its own.
+* Among own hosts (`hosts`) the link of a whole host is cut or disturbed, as a network does. A broker behind a cut
+  link is silent until it has answered again, or Ray has given it up: then it is dead.
+* Brokers may join and leave meanwhile (`operating`): a broker that was to leave and died is not restarted.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from ..network.network import Network
 from .link_faults import Forecast
 
 TELL_SECONDS: Final = 2.0
-"""How long hosts have to take note of the weather; a paused one takes it when it goes on."""
+"""How long hosts may take to record link faults; a paused host records them when it resumes."""
 
 REACHED_SECONDS: Final = 30.0
-"""How long who was behind a cut link has to answer once everything heals: TCP tries again ever more seldom."""
+"""How long brokers behind a cut link may take to answer once everything heals: TCP retries at growing intervals."""
 
 LEFT_SECONDS: Final = 0.1
-"""Between two questions whether a broker that leaves is out."""
+"""The interval between two checks whether a leaving broker has left."""
 
 
 class Breaker:
-    """A network that can be harmed, as :class:`rayvous.faults.chaos.injector.Breakable` has it.
+    """A network into which faults are injected, as :class:`rayvous.faults.chaos.injector.Breakable` defines it.
 
     Parameters
     ----------
@@ -66,16 +66,16 @@ class Breaker:
     clock
         Returns the seconds of the run.
     layout
-        The hosts of one's own that the brokers stand on; None when there are none.
+        The own hosts of the brokers; None if there are none.
     stable
-        Where the brokers have their stores; None when they have none.
+        The stores of the brokers; None if they have none.
     turn
-        Whether the first kill is a SIGKILL (even) or a `ray.kill` (odd); then they take turns.
+        Whether the first kill is a SIGKILL (even) or a `ray.kill` (odd); they alternate.
 
     Attributes
     ----------
     asking
-        Held by whoever asks all brokers but the silent ones, so that no link is cut before they have answered.
+        Held during a survey of all brokers but the silent ones, so that no link is cut before they have answered.
 
     Raises
     ------
@@ -115,7 +115,9 @@ class Breaker:
         self._given_up: set[int] = set()
         self._bad_links: set[int] = set()
         self.asking = threading.Lock()
-        self._unreached: dict[BrokerId, Any] = {}  # behind a cut link: what was asked since it is mended
+        self._unreached: dict[
+            BrokerId, Any
+        ] = {}  # behind a cut link: the questions asked since it was repaired
         self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
         self._kills = itertools.count(turn)
@@ -126,18 +128,18 @@ class Breaker:
         return self._clock()
 
     def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
-        """Do something at a time to come, when `run` is called."""
+        """Schedule an action, for `run`."""
         heappush(self._agenda, (when, next(self._order), action, values))
 
     def run(self) -> None:
-        """Do all that is on the agenda, each thing when its time has come."""
+        """Carry out all scheduled actions, each at its time."""
         while self._agenda:
             when, _, action, values = heappop(self._agenda)
             time.sleep(max(0.0, when - self.now))
             action(*values)
 
     def living(self) -> list[BrokerId]:
-        """Return the brokers whose process runs, or stands still."""
+        """Return the brokers whose process runs or is paused."""
         return [broker for broker in list(self.positions) if broker not in self._dead | self._gone]
 
     def dead(self) -> list[BrokerId]:
@@ -145,26 +147,26 @@ class Breaker:
         return sorted(self._dead - self._gone)
 
     def staying(self) -> list[BrokerId]:
-        """Return those that live and are not about to leave."""
+        """Return the live brokers that are not about to leave."""
         return [broker for broker in self.living() if broker not in self._retiring]
 
     def leaving(self) -> list[BrokerId]:
-        """Return those that are about to leave and have not yet."""
+        """Return the brokers that are about to leave."""
         return sorted(self._retiring - self._gone)
 
     def silent(self) -> list[BrokerId]:
-        """Return those that would not answer now: the dead, who stands still, and who is behind a cut link."""
+        """Return the brokers that would not answer now: dead, paused, or behind a cut link."""
         return sorted((self._dead | self._paused | self._unreached.keys()) - self._gone)
 
     @property
     def cut_off(self) -> bool:
-        """Whether brokers are behind a link that carries nothing, or have not been heard of since."""
+        """Whether brokers are behind a cut link, or have not been heard of since."""
         return bool(self._unreached)
 
-    # Brokers that come, and leave in good order.
+    # Brokers that join, and leave in good order.
 
     def came(self, brokers: Iterable[BrokerId]) -> None:
-        """Take note of brokers that have joined the network; from now on they can be harmed too."""
+        """Record brokers that have joined the network; from now on faults can affect them too."""
         places = {place.broker: place for place in self._net.positions}
         for broker in brokers:
             self._met(broker)
@@ -178,15 +180,15 @@ class Breaker:
             self._places[broker] = self._net.node_of(broker)
 
     def retire(self, brokers: Iterable[BrokerId]) -> None:
-        """Take note of brokers that are to leave: one that dies before is not started again."""
+        """Record brokers that are to leave: one that dies before is not restarted."""
         self._retiring.update(brokers)
 
     def stay(self, brokers: Iterable[BrokerId]) -> None:
-        """Take note of brokers that do not leave after all."""
+        """Record brokers that do not leave after all."""
         self._retiring.difference_update(brokers)
 
     def left(self, brokers: Iterable[BrokerId]) -> None:
-        """Take note of brokers that have left, or died before they had."""
+        """Record brokers that have left, or died before they had."""
         self._gone.update(brokers)
         for broker in brokers:
             self._unreached.pop(broker, None)
@@ -197,14 +199,14 @@ class Breaker:
     # Processes.
 
     def crash(self, broker: BrokerId) -> bool:
-        """Kill a process; return False, and spare it, when it is dead or the last broker alive."""
+        """Kill a process; return False, and spare it, if it is dead or the last live broker."""
         if broker == RENDEZVOUS:
             ray.kill(self.rendezvous, no_restart=False)
             return True
         if broker not in self.living() or len(self.living()) == 1:
             return False
         self._dead.add(broker)
-        # Ray asks a process to end itself, which one that stands still does not hear.
+        # Ray asks a process to end itself, which a paused one does not hear.
         if next(self._kills) % 2 == 0 or broker in self._paused:
             self._signal(broker, signal.SIGKILL)
         elif (host := self._host(broker)) is not None:
@@ -214,11 +216,11 @@ class Breaker:
         return True
 
     def restart(self, broker: BrokerId) -> bool:
-        """Start a dead broker afresh; False when it lives, as the rendezvous point always does, or is to leave."""
+        """Start a dead broker with a clean state; False if it lives, as the rendezvous point always does, or leaves."""
         with self._starting:
             if broker not in self._dead - self._retiring:
                 return False
-            self._net.kill_broker(broker)  # it is dead; this waits until Ray knows
+            self._net.kill_broker(broker)  # it is dead; wait until Ray knows
             self._net.restart_broker(broker)
             self._met(broker)
             self._dead.discard(broker)
@@ -227,7 +229,7 @@ class Breaker:
             return True
 
     def start_fallen(self) -> list[BrokerId]:
-        """Start the brokers again that have ended of themselves, since their state was damaged; return which."""
+        """Restart the brokers that ended by themselves because their state was damaged; return them."""
         known = set(self._net.hosts())  # but those that were seen to be dead
         near = [broker for broker in self.staying() if broker not in self._unreached]  # not behind a cut link
         fallen = [broker for broker in near if self._host(broker) not in (None, *known)]
@@ -235,7 +237,7 @@ class Breaker:
         return [broker for broker in fallen if self.restart(broker)]
 
     def leave(self, broker: BrokerId) -> bool:
-        """Let a broker leave; its process ends when it is out. False when it is dead, the last one, or in a tree."""
+        """Let a broker leave; its process ends when it has left. False if it is dead, the last one, or in a tree."""
         if not self._views or broker in self.silent() or len(self.living()) == 1:
             return False
         ray.get(self.rendezvous.retire.remote([broker]))
@@ -251,7 +253,7 @@ class Breaker:
             self.at(self.now + LEFT_SECONDS, self._end_when_out, broker, pid)
 
     def pause(self, broker: BrokerId) -> bool:
-        """Let a broker stand still; return False when it is dead or does already."""
+        """Pause a broker; return False if it is dead or already paused."""
         if broker not in self.living() or broker in self._paused:
             return False
         if not self._signal(broker, signal.SIGSTOP):
@@ -260,14 +262,14 @@ class Breaker:
         return True
 
     def resume(self, broker: BrokerId) -> bool:
-        """Let a paused broker go on; return False when it was not paused."""
+        """Resume a paused broker; return False if it was not paused."""
         if broker not in self._paused:
             return False
         self._paused.discard(broker)
         return self._signal(broker, signal.SIGCONT)
 
     def _signal(self, broker: BrokerId, number: signal.Signals) -> bool:
-        """Send a signal to a broker's process; return False when it has ended meanwhile."""
+        """Send a signal to a broker's process; return False if it has ended meanwhile."""
         try:
             os.kill(self._pids[broker], number)
         except ProcessLookupError:
@@ -278,10 +280,10 @@ class Breaker:
         """Return the actor of a broker; None when it has just left."""
         return self._net.host_of(broker) if broker in self._net.brokers() else None
 
-    # Links, and who is slow.
+    # Links, and slow brokers.
 
     def slow(self, broker: BrokerId, factor: float) -> None:
-        """Let a broker take `factor` times as long; 1 makes it quick again."""
+        """Slow a broker down by `factor`; 1 restores its speed."""
         if broker not in self._dead:
             self._factors[broker] = factor
             self._tell()
@@ -293,13 +295,13 @@ class Breaker:
         self._tell()
 
     def mend(self, reason: object = None) -> bool:
-        """Take a reason for cuts away, or all; return whether a link was mended."""
+        """Remove one reason for cuts, or all; return whether a link was repaired."""
         mended = self._cuts.clear() if reason is None else self._cuts.remove(reason)
         self._tell()
         return bool(mended)
 
     def damage(self, broker: BrokerId, what: str) -> int:
-        """Damage a part of the state of a broker; return how many values were changed, 0 when it is out of reach."""
+        """Damage a part of the state of a broker; return how many values were changed, 0 if it is unreachable."""
         seed = f"damage/{broker}/{self.now}"
         if what == "store":
             return self._damage_store(broker, seed)
@@ -312,12 +314,12 @@ class Breaker:
             return 0
 
     def _damage_store(self, broker: BrokerId, seed: str) -> int:
-        """Damage a store, whose broker dies of that; what is found there when it starts again is what is left here."""
+        """Damage a store, whose broker dies of that; its restart finds the store as it is left here."""
         if self._stable is None or not (broker in self._dead or self.crash(broker)):
             return 0
         self._net.kill_broker(
             broker
-        )  # this waits until Ray knows that it is dead, and nobody has the store open
+        )  # wait until Ray knows that it is dead, and no process has the store open
         store = BrokerStores(self._stable, self._net.directory.recovery).store_of(broker, life=1)
         try:
             return damage_store(store, Random(seed))
@@ -325,12 +327,12 @@ class Breaker:
             store.close()
 
     def shake(self, fault: Shake) -> None:
-        """Let links be bad for a while."""
+        """Make links unreliable for a while."""
         self._shakes.append((self.now + fault.seconds, fault))
         self._tell()
 
     def host_link(self, fault: HostLink) -> bool:
-        """Let the link of a host be bad for a while; return False when there are no hosts."""
+        """Disturb the link of a host for a while; return False if there are no hosts."""
         if self._layout is None:
             return False
         self._bad_links.add(fault.host)
@@ -344,14 +346,14 @@ class Breaker:
         return True
 
     def _link_is_back(self, host: int) -> None:
-        """Make the link of a host what it was, and ask the brokers there whether they live."""
+        """Restore the link of a host, and ask the brokers there whether they live."""
         if self._layout is None or host not in self._bad_links:
             return
         self._bad_links.discard(host)
         links.change(self._layout, host)
         for broker in [broker for broker, asked in list(self._unreached.items()) if asked is None]:
             if self._places[broker] == self._nodes[host]:
-                self._unreached.pop(broker, None)  # who died behind it is dead, and not silent
+                self._unreached.pop(broker, None)  # a broker that died behind it is dead, and not silent
         actors = {broker: self._host(broker) for broker in self._on_host(host)}
         self._unreached |= {
             broker: actor.pid.remote() for broker, actor in actors.items() if actor is not None
@@ -359,18 +361,18 @@ class Breaker:
         self._hear()
 
     def _hear(self, seconds: float = 0.0) -> None:
-        """Take in who has answered, and who is dead as Ray says; look again later, or wait so long for all."""
+        """Record which brokers have answered or, as Ray says, are dead; check again later, or wait so long for all."""
         asked = {answer: broker for broker, answer in list(self._unreached.items()) if answer is not None}
         ready = ray.wait(list(asked), num_returns=len(asked), timeout=seconds)[0] if asked else []
         for answer in ready:
             broker = asked[answer]
             if self._unreached.get(broker) != answer:
-                continue  # it was started afresh, or has left, meanwhile
+                continue  # it was restarted, or has left, meanwhile
             try:
                 ray.get(answer)
             except ActorDiedError:
                 self._dead.add(broker)
-            except RayActorError:  # not to be reached just now
+            except RayActorError:  # unreachable just now
                 if (actor := self._host(broker)) is not None:
                     self._unreached[broker] = actor.pid.remote()
                     continue
@@ -379,17 +381,17 @@ class Breaker:
             self.at(self.now + LEFT_SECONDS, self._hear)
 
     def given_up(self) -> list[int]:
-        """Return the hosts that Ray has given up since this was last asked."""
+        """Return the hosts that Ray has given up since the last call."""
         new = sorted(given_up(self._layout) - self._given_up) if self._layout is not None else []
         self._given_up.update(new)
         return new
 
     def _on_host(self, host: int) -> list[BrokerId]:
-        """Return the brokers that live on a host."""
+        """Return the live brokers of a host."""
         return [broker for broker in self.living() if self._places[broker] == self._nodes[host]]
 
     def calm(self) -> None:
-        """End every cut, bad spell, pause and slowness; who is behind a link that was cut is heard of first."""
+        """End every cut, unreliable period, pause and slowness; brokers behind a cut link are heard of first."""
         for broker in list(self._paused):
             self.resume(broker)
         for host in sorted(self._bad_links):

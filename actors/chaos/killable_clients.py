@@ -1,13 +1,14 @@
-"""Clients of a run of chaos that die: each in a process of its own, which is killed, and comes back in another.
+"""Clients of a chaos run that die: each in a process of its own, which is killed, and returns in another.
 
 Rules
 -----
-* The process does what it is told and tells what it has heard; what is to be remembered of it is remembered by who
-  runs it. A durable subscriber acknowledges only what has been told, so that it is known what it had when it died.
-* Processes are started ahead, so that coming back takes no longer than attaching does. One into which a client could
-  not come is ended, and another started when it is needed: why it could not is for its caller to say.
-* They stand on the node of whoever runs them, who kills them: a fault of another host's link is the brokers' there.
-* A publisher comes back when all brokers that may have accepted its last events answer, or are dead for good.
+* The process executes calls and reports what it has heard; its caller remembers what must be remembered. A durable
+  subscriber acknowledges only what has been reported, so that it is known what it had when it died.
+* Processes are started in advance, so that a return takes no longer than attaching. A process in which a client
+  could not attach is ended, and another one is started on demand; its caller reports the reason.
+* They run on the node of their caller, which kills them: faults of another host's link affect only the brokers
+  there.
+* A publisher returns when all brokers that may have accepted its last events answer, or are dead for good.
 """
 
 from __future__ import annotations
@@ -40,21 +41,21 @@ ANSWER_SECONDS: Final = 90.0
 """More than any call of a client takes."""
 
 Heard = tuple[list[tuple[float, ClientId, int]], list[Lost]]
-"""(when, publisher, sequence) of each notification, and what may be lost."""
+"""(when, publisher, sequence) of each notification, and the losses."""
 
 
 Found = int | dict[ClientId, int]
 """The last number that was accepted of a publisher, or a subscriber's position."""
 
 Accepted = tuple[float, BrokerId, EventBatch]
-"""When which broker has accepted what."""
+"""The broker, the time, and the events that it has accepted."""
 
 Standing = tuple[BrokerId, dict[int, Filter], dict[int, tuple[Refusal, ...]]]
-"""Where a client is, what it wants, and what that lacks."""
+"""The broker of a client, its subscriptions, and what these lack."""
 
 
 def arrived(subscriber: Subscriber) -> list[tuple[float, ClientId, int]]:
-    """Return when what has come to a subscriber since it was asked last: (when, publisher, sequence)."""
+    """Return what a subscriber has received since the last call: (when, publisher, sequence)."""
     return [
         (arrival.received_at, *arrival.batch.identity(row))
         for arrival in subscriber.batches(timeout_seconds=0)
@@ -63,14 +64,14 @@ def arrived(subscriber: Subscriber) -> list[tuple[float, ClientId, int]]:
 
 
 def standing(client: Publisher | Subscriber) -> Standing:
-    """Return the broker of a client, and what a subscriber wants and lacks, by number."""
+    """Return the broker of a client, and the subscriptions of a subscriber and what they lack, by number."""
     if isinstance(client, Publisher):
         return client.broker, {}, {}
     return client.broker, dict(client.subscriptions), client.degraded()
 
 
 class ProcessIsDead(Exception):
-    """The client's process is dead, or died of what it was asked."""
+    """The client's process is dead, or died during the call."""
 
 
 class ClientActor:
@@ -93,7 +94,7 @@ class ClientActor:
         return os.getpid()
 
     def come(self, name: ClientId, broker: BrokerId, publishes: bool) -> tuple[BrokerId, Found]:
-        """Attach; return where it is, and what is known of it there."""
+        """Attach; return the broker, and what is known of the client there."""
         net = Network.attach(self._network)
         if publishes:
             self._client = publisher = net.publisher(name, broker=broker, durable=True)
@@ -107,7 +108,7 @@ class ClientActor:
         return getattr(self._client, method)(*arguments, **options)
 
     def standing(self) -> Standing:
-        """Return where the client is, what it wants, and what that lacks."""
+        """Return the broker of the client, its subscriptions, and what these lack."""
         return standing(self._client)
 
     def place(self) -> tuple[Any, int]:
@@ -125,12 +126,12 @@ class ClientActor:
         return self._client._machine.held()
 
     def accepted(self) -> list[Accepted]:
-        """Return what brokers have accepted of a publisher since it was asked last."""
+        """Return what brokers have accepted of a publisher since the last call."""
         told, self._accepted = self._accepted, []
         return told
 
     def hear(self) -> Heard:
-        """Return what a subscriber has not told yet."""
+        """Return what a subscriber has not reported yet."""
         assert isinstance(self._client, DurableSubscriber)
         heard = arrived(self._client)
         losses = self._client.losses[self._told :]
@@ -139,14 +140,14 @@ class ClientActor:
 
 
 class Spares:
-    """The processes of the clients that may die.
+    """The processes of clients that may die.
 
     Parameters
     ----------
     network
         The name of the network.
     count
-        How many processes are started ahead.
+        How many processes are started in advance.
     """
 
     def __init__(self, network: str, count: int) -> None:
@@ -166,7 +167,7 @@ class Spares:
         self._free += zip(new, ray.get([actor.pid.remote() for actor in new]), strict=True)
 
     def take(self) -> tuple[Any, int]:
-        """Return a process that no client has been in yet, and its id."""
+        """Return an unused process, and its id."""
         with self._turn:
             if not self._free:
                 self._start(1)
@@ -179,25 +180,25 @@ class Spares:
 
 
 class KillableClients:
-    """A client whose process can be killed, as whoever runs it sees it.
+    """A client whose process can be killed, as its caller sees it.
 
     Parameters
     ----------
     name, broker, publishes
-        Which client, where it is to be first, and whether it publishes or subscribes.
+        The client, its first broker, and whether it publishes or subscribes.
     spares
-        Where its processes come from.
+        The source of its processes.
 
     Attributes
     ----------
     alive
         Whether its process runs.
     broker
-        Where it came last; before that, where it is to come first, if that has not left the network by then.
+        Its last broker; before it has attached, its first one, if that has not left the network by then.
     published
         Of a publisher: the last number that it has used.
     held
-        Of a publisher: (first sequence, number of events, bytes) of each batch that it kept when it started.
+        Of a publisher: (first sequence, number of events, bytes) of each batch that it retained at its start.
     """
 
     def __init__(self, name: ClientId, broker: BrokerId, publishes: bool, spares: Spares) -> None:
@@ -212,13 +213,13 @@ class KillableClients:
         self._pid = 0
 
     def start(self) -> Found:
-        """Let it come, or come back; return what is known of it there."""
+        """Attach, or return; return what is known of the client there."""
         self._actor, self._pid = self._spares.take()
         try:
             found: Found
             self.broker, found = self._ask("come", self.name, self.broker, self.publishes)
         except RayvousError:
-            os.kill(self._pid, signal.SIGKILL)  # nobody of that name may live there
+            os.kill(self._pid, signal.SIGKILL)  # no client of that name may live there
             raise
         if isinstance(found, int):
             self.published = found
@@ -227,7 +228,7 @@ class KillableClients:
         return found
 
     def kill(self) -> bool:
-        """Kill its process, whatever it is doing; return False when it is dead."""
+        """Kill its process, whatever it is doing; return False if it is dead."""
         if not self.alive:
             return False
         self.alive = False
@@ -235,7 +236,7 @@ class KillableClients:
         return True
 
     def publish_batch(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """Publish; the numbers are used, whatever comes of it."""
+        """Publish; the numbers are used, whatever the result."""
         self.published += len(events)
         self._ask("call", "publish_batch", list(events))
 
@@ -256,15 +257,15 @@ class KillableClients:
         return [] if self.publishes else list(self._ask("numbers"))
 
     def hear(self) -> Heard:
-        """Return what it has heard since it was asked last."""
+        """Return what it has heard since the last call."""
         return self._ask("hear")  # type: ignore[no-any-return]
 
     def accepted(self) -> list[Accepted]:
-        """Return what brokers have accepted of it since it was asked last."""
+        """Return what brokers have accepted of it since the last call."""
         return self._ask("accepted")  # type: ignore[no-any-return]
 
     def standing(self) -> Standing:
-        """Return where it is, what it wants, and what that lacks."""
+        """Return its broker, its subscriptions, and what these lack."""
         return self._ask("standing")  # type: ignore[no-any-return]
 
     def host(self) -> Any:
@@ -274,7 +275,7 @@ class KillableClients:
 
     @property
     def moves(self) -> int:
-        """How often the present process had changed its broker when it was looked at last."""
+        """How often the present process had changed its broker at the last look."""
         return self._moves
 
     def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:

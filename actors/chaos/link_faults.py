@@ -1,12 +1,12 @@
-"""What is wrong at one host while it is tested: cut links, bad spells, slow brokers.
+"""The link faults at one host: cut links, unreliable periods, slow brokers.
 
 Rules
 -----
-* A link is a connection: a message that it is given while it is cut waits until it is mended, one that the weather
-  holds up comes late, and whatever is behind it on the same link waits too (docs/decisions/0011-recovery.md).
-* The sending host does it, so both ends of a cut link have to be told. What the rendezvous point sends is held up where
-  it arrives.
-* A host that was never told of any weather has none, and does not ask for it.
+* A link is a connection: a message that it gets while it is cut waits until it is repaired, a delayed message
+  arrives late, and everything behind it on the same link waits too (docs/decisions/0011-recovery.md).
+* The sending host applies the faults, so both ends of a cut link must be told. Messages of the rendezvous point are
+  delayed at the receiver.
+* A host that was never told of link faults has none, and does not check for them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...faults.chaos.plans import Shake
 from ...protocol.ids import BrokerId
 
 SERVICE_PART: Final = 0.001
-"""What a slow broker takes for one message, in heartbeats, times its factor."""
+"""The time that a slow broker takes for one message, in heartbeats, to be multiplied by its factor."""
 
 Lane: TypeAlias = tuple[BrokerId, BrokerId, str]
 """From, to, and "link" or "group": in each of these the order is kept."""
@@ -32,18 +32,18 @@ Lane: TypeAlias = tuple[BrokerId, BrokerId, str]
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """All that is wrong at present, as the driver tells it to every host.
+    """All present link faults, as the driver tells them to every host.
 
     Attributes
     ----------
     cut
         The pairs of brokers that cannot reach each other, the lower one first.
     shakes
-        (seconds that are left, what) of each bad spell.
+        (remaining seconds, fault) of each unreliable period.
     factors
         How many times as long a slow broker takes.
     failing
-        (from, to) of each way on which calls fail, and what they carry is lost, though both ends live.
+        (from, to) of each direction in which calls fail, and lose their messages, though both ends live.
     """
 
     cut: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
@@ -53,14 +53,14 @@ class Forecast:
 
 
 class HostLinkFaults:
-    """The weather at one host; used on its event loop.
+    """The link faults at one host; used on its event loop.
 
     Parameters
     ----------
     heartbeat_seconds
         Of its brokers.
     seed
-        Of the chance in bad spells.
+        Of the random numbers.
     """
 
     def __init__(self, heartbeat_seconds: float, seed: int = 0) -> None:
@@ -75,7 +75,7 @@ class HostLinkFaults:
         self._counters: defaultdict[BrokerId, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def set(self, forecast: Forecast) -> None:
-        """Take in what is wrong from now on, in place of what was."""
+        """Replace the present faults."""
         now = time.monotonic()
         self._cut, self._failing = forecast.cut, forecast.failing
         self._links.shakes = [(now + left, shake) for left, shake in forecast.shakes]
@@ -84,15 +84,15 @@ class HostLinkFaults:
         self._changed = asyncio.Event()
 
     async def passage(self, source: BrokerId, to: BrokerId, lane: str) -> None:
-        """Wait until a message may leave; whoever goes on at once after it keeps the order of its lane.
+        """Wait until a message may leave; a caller that continues at once keeps the order of its lane.
 
         Raises
         ------
         ConnectionResetError
-            If calls fail on this way.
+            If calls fail in this direction.
         """
         pair = (source, to) if source < to else (to, source)
-        async with self._lanes[source, to, lane]:  # who waits for a lock gets it in the order of asking
+        async with self._lanes[source, to, lane]:  # a lock is granted in the order of requests
             seconds = self._links.extra(time.monotonic(), pair, self._dice) if self._links.shakes else 0.0
             if seconds:
                 await asyncio.sleep(seconds)
@@ -102,7 +102,7 @@ class HostLinkFaults:
                 raise ConnectionResetError(f"the call of broker {source} to broker {to} was made to fail")
 
     async def service(self, broker: BrokerId, messages: int = 1) -> None:
-        """Wait until a broker is ready for so many messages, which it takes at once after that."""
+        """Wait until a broker is ready for so many messages, which it handles at once after that."""
         async with self._counters[broker]:
             factor = self._factors.get(broker, 1.0)
             if factor > 1.0:

@@ -1,24 +1,23 @@
-"""Chaos on Ray: a drawn network of real actors under a drawn plan of faults, then healed, and judged.
+"""Fault injection on Ray: a drawn network of real actors under a drawn fault plan, then healed and judged.
 
 Phases
 ------
-1. Build: the network stands, clients subscribe, everything settles.
+1. Build: the network starts, clients subscribe, everything settles.
 2. Faults: the plan is carried out while clients publish, subscribe, cancel and move.
-3. Heal: everything is put right; within :data:`CONVERGE_SECONDS` the network must be one tree again with every
-   subscription installed and every client at a broker that lives (promise 6), and stay so for a few looks.
-4. Liveness: every publisher publishes again; when the network has settled all is judged (promises 1-3).
+3. Heal: all faults are repaired; within :data:`CONVERGE_SECONDS` the network must be one tree again with every
+   subscription installed and every client at a live broker (promise 6), and stay so for several looks.
+4. Liveness: every publisher publishes again; when the network is quiescent everything is judged (promises 1-3).
 
 The case of a seed is drawn as for the simulator (:mod:`rayvous.faults.chaos.cases`), for few brokers, each with a
-process of its own. Whenever the network is quiet the routes of all brokers are judged
-(:mod:`rayvous.faults.chaos.routes`). With `stable` each broker has a file, from which it comes back, and processes of
-clients are killed, too (:mod:`rayvous.faults.chaos.stable_cases`, :mod:`.killable_clients`). With `operations` brokers
-come and go (:mod:`.operating`). With `admission` brokers admit only what they can carry, and all their books are
-judged, too (:mod:`rayvous.faults.chaos.books`). With `damage` parts of brokers' state are other than they were
-(:mod:`rayvous.faults.chaos.damage_cases`): who sees that of itself ends, and is started again.
+process of its own. Whenever the network is quiescent the routes of all brokers are judged
+(:mod:`rayvous.faults.chaos.routes`). With `stable` each broker has a file, from which it recovers, and processes of
+clients are killed too (:mod:`rayvous.faults.chaos.stable_cases`, :mod:`.killable_clients`). With `operations`
+brokers join and leave (:mod:`.operating`). With `admission` brokers admit only what they can carry, and all their
+books are judged too (:mod:`rayvous.faults.chaos.books`). With `damage` parts of brokers' state are changed
+(:mod:`rayvous.faults.chaos.damage_cases`): a broker that detects it ends, and is restarted.
 
-A plan's first fault kills whom ``AIMS[seed % 6]`` says, so six seeds in a row have every kind of killing; with a scheme
-that has no tree it is ``FLAT_AIMS[seed % 5]``. The same seed is the same case; when what happens inside it is up to the
-machine.
+A plan's first fault is that of ``AIMS[seed % 6]``, so six consecutive seeds have every kind of kill; with a scheme
+without a tree it is ``FLAT_AIMS[seed % 5]``. The same seed is the same case; interleavings depend on the machine.
 """
 
 from __future__ import annotations
@@ -64,12 +63,12 @@ from .workload import RunningWorkload
 
 BROKERS_MAX: Final = 9
 FAULT_SECONDS: Final = 8.0
-"""How long things go wrong, in a plan that is drawn."""
+"""The duration of faults in a drawn plan."""
 
 CONVERGE_SECONDS: Final = 30.0
 SETTLE_SECONDS: Final = 60.0
 STEADY_LOOKS: Final = 4
-"""Looks come every half heartbeat."""
+"""How many consecutive looks must be sound; there is one every half heartbeat."""
 
 PROBLEMS_MAX: Final = 20
 
@@ -95,7 +94,7 @@ def draw_ray_case(
     brokers_max
         The largest network that is drawn.
     plan
-        Taken instead of a drawn one.
+        Replaces the drawn one.
     scheme
         One that heals.
     stable
@@ -103,16 +102,16 @@ def draw_ray_case(
     admission
         Whether brokers admit only what they can carry.
     operations
-        Whether brokers and clusters come and go.
+        Whether brokers and clusters join and leave.
     damage
-        Whether state is damaged, too.
+        Whether state is damaged too.
     hosts
-        Among how many hosts of one's own; then the plan is of their links (:mod:`rayvous.faults.chaos.host_plans`).
+        The number of own hosts; the plan then affects their links (:mod:`rayvous.faults.chaos.host_plans`).
 
     Raises
     ------
     ScenarioError
-        If the plan has a fault of hosts that are not there.
+        If the plan has a fault of hosts that do not exist.
     """
     if hosts and plan is None:
         plan = host_plan(seed, hosts, GIVES_UP_SECONDS)
@@ -136,7 +135,7 @@ def draw_ray_case(
 
 
 def aims_of(scheme: str) -> tuple[str, ...]:
-    """Return whom the first faults of seeds in a row are aimed at."""
+    """Return the targets of the first faults of consecutive seeds."""
     return FLAT_AIMS if claims_of(scheme).views else AIMS
 
 
@@ -152,10 +151,10 @@ def run_ray_chaos(
     keep_trace
         Whether the report has the trace of the run.
     store_dir
-        Where brokers with stores keep their files, in a folder ``seed-N``, or the address of a PostgreSQL database, for
-        a schema ``..._seed_N``; a temporary folder when None.
+        The folder for the files of brokers with stores (a folder ``seed-N`` in it), or the address of a PostgreSQL
+        database (a schema ``..._seed_N``); a temporary folder if None.
     options
-        As :func:`draw_ray_case` takes them.
+        Those of :func:`draw_ray_case`.
     """
     case = draw_ray_case(seed, **options)
     if not case.stable:
@@ -169,16 +168,16 @@ def run_ray_chaos(
 def run_ray_seeds(
     seeds: Sequence[int], *, progress: Callable[[ChaosReport], None] | None = None, **options: Any
 ) -> list[ChaosReport]:
-    """Run many seeds, one after the other on one Ray; a failure stops nothing.
+    """Run many seeds, one after the other on one Ray; a failure does not stop the others.
 
     Parameters
     ----------
     seeds
-        Which.
+        The seeds.
     progress
-        Called with each report as it comes.
+        Called with each report.
     options
-        As for :func:`run_ray_chaos`.
+        Those of :func:`run_ray_chaos`.
     """
     started = ensure_ray()
     reports = []
@@ -256,7 +255,7 @@ class _Run:
                     self.breaker.calm()
                     self.players.close()
                     self._judge()
-        except Exception as error:  # whatever it is, it is a finding, and a run of many seeds goes on
+        except Exception as error:  # any error is a finding, and a run of many seeds continues
             frame = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(frame.filename).name}:{frame.lineno}, {frame.name}"
             self._problem(f"{self.clock():.3f} s: {type(error).__name__}: {error} ({where})")
@@ -341,7 +340,7 @@ class _Run:
         self.net.check()
 
     def _end_of_stable(self) -> list[str]:
-        """Ask whether all is delivered, and look whether nothing is left that nobody waits for."""
+        """Check that everything is delivered, and that no broker holds anything that no client waits for."""
         unanswered = self.players.flush(SETTLE_SECONDS)
         deadline = self.clock() + CONVERGE_SECONDS
         while (left := kept_in_vain(self.net, len(self.case.durable))) and self.clock() < deadline:
@@ -349,7 +348,7 @@ class _Run:
         return unanswered + left
 
     def _inside(self) -> list[str]:
-        """Return what is wrong with the routes and the books of all brokers, while nothing is under way."""
+        """Return the defects of the routes and the books of all brokers, in a quiescent state."""
         scheme, survey = self.case.scheme, self.net.survey()
         self.clients = self.players.books()
         told_first = claims_of(scheme).told_first
@@ -367,7 +366,7 @@ class _Run:
                 "refused": self.players.refused,
                 "degraded": sum(len(self.clients.told(name)) for name in self.clients.wanted),
             }
-        account.settled(self.clock())  # it had all the time that it is given
+        account.settled(self.clock())  # it had all the time that it may take
         trace = account.in_time()
         judged = trace if self.judged_from is None else trace.since(self.judged_from)
         report.judge(judged, keep_trace=self.keep_trace)
@@ -375,7 +374,7 @@ class _Run:
         report.moves = self.players.moves
         self.watch.tell(report, trace, self.recovery.heartbeat_seconds / 2, self.clock())
 
-    # What happened.
+    # Results.
 
     def _look(self) -> None:
         for host in self.breaker.given_up():
@@ -401,7 +400,7 @@ class _Run:
 
 
 def kept_in_vain(net: Network, durable: int) -> list[str]:
-    """Return what brokers hold for durable subscribers, of which there are so many, that they should not in the end."""
+    """Return what brokers hold for the given number of durable subscribers and should not, at the end."""
     found = []
     sizes = net.describe().nodes.data()
     held = sum(size["durable_subscribers"] for _, size in sizes)

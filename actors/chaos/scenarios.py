@@ -1,4 +1,4 @@
-"""A scenario on Ray: the same steps that the simulator does, by real clients at real broker actors."""
+"""A scenario on Ray: the same steps as in the simulator, by real clients at real broker actors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Clients:
         self.publishers[step.client].publish_batch(list(step.events))
 
     def drain(self, trace: Trace) -> None:
-        """Take in what the subscribers were notified of since this was last called."""
+        """Record what the subscribers were notified of since the last call."""
         for name, subscriber in self.subscribers.items():
             for arrival in subscriber.batches(timeout_seconds=0):
                 for row in arrival.rows.tolist():
@@ -49,7 +49,7 @@ class _Clients:
 
 
 def replay(net: Network, scenario: Scenario) -> Trace:
-    """Do the steps of a scenario on a network; return what clients did and were notified of.
+    """Carry out the steps of a scenario on a network; return the actions and notifications of clients.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def replay(net: Network, scenario: Scenario) -> Trace:
 
 
 def telemetry_of(net: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return tables of what was seen so far as numpy columns; see `protocol.telemetry.tables`."""
+    """Return tables of the telemetry so far as numpy columns; see `protocol.telemetry.tables`."""
     found = net.telemetry().to_arrow()
     return {
         name: {

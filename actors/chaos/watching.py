@@ -1,8 +1,7 @@
-"""The story of a run on Ray, as it is seen by asking every broker where it stands, again and again.
+"""The timeline of a run on Ray, as observed by repeated surveys of all brokers.
 
-Rule: what happens between two looks is not seen. A cluster that has no parent any more is a suspicion that has become
-certain, another designated broker is a takeover, another parent a rejoin. Where views say who is in, each newest one is
-told.
+Rule: changes between two surveys are not visible. A cluster that has lost its parent is a confirmed suspicion,
+another designated broker is a takeover, another parent a rejoin. In networks with views, each new view is reported.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ...protocol.messages.views import CubeSeat
 
 
 class Watch(RecoveryTimes):
-    """The story of a run on Ray.
+    """The timeline of a run on Ray.
 
     Parameters
     ----------
@@ -37,12 +36,12 @@ class Watch(RecoveryTimes):
         self._round: RoundNumber | None = None
 
     def kind_of(self, fault: Fault) -> str:
-        """Return the kind of fault; a crash is told apart by what the broker was when it was seen last."""
+        """Return the kind of fault; a crash is classified by the broker's role at the last survey."""
         word = super().kind_of(fault)
         return f"{word}_{self._roles.get(fault.broker, 'unseen')}" if isinstance(fault, Crash) else word
 
     def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> bool:
-        """Take in where the brokers stand, tell what is new, and return whether the structure is sound."""
+        """Process a survey, report what is new, and return whether the structure is sound."""
         for broker, one in survey.items():
             role = "root" if one["root"] else "designated" if one["designated"] else "normal"
             self._roles[broker] = role
@@ -88,14 +87,14 @@ class Watch(RecoveryTimes):
 
 
 class ViewWatch(RecoveryTimes):
-    """The story of a run on Ray of a network that heals by views: which there were."""
+    """The timeline of a run on Ray of a network that heals by views: the views."""
 
     def __init__(self) -> None:
         super().__init__()
         self._version = 0
 
     def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> bool:
-        """Take in where the brokers stand, tell what is new, and return whether all that live have one view."""
+        """Process a survey, report what is new, and return whether all live brokers have one view."""
         latest = max(survey.values(), key=lambda one: one["version"], default=None)
         if latest is not None and latest["version"] > self._version:
             if self._version:

@@ -1,15 +1,16 @@
-"""The clients of a run on Ray: each does what the case says in a thread of its own, and everything is written down.
+"""The clients of a run on Ray: each carries out its actions in a thread of its own, and everything is recorded.
 
 Rules
 -----
-* A client does one thing after the other, each not before its time; what takes long delays what comes after it.
+* A client carries out one action after the other, each not before its time; a long action delays the following
+  ones.
 * A subscription counts as confirmed when `subscribe` has returned, an event as published when `publish` was called.
-* A client whose process is killed dies at its time, whatever it is doing. It comes back when it is its time, or as soon
-  after as it can; what it would have done meanwhile is not done.
-* A durable subscriber acknowledges what it has heard a while later.
-* An error of a call is a finding: in a network that heals in time no call fails.
-* With admission control a publisher advertises before it publishes, in each of its lives. A subscription that is
-  refused counts as cancelled, and never came to be.
+* A client whose process is killed dies at its time, whatever it is doing. It returns at its time, or as soon after
+  as it can; actions that it missed are skipped.
+* A durable subscriber acknowledges what it has heard after a delay.
+* A failed call is a finding: in a network that heals in time no call fails.
+* With admission control a publisher advertises before it publishes, in each of its lives. A refused subscription
+  counts as cancelled, and never existed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .killable_clients import KillableClients, ProcessIsDead, Spares, arrived, s
 
 LISTEN_SECONDS: Final = 0.05
 ACKNOWLEDGE_SECONDS: Final = 0.3
-"""How long a durable subscriber works on what it was given, before it acknowledges."""
+"""The delay after which a durable subscriber acknowledges a notification."""
 
 Client: TypeAlias = Publisher | Subscriber | KillableClients
 
@@ -56,25 +57,25 @@ class RunningWorkload:
     finding
         Called with a sentence for each call that failed.
     say
-        Called with a sentence for each client that died or came back.
+        Called with a sentence for each client that died or returned.
     silent
         Returns the brokers that would not answer now.
     durable
-        Which subscribers are durable.
+        The durable subscribers.
     deaths
-        How often each of the clients dies whose processes are killed.
+        How often each client dies whose process is killed.
     recovery, stable
-        How much brokers keep, and whether they have stores.
+        How much brokers retain, and whether they have stores.
     adverts, priorities
-        With admission control: what each publisher advertises, and the priority of each subscriber, 0 where it is not
-        there.
+        With admission control: the advertisement of each publisher, and the priority of each subscriber, by default
+        0.
 
     Attributes
     ----------
     account
-        What clients did and heard.
+        The actions and notifications of clients.
     admitted, refused
-        How many subscriptions were; without admission control all are admitted.
+        The number of admitted and refused subscriptions; without admission control all are admitted.
     """
 
     def __init__(
@@ -109,9 +110,11 @@ class RunningWorkload:
         self._clients: dict[str, Client] = {}
         self._numbers: dict[tuple[str, int], int] = {}
         self._cancelled: dict[str, set[int]] = {}
-        self._waiting: set[str] = set()  # whose time to come back has come
+        self._waiting: set[str] = set()  # clients that are due to return
         self._told: dict[str, int] = {}  # how many losses a subscriber had been told of
-        self._heard_at: dict[str, float] = {}  # since when a durable subscriber has something to acknowledge
+        self._heard_at: dict[
+            str, float
+        ] = {}  # since when a durable subscriber has unacknowledged notifications
         self._turn = threading.Lock()
         self._listening = threading.Lock()
         self._ended = threading.Event()
@@ -124,7 +127,7 @@ class RunningWorkload:
         return sum(client.moves for client in self._clients.values())
 
     def play(self, actions: Sequence[Action], start: float) -> list[threading.Thread]:
-        """Begin to do these things, counted from `start`; return the threads that do, one a client, one for deaths."""
+        """Start these actions, counted from `start`; return the threads, one per client, and one for deaths."""
         by_client: dict[str, list[Action]] = {}
         for action in actions:
             if action.client not in self._clients:
@@ -144,7 +147,7 @@ class RunningWorkload:
         return threads
 
     def _attach(self, action: Action) -> Client:
-        name = action.client  # what it does first may be to move
+        name = action.client  # its first action may be a move
         broker = self._still_there(action.broker)
         if name in self._durable:
             self.account.durable(self._clock(), name)
@@ -170,7 +173,7 @@ class RunningWorkload:
             _call(client, "advertise", advert.selector, max_rate=advert.rate)
 
     def go_to(self, brokers: Sequence[BrokerId]) -> None:
-        """Let one client of this process in four go to brokers that have come."""
+        """Let one client of this process in four move to new brokers."""
         for place, (name, client) in enumerate(sorted(self._clients.items())):
             if place % 4 == 0 and not isinstance(client, KillableClients):
                 try:
@@ -179,7 +182,7 @@ class RunningWorkload:
                     self._failed(name, "go to a new broker", error)
 
     def books(self) -> Clients:
-        """Return what the clients say that are there, for whoever judges the books of all brokers."""
+        """Return the clients' side of the books, for the judge of the books of all brokers."""
         clients = Clients(refused=self.refused)
         for name, client in self._clients.items():
             home, wanted, lacking = (
@@ -193,7 +196,7 @@ class RunningWorkload:
         return clients
 
     def await_end(self, threads: Iterable[threading.Thread], seconds: float) -> None:
-        """Wait until all is done; what is not by then is a finding."""
+        """Wait until all actions are done; unfinished ones are findings."""
         deadline = time.monotonic() + seconds
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -201,13 +204,13 @@ class RunningWorkload:
                 self._finding(f"{thread.name} hangs in a call")
 
     def close(self) -> None:
-        """Write down what is there to be heard, and listen no more."""
+        """Record the remaining notifications, and stop listening."""
         self._ended.set()
         self._listener.join()
         self._hear_all()
         self._spares.close()
 
-    # What clients do.
+    # Actions of clients.
 
     def _do_all(self, actions: Sequence[Action], start: float) -> None:
         for action in actions:
@@ -218,14 +221,14 @@ class RunningWorkload:
                     self._do(action, client)
             except ProcessIsDead:
                 continue
-            except Exception as error:  # a thread that ended of it would say nothing
+            except Exception as error:  # a thread that it ended would report nothing
                 self._failed(action.client, action.do, error)
 
     def _failed(self, client: str, do: str, error: Exception) -> None:
         self._finding(f"{self._clock():.3f} s: {client} cannot {do}: {type(error).__name__}: {error}")
 
     def _is_there(self, client: Client, action: Action) -> bool:
-        """Return whether a client is there to do something, after it has come back if it is to."""
+        """Return whether a client can act, after its return if it is due."""
         if not isinstance(client, KillableClients):
             return True
         if action.do == "start" and not client.alive:
@@ -265,7 +268,7 @@ class RunningWorkload:
             _call(client, "unsubscribe", number)
 
     def _move(self, client: Client, broker: BrokerId) -> None:
-        """Let a client go to a broker; it stays where it is when that one has left the network."""
+        """Move a client to a broker; it stays where it is if that one has left the network."""
         try:
             _call(client, "move_to", broker)
         except InputError:
@@ -273,12 +276,12 @@ class RunningWorkload:
                 raise
 
     def _still_there(self, broker: BrokerId) -> BrokerId:
-        """Return a broker, or one that has not left when that one has."""
+        """Return a broker, or if that has left, one that has not."""
         there = self._net.brokers()
         return broker if broker in there else there[0]
 
     def flush(self, seconds: float) -> list[str]:
-        """Let every publisher ask whether all is delivered; return, as sentences, who was not told in time."""
+        """Let every publisher flush; return, as sentences, the publishers that got no answer in time."""
         unanswered = []
         for name, client in self._clients.items():
             if isinstance(client, Publisher) or (isinstance(client, KillableClients) and client.publishes):
@@ -288,7 +291,7 @@ class RunningWorkload:
                     unanswered.append(f"{name} was not told that all is delivered: {error}")
         return unanswered
 
-    # Whoever dies, and comes back.
+    # Deaths and returns.
 
     def _kill_all(self, deaths: Sequence[Action], start: float) -> None:
         for action in deaths:
@@ -301,7 +304,7 @@ class RunningWorkload:
                 self._say(f"client {client.name} is killed")
 
     def revive(self) -> None:
-        """Let everybody come back whose process is dead; a publisher whose broker is dead for good goes elsewhere."""
+        """Restart all dead client processes; a publisher whose broker is dead for good goes elsewhere."""
         for client in self._clients.values():
             if isinstance(client, KillableClients) and not client.alive:
                 try:
@@ -310,7 +313,7 @@ class RunningWorkload:
                     self._failed(client.name, "come back", error)
 
     def homeless(self) -> list[str]:
-        """Return, as sentences, which clients in processes of their own are not at a broker that lives."""
+        """Return, as sentences, the clients in own processes that are not at a live broker."""
         living = set(self._net.hosts())
         mortals = [client for client in self._clients.values() if isinstance(client, KillableClients)]
         return [f"{client.name} has not moved yet" for client in mortals if client.host() not in living]
@@ -323,9 +326,9 @@ class RunningWorkload:
         return not set(homes) & set(self._silent())
 
     def _start(self, client: KillableClients) -> None:
-        """Let a client come back, and write down what that says of what it did and heard before."""
+        """Restart a client, and record what its return reveals of its actions and notifications before."""
         self._waiting.discard(client.name)
-        with self._listening:  # nothing that the dead one had heard is written down after this
+        with self._listening:  # nothing that the dead process had heard is recorded after this
             if client.alive:
                 return  # another thread was quicker
             used = client.published
@@ -335,7 +338,7 @@ class RunningWorkload:
         self._advertise(client.name, client)
         self._say(f"client {client.name} is back")
         for number in self._cancelled.get(client.name, set()) & set(client.numbers()):
-            client.call("unsubscribe", number)  # it died of it before that was written down
+            client.call("unsubscribe", number)  # it died of it before that was recorded
 
     def _came_back(self, client: KillableClients, used: int, found: int | dict[str, int]) -> None:
         if not isinstance(found, int):
@@ -349,7 +352,7 @@ class RunningWorkload:
             self._say(f"a broker of {client.name} is dead: what only that had above #{known} is lost")
         self.account.taken_back(self._clock(), client.name, client.held)
 
-    # What clients hear.
+    # Notifications of clients.
 
     def _listen(self) -> None:
         while not self._ended.wait(LISTEN_SECONDS):

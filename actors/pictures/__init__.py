@@ -1,1 +1,1 @@
-"""A network as a picture: where its brokers stand, who has died, what went over each link."""
+"""A network as a picture: the places of its brokers, dead brokers, and the traffic over each link."""

@@ -1,10 +1,9 @@
-"""The dead beside the living: a network's graph with the brokers that it has lost.
+"""Dead brokers in a picture: a network's graph with the brokers that it has lost.
 
 Rules
 -----
-* Pure: a new graph comes out, the one that came in stays as it is.
-* Of the living the graph says where they stand now; of the dead, the positions with which the network was launched say
-  where they stood.
+* Pure: it returns a new graph and leaves its argument unchanged.
+* The graph has the current places of live brokers; the positions at launch have the former places of dead ones.
 """
 
 from __future__ import annotations
@@ -22,16 +21,15 @@ def with_dead(graph: nx.Graph, positions: Iterable[Position]) -> nx.Graph:
     Parameters
     ----------
     graph
-        What `Network.describe` returns: living brokers only.
+        The result of `Network.describe`: live brokers only.
     positions
         Every broker's place at the start (`Network.positions`).
 
     Returns
     -------
     networkx.Graph
-        A node that was added has ``label``, ``role``, ``cluster``, ``dead`` (True) and, if it spoke for a cluster below
-        the root, ``stood_below`` (the designated broker above it). The tree links that it had have the kind
-        ``"former"``.
+        An added node has ``label``, ``role``, ``cluster``, ``dead`` (True) and, if it spoke for a cluster below the
+        root, ``stood_below`` (the designated broker above it). Its former tree links have the kind ``"former"``.
     """
     found = graph.copy()
     lost = [position for position in positions if position.broker not in graph]

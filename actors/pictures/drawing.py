@@ -1,6 +1,6 @@
-"""A network drawn as it is now: roles, who has died, and what went over each link so far.
+"""A drawing of a network's current state: roles, dead brokers, and the traffic over each link so far.
 
-Rule: what is drawn comes from the network's own telemetry; no Spark is needed for it.
+Rule: the drawing uses the network's own telemetry; it needs no Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 OVER_LINKS: Final = ("up", "down")
-"""Kinds of transfers that go over a link between two brokers; ``multicast`` goes to a cluster."""
+"""Kinds of transfers over a link between two brokers; ``multicast`` goes to a cluster."""
 
 
 def draw(graph: nx.Graph, positions: Iterable[Position], transfers: pa.Table) -> Picture:
@@ -32,9 +32,9 @@ def draw(graph: nx.Graph, positions: Iterable[Position], transfers: pa.Table) ->
     Parameters
     ----------
     graph
-        The living (`Network.describe`).
+        The live brokers (`Network.describe`).
     positions
-        Every broker's place at the start; who is not among the living is drawn as dead.
+        Every broker's place at the start; brokers that are not in the graph are drawn as dead.
     transfers
         The telemetry table of that name.
     """

@@ -1,1 +1,1 @@
-"""What hosts wrote down: collected, kept, read."""
+"""The telemetry of hosts: collected, stored, read."""

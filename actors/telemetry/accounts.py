@@ -1,14 +1,13 @@
-"""What the collector owes an account of: how many rows each host handed over, where they are, and which are lost.
+"""The accounts of the collector: how many rows each host handed over, where they are, and which are lost.
 
 Rules
 -----
-* A host tells with each flush how many rows of each table it handed over before. What a collector cannot find among
-  those is lost; what it finds already is left out. So a collector that was started again knows what it lacks, and a
-  flush that is sent twice counts once.
-* Two sums make up what is accounted for: rows that were taken in, and rows that are missing. The first is written with
-  each part of its table, the second with each part of `lost`; whenever the collector dies, the difference comes out
-  right.
-* Hosts that have not been heard of for longest are forgotten past `HOSTS_MAX`.
+* With each flush a host says how many rows of each table it handed over before. Rows of these that a collector does
+  not have are lost; rows that it already has are skipped. A restarted collector therefore knows what it lacks, and
+  a repeated flush counts once.
+* Two sums make up the accounts: rows received, and rows missing. The first is written with each part of its table,
+  the second with each part of `lost`. Whenever the collector dies, the difference is correct.
+* Beyond `HOSTS_MAX`, hosts that have been silent for longest are forgotten.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ class HandOver:
     before
         Rows of each table that it has handed over before.
     tables
-        What its brokers wrote down since, a dict of tables each.
+        The new records of its brokers, a dict of tables each.
     dropped
-        Rows of each table for which its buffers had no room, since it was started.
+        Rows of each table for which its buffers had no room, since its start.
     """
 
     source: str
@@ -57,7 +56,7 @@ class Accounts:
         self.unwritten: dict[tuple[str, str], int] = {}
 
     def settle(self, flush: HandOver, name: str) -> int:
-        """Take note of what a host says of a table; return how many rows of its flush are here already."""
+        """Process what a host says of a table; return how many rows of its flush are here already."""
         source = flush.source
         self._hear(source)
         known = self._taken[name].get(source, 0) + self._missing[name].get(source, 0)
@@ -71,16 +70,16 @@ class Accounts:
         return max(0, known - before)
 
     def take(self, name: str, source: str, rows: int) -> None:
-        """Take note of rows that are here."""
+        """Record rows that are here."""
         self._taken[name][source] = self._taken[name].get(source, 0) + rows
 
     def drop(self, name: str, source: str, rows: int) -> None:
-        """Take note that rows which were here are so no more."""
+        """Record that rows which were here were dropped."""
         self.take(name, source, -rows)
         self.miss(name, source, rows, "memory")
 
     def miss(self, name: str, source: str, rows: int, reason: str) -> None:
-        """Take note that rows of a host are lost."""
+        """Record that rows of a host are lost."""
         self._missing[name][source] = self._missing[name].get(source, 0) + rows
         self._lose(name, reason, rows)
 
@@ -99,18 +98,18 @@ class Accounts:
                 for table in sums.values():
                     table.pop(oldest, None)
 
-    # What is written with the parts, and read when the collector is started again.
+    # Metadata of the parts, read when the collector restarts.
 
     def of_table(self, name: str) -> str:
-        """Return what is to be written with a part of a table, when all that was taken in is in its parts."""
+        """Return the metadata of a part of a table, when everything received is in its parts."""
         return json.dumps(self._taken[name])
 
     def of_lost(self) -> str:
-        """Return what is to be written with a part of `lost`."""
+        """Return the metadata of a part of `lost`."""
         return json.dumps({"missing": self._missing, "dropped": self._dropped, "lost": self.lost})
 
     def restore(self, tables: Mapping[str, str], lost: str | None) -> None:
-        """Go on from what the last part of each table, and of `lost`, says."""
+        """Resume from the metadata of the last part of each table, and of `lost`."""
         for name, told in tables.items():
             self._taken[name] = json.loads(told)
         said: dict[str, Any] = {} if lost is None else json.loads(lost)

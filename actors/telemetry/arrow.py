@@ -1,9 +1,9 @@
-"""Telemetry tables as Arrow: what the collector keeps and what Spark reads.
+"""Telemetry tables as Arrow: the form that the collector keeps and Spark reads.
 
 Rules
 -----
-* The columns are those of :data:`~rayvous.protocol.telemetry.tables.TABLES`, in that order, whoever wrote the chunk.
-* The schema version stands in the metadata of the table, unit and meaning in that of each column.
+* The columns are those of :data:`~rayvous.protocol.telemetry.tables.TABLES`, in that order, for every writer.
+* The schema version is in the metadata of the table; unit and meaning are in that of each column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...protocol.errors import InputError
 from ...protocol.telemetry.tables import SCHEMA_VERSION, TABLES
 
 VERSION_KEY: Final = b"rayvous.schema_version"
-"""Under which the version stands in the metadata of a schema."""
+"""The key of the version in the metadata of a schema."""
 
 _ARROW_TYPES: Final[dict[Any, Any]] = {
     np.int32: pa.int32(),
@@ -46,7 +46,7 @@ def arrow_schema(name: str) -> pa.Schema:
 
 
 def to_arrow(name: str, chunk: Mapping[str, Any]) -> pa.Table:
-    """Turn one chunk of a telemetry table into an Arrow table.
+    """Convert one chunk of a telemetry table to an Arrow table.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def to_arrow(name: str, chunk: Mapping[str, Any]) -> pa.Table:
     Raises
     ------
     InputError
-        No such table; a column is missing, unknown, of another length, or holds what does not fit its type.
+        No such table; a column is missing, unknown, of another length, or has values that do not fit its type.
     """
     schema = arrow_schema(name)
     missing = [column for column in schema.names if column not in chunk]

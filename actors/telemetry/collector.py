@@ -1,13 +1,13 @@
-"""The collector: takes the telemetry of the hosts, and keeps it in Ray's object store or in files.
+"""The collector: receives the telemetry of the hosts, and keeps it in Ray's object store or in files.
 
 Rules
 -----
-* The collector puts the tables itself. An object dies with the process that put it, and telemetry has to outlive the
-  broker that wrote it.
-* With a folder each table is written when enough of it waits, or waits long enough, and when somebody reads.
-* What is in memory has a bound; past it the oldest rows go, and are counted.
-* It is started again when it dies. What was in files is there; what was not is counted (`accounts`).
-* Nobody waits for it but who reads: hosts hand over in the background, and keep on when it is gone.
+* The collector puts the tables itself. An object dies with the process that put it, and telemetry must outlive the
+  broker that recorded it.
+* With a folder, each table is written when enough of it waits, or waits long enough, and when it is read.
+* Rows in memory have a bound; beyond it the oldest are dropped and counted.
+* Ray restarts a dead collector. What was in files remains; what was not is counted (`accounts`).
+* Only readers wait for it: hosts flush in the background, and continue without it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from .files import PartKey, metadata_of, parts, write_network, write_part
 from .telemetry import Chunk, Holdings
 
 CHUNK_BYTES: Final = 1 << 20
-"""Without a folder, so much of a table is put into the object store at once."""
+"""Without a folder, this much of a table is put into the object store at once."""
 
 CHUNK_PIECES: Final = 256
-"""Or so many flushes, each of which costs memory of its own."""
+"""Or this many flushes, each of which costs memory of its own."""
 
 CHUNK_OVERHEAD_BYTES: Final = 4096
-"""What an object costs beside its rows, for whom many small ones are kept."""
+"""The cost of an object beside its rows, which matters for many small ones."""
 
 _LOG = Log("rayvous.collector")
 
@@ -61,11 +61,11 @@ class Collector:
     run
         The name of the run.
     config
-        Where its telemetry goes.
+        The destination of its telemetry.
     network
         Brokers and links, as `network_of` describes them.
     put, clock
-        How a table gets into the object store, and what tells the time in seconds since 1970.
+        Puts a table into the object store; returns the time in seconds since 1970.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Collector:
             self._go_on(self._folder)
 
     def _go_on(self, folder: Path) -> None:
-        """Take up the accounts where an earlier life of the collector left them."""
+        """Resume the accounts of an earlier life of the collector."""
         last = {name: list(parts(folder, name, self._run).items())[-1:] for name in TABLES}
         told = {name: metadata_of(path).get("accounts") for name, found in last.items() for _, path in found}
         self._accounts.restore(
@@ -103,16 +103,16 @@ class Collector:
         self._next = PartKey(max(self._next.life, *lives), 0) if lives else self._next
         write_network(folder, self._run, self._network)
 
-    # What comes in.
+    # Incoming rows.
 
     async def add(self, flush: HandOver) -> None:
-        """Take what a host's brokers wrote down since it last handed it over."""
+        """Add the new records of a host's brokers."""
         if self._rolling is None and self._folder is not None:
             self._rolling = asyncio.get_running_loop().create_task(self._roll_in_time())
         self.take(flush)
 
     def take(self, flush: HandOver) -> None:
-        """Take a flush: what of it is not here yet."""
+        """Add the part of a flush that is not here yet."""
         now = self._clock()
         rows = {
             name: [to_arrow(name, tables[name]) for tables in flush.tables if name in tables]
@@ -143,7 +143,7 @@ class Collector:
             if self._chunks:
                 name, chunk, nbytes = self._chunks.popleft()
                 self._bytes -= nbytes
-                # Whose rows they were is not known any more, and without a folder nobody will ask.
+                # Their hosts are no longer known, and without a folder they are not needed.
                 self._accounts.miss(name, "", chunk.rows, "memory")
                 continue
             name = min(
@@ -172,7 +172,7 @@ class Collector:
         self._waiting[name] = []
 
     def roll(self, names: list[str]) -> None:
-        """Write what waits of these tables, and what was lost; what cannot be written waits on."""
+        """Write what waits of these tables, and what was lost; what cannot be written waits further."""
         assert self._folder is not None
         try:
             if self._accounts.unwritten:
@@ -207,16 +207,16 @@ class Collector:
             self.roll_due()
 
     def roll_due(self) -> None:
-        """Write the tables of which a row waits for so long that it would be too long the next time."""
+        """Write the tables with a row that would wait too long by the next time."""
         due = self._clock() - self._config.roll_seconds * 3 / 4
         names = [name for name, pieces in self._waiting.items() if pieces and pieces[0].came_at <= due]
         if names or self._accounts.unwritten:
             self.roll(names)
 
-    # What goes out.
+    # Reading.
 
     async def holdings(self) -> Holdings:
-        """Return what there is up to now; with a folder all of it is written first.
+        """Return everything up to now; with a folder, after writing it.
 
         Raises
         ------
@@ -226,7 +226,7 @@ class Collector:
         return self.hold()
 
     def hold(self) -> Holdings:
-        """Return what there is up to now; see `holdings`."""
+        """Return everything up to now; see `holdings`."""
         if self._folder is not None:
             self.roll(list(SCHEMAS))
             if self._failed:
@@ -245,5 +245,5 @@ class Collector:
         return Holdings(self._run, self._next, chunks, lost, self._clock(), self._folder, self._network)
 
     async def pid(self) -> int:
-        """Return the process that this is."""
+        """Return the id of this process."""
         return os.getpid()

@@ -1,16 +1,16 @@
-"""Telemetry in a folder: where each table of each run stands, how a part is written, and how it is read.
+"""Telemetry in a folder: the place of each table of each run, and how a part is written and read.
 
 Rules
 -----
-* The layout is that of Hive partitions, which Spark, pandas and DuckDB read as they are::
+* The layout is that of Hive partitions, which Spark, pandas and DuckDB read directly::
 
-      DIR/<table>/run=<run>/part-<life>-<number>.parquet
-      DIR/_runs/<run>.json       the network of the run, for pictures; readers of Parquet skip the underscore
+      DIR/<table>/run=<run>/part-<life>-<number>.parquet DIR/_runs/<run>.json       the network of the run, for
+      pictures; readers of Parquet skip the underscore
 
-* A part appears whole or not at all: it is written under a hidden name beside its place, and renamed.
-* A part is never changed. Its name says when its writer was started and which of its parts it is: sorted names are in
-  the order of writing, and writing the same part again puts it where it was.
-* Nothing here deletes a file, but its own temporary one when writing fails.
+* A part appears completely or not at all: it is written under a hidden name beside its place, and renamed.
+* A part is never changed. Its name has the start of its writer and the number of the part: sorted names are in the
+  order of writing, and writing the same part again replaces it.
+* Nothing here deletes a file, except its own temporary one when writing fails.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PART: Final = re.compile(r"part-(\d+)-(\d+)\.parquet")
 
 
 class PartKey(NamedTuple):
-    """Which part: the start of its writer (nanoseconds since 1970), and its number among what that has written."""
+    """Identifies a part: the start of its writer (nanoseconds since 1970), and its number among that writer's parts."""
 
     life: int
     number: int
@@ -50,17 +50,17 @@ class PartKey(NamedTuple):
 
 
 def run_name(network: str, token: str) -> str:
-    """Return the name of a run: the network's, in characters that every file system takes, and what tells it apart."""
+    """Return the name of a run: the network's, in characters of every file system, and a distinguishing suffix."""
     return f"{re.sub('[^A-Za-z0-9_.-]', '-', network)}-{token[:8]}"
 
 
 def part_folder(folder: Path, table: str, run: str) -> Path:
-    """Return where the parts of one table of one run stand."""
+    """Return the folder of the parts of one table of one run."""
     return folder / table / f"run={run}"
 
 
 def prepare_folder(folder: str | Path) -> Path:
-    """Make a folder for telemetry, if need be, and return its absolute path.
+    """Create a folder for telemetry, if necessary, and return its absolute path.
 
     Raises
     ------
@@ -82,21 +82,21 @@ def prepare_folder(folder: str | Path) -> Path:
 
 
 def write_part(folder: Path, name: str, run: str, key: PartKey, table: pa.Table, **metadata: str) -> Path:
-    """Write one part of a table, whole or not at all.
+    """Write one part of a table, completely or not at all.
 
     Parameters
     ----------
     folder, name, run, key
-        Where it goes: the telemetry folder, the table's name, the run, which part.
+        Its place: the telemetry folder, the table's name, the run, the part.
     table
         Its rows, with the schema of `arrow_schema`.
     metadata
-        What else the file's metadata says, under ``rayvous.<key>``.
+        Additional metadata of the file, under ``rayvous.<key>``.
 
     Raises
     ------
     OSError
-        If it cannot be written; nothing of it is to be seen then.
+        If it cannot be written; nothing of it is visible then.
     """
     more = {f"rayvous.{key}": value for key, value in metadata.items()}
     place = part_folder(folder, name, run) / key.file_name
@@ -113,7 +113,7 @@ def write_part(folder: Path, name: str, run: str, key: PartKey, table: pa.Table,
 
 
 def parts(folder: Path, name: str, run: str) -> dict[PartKey, Path]:
-    """Return the parts of one table of one run, in the order in which they were written; other files are left out."""
+    """Return the parts of one table of one run, in the order of writing; other files are skipped."""
     found = {}
     place = part_folder(folder, name, run)
     for path in sorted(place.iterdir()) if place.is_dir() else ():
@@ -124,7 +124,7 @@ def parts(folder: Path, name: str, run: str) -> dict[PartKey, Path]:
 
 
 def metadata_of(path: Path) -> dict[str, str]:
-    """Return what `write_part` was given to say beside the rows."""
+    """Return the additional metadata that `write_part` was given."""
     told = pq.read_schema(path).metadata or {}
     return {
         key.decode().removeprefix("rayvous."): value.decode()
@@ -139,7 +139,7 @@ def read_parts(paths: Iterable[Path], name: str) -> pa.Table:
     Raises
     ------
     InputError
-        If a file is no Parquet file, or of another schema version, or has not the table's columns.
+        If a file is not a Parquet file, has another schema version, or lacks columns of the table.
     """
     schema = arrow_schema(name)
     return pa.concat_tables([schema.empty_table(), *(_read_part(path, schema) for path in paths)])
@@ -158,12 +158,12 @@ def _read_part(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def check_version(path: Path, schema: pa.Schema) -> None:
-    """Refuse a part whose columns may mean something else than they do here.
+    """Reject a part whose columns may have another meaning.
 
     Raises
     ------
     InputError
-        If it was written with another version of the schema, or says none.
+        If it was written with another version of the schema, or states none.
     """
     version = (schema.metadata or {}).get(VERSION_KEY)
     if version is None or int(version) != SCHEMA_VERSION:
@@ -174,7 +174,7 @@ def check_version(path: Path, schema: pa.Schema) -> None:
 
 
 def runs(folder: str | Path) -> list[str]:
-    """Return the runs that have a part in a folder, the one that was started last at the end."""
+    """Return the runs that have a part in a folder, the latest one last."""
     begun: dict[str, int] = {}
     for name in SCHEMAS:
         for place in Path(folder).glob(f"{name}/run=*"):
@@ -196,12 +196,12 @@ def check_is_folder(folder: str | Path) -> None:
 
 
 def choose_run(folder: str | Path, run: str | None = None) -> str:
-    """Return the run that was named, or else the one in the folder that was started last.
+    """Return the named run, or the latest one in the folder.
 
     Raises
     ------
     InputError
-        If the folder is not there, has no telemetry, or not of that run.
+        If the folder does not exist, has no telemetry, or not of that run.
     """
     check_is_folder(folder)
     known = runs(folder)
@@ -215,7 +215,7 @@ def choose_run(folder: str | Path, run: str | None = None) -> str:
 
 
 def check_run(folder: Path, run: str) -> None:
-    """Refuse a run that was written with another version of the schema; raises InputError."""
+    """Reject a run that was written with another version of the schema; raises InputError."""
     for name in TABLES:
         for path in list(parts(folder, name, run).values())[-1:]:
             check_version(path, pq.read_schema(path))
@@ -239,7 +239,7 @@ def network_of(positions: Sequence[Position], scheme: str) -> dict[str, Any]:
 
 
 def write_network(folder: Path, run: str, network: Mapping[str, Any]) -> None:
-    """Put down the network of a run beside its tables."""
+    """Write the network of a run beside its tables."""
     place = folder / "_runs" / f"{run}.json"
     place.parent.mkdir(parents=True, exist_ok=True)
     hidden = place.with_name(f".{place.name}.writing")
@@ -248,7 +248,7 @@ def write_network(folder: Path, run: str, network: Mapping[str, Any]) -> None:
 
 
 def read_network(folder: str | Path, run: str) -> dict[str, Any]:
-    """Return what `write_network` put down; nothing when it put down nothing.
+    """Return what `write_network` wrote; nothing if it wrote nothing.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""How long notifications took lately: counts in buckets that hosts keep, and a reader adds up and asks for quantiles.
+"""Recent latencies of notifications: counts in buckets that hosts keep, and a reader adds up and queries for quantiles.
 
 Rules
 -----
-* Buckets are those of a logarithmic scale, so a quantile is right to `STEP` whatever the latencies are.
-* What is older than `SECONDS` is forgotten, a slot of a sixth of it at a time. A host keeps a few hundred numbers.
-* A batch counts with the mean time of its notifications, as in the histogram for Prometheus.
+* Buckets are those of a logarithmic scale, so a quantile is exact to `STEP` for any latencies.
+* Counts older than `SECONDS` are dropped, a slot of a sixth of it at a time. A host keeps a few hundred numbers.
+* A batch counts with the mean latency of its notifications, as in the histogram for Prometheus.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 SECONDS: Final = 60.0
-"""How far back counts reach, at least; at most a slot further."""
+"""How far back counts reach, at least; at most one slot further."""
 
 STEP: Final = 1.1
-"""How much longer one bucket's times are than those of the one before."""
+"""The ratio between the latencies of adjacent buckets."""
 
 _SLOTS: Final = 6
 _SHORTEST_SECONDS: Final = 1e-4
@@ -25,13 +25,13 @@ _LAST_BUCKET: Final = math.ceil(math.log(1000.0 / _SHORTEST_SECONDS, STEP))
 
 
 class RecentLatencies:
-    """How many notifications took how long in the last minute."""
+    """How many notifications had which latency in the last minute."""
 
     def __init__(self) -> None:
         self._slots: dict[int, dict[int, int]] = {}
 
     def add(self, now: float, seconds: float, count: int) -> None:
-        """Count notifications of a batch that took so long in the mean, at a time in seconds."""
+        """Count notifications of a batch with their mean latency, at a time in seconds."""
         slot = int(now // (SECONDS / _SLOTS))
         if slot not in self._slots:
             self._slots[slot] = {}
@@ -41,7 +41,7 @@ class RecentLatencies:
         counts[bucket] = counts.get(bucket, 0) + count
 
     def counts(self, now: float) -> dict[int, int]:
-        """Return how many there were in the last minute, by bucket."""
+        """Return the counts of the last minute, by bucket."""
         self._forget(int(now // (SECONDS / _SLOTS)))
         return together(self._slots.values())
 
@@ -57,7 +57,7 @@ def _bucket(seconds: float) -> int:
 
 
 def together(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
-    """Return the counts of several hosts, or slots, as one."""
+    """Return the sum of the counts of several hosts, or slots."""
     out: dict[int, int] = {}
     for each in counts:
         for bucket, count in each.items():
@@ -66,7 +66,7 @@ def together(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
 
 
 def quantile(counts: Mapping[int, int], share: float) -> float | None:
-    """Return the time in seconds that this share of all took at most, to `STEP`; None if there were none."""
+    """Return the latency in seconds that this share of all had at most, to `STEP`; None if there were none."""
     left = share * sum(counts.values())
     for bucket in sorted(counts):
         left -= counts[bucket]

@@ -1,14 +1,15 @@
-"""What brokers count for whoever watches the Ray cluster: through ``ray.util.metrics``, for Prometheus.
+"""The counters of brokers as metrics of the Ray cluster: through ``ray.util.metrics``, for Prometheus.
 
 Rules
 -----
-* Names follow Prometheus: a unit at the end, ``_total`` for what only grows. Ray puts ``ray_`` before them.
-* The labels are `LABELS`, each with as many values as the network has brokers, at most. None is made of what clients
-  send or are called.
+* Names follow Prometheus: a unit at the end, ``_total`` for counters. Ray prefixes ``ray_``.
+* The labels are `LABELS`, each with at most as many values as the network has brokers. None is derived from what
+  clients send or from their names.
 * Events cost nothing here: what a broker counts anyway is read every few seconds (`BrokerMetrics.look`). A delivery
-  costs one observation, however many notifications it has; it is told with the next look, or when `OBSERVATIONS_MAX`
-  wait, since Ray takes several times as long for one as a broker for a number in a list, and a subscriber waits.
-* A broker that changes its place goes on under new labels, and its gauges under the old ones are 0.
+  costs one observation, however many notifications it has. Observations are exported with the next look, or when
+  `OBSERVATIONS_MAX` wait, because Ray takes several times as long for one as a broker for a number in a list, and a
+  subscriber waits.
+* A broker that changes its place continues under new labels, and its gauges under the old ones are 0.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ COUNTERS: Final[Mapping[str, tuple[str, str]]] = {
     "rayvous_expired_events_total": ("expired_events", "Events dropped because they had waited for too long"),
     "rayvous_shed_notifications_total": ("shed_notifications", "Notifications dropped for slow subscribers"),
 }
-"""What only grows: by the name of the metric, the name in `Network.describe` and what it is."""
+"""Counters: the name of the metric, the name in `Network.describe`, and the meaning."""
 
 GAUGES: Final[Mapping[str, tuple[str, str]]] = {
     "rayvous_queue_events": ("outbox_events", "Events that wait for a link"),
     "rayvous_subscribers": ("subscribers", "Subscribers that are attached"),
     "rayvous_filters": ("filters", "Filters in the routing table"),
 }
-"""What goes up and down, in the same form."""
+"""Gauges, in the same form."""
 
 LATENCY: Final = "rayvous_notification_seconds"
 LATENCY_TEXT: Final = "Mean time of a batch of notifications from publication to the delivering broker"
 OBSERVATIONS_MAX: Final = 256
-"""Deliveries that wait to be told: a few milliseconds of Ray's time."""
+"""Deliveries that wait to be exported: a few milliseconds of Ray's time."""
 LATENCY_BOUNDARIES_SECONDS: Final = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 
 
@@ -52,7 +53,7 @@ class Instruments:
     Parameters
     ----------
     counter, gauge, histogram
-        What makes them; Ray's if not given.
+        Create them; Ray's if not given.
     """
 
     def __init__(self, counter: Any = Counter, gauge: Any = Gauge, histogram: Any = Histogram) -> None:
@@ -71,7 +72,7 @@ class BrokerMetrics:
     network
         The network's name.
     place
-        Where the broker stands at first.
+        The initial place of the broker.
     """
 
     def __init__(self, instruments: Instruments, network: str, place: Position) -> None:
@@ -86,7 +87,7 @@ class BrokerMetrics:
         return dict(zip(LABELS, map(str, values), strict=True))
 
     def look(self, place: Position, sizes: Mapping[str, int]) -> None:
-        """Tell what a broker keeps and has done so far, and where it stands now."""
+        """Export a broker's state and counters, and its current place."""
         labels = self._labels_of(place)
         self._tell_observed()
         if labels != self._labels:
@@ -102,13 +103,13 @@ class BrokerMetrics:
             self._instruments.gauges[name].set(sizes.get(size, 0), labels)
 
     def leave(self) -> None:
-        """Let the gauges fall to 0: the broker is not there any more."""
+        """Set the gauges to 0, because the broker has left."""
         self._tell_observed()
         for gauge in self._instruments.gauges.values():
             gauge.set(0, self._labels)
 
     def delivered(self, seconds: float) -> None:
-        """Note how long a batch of notifications took."""
+        """Record the latency of a batch of notifications."""
         self._observed.append(seconds)
         if len(self._observed) >= OBSERVATIONS_MAX:
             self._tell_observed()

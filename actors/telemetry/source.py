@@ -1,7 +1,7 @@
-"""How a network's telemetry is prepared, read and saved: what `Network` asks of the collector.
+"""Preparing, reading and saving a network's telemetry: what `Network` requests of the collector.
 
-Rule: Ray starts the collector again when it dies, and makes the calls again that it did not answer. Whoever closes a
-network with a telemetry folder waits until what was seen is in it, but does not fail for it.
+Rule: Ray restarts a dead collector, and repeats the calls that it did not answer. Closing a network with a
+telemetry folder waits until the records are in it, but does not fail for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG = Log("rayvous.telemetry")
 
 
 def prepare(config: TelemetryConfig | None) -> TelemetryConfig | None:
-    """Return the settings with the folder made and its path absolute.
+    """Return the settings with the folder created and its path absolute.
 
     Raises
     ------
@@ -54,11 +54,11 @@ def read_telemetry(collector: Any, since: Telemetry | None = None) -> Telemetry:
 
 
 def save_telemetry(directory: Directory) -> None:
-    """Let what brokers and the collector still have get into the folder, if the network has one."""
+    """Write what brokers and the collector still have to the folder, if the network has one."""
     if directory.telemetry is None or directory.telemetry.folder is None:
         return
     flushes = [host.flush_telemetry.remote() for host in dict.fromkeys(directory.hosts.values())]
-    ray.wait(flushes, num_returns=len(flushes), timeout=SAVE_SECONDS)  # the dead have nothing to say
+    ray.wait(flushes, num_returns=len(flushes), timeout=SAVE_SECONDS)  # dead hosts have nothing to add
     try:
         read_telemetry(directory.collector)
     except (RayvousError, RayError) as error:

@@ -1,11 +1,11 @@
-"""The telemetry of a run, to work with: as Arrow, pandas, Parquet or Spark, all of it or what is new.
+"""The telemetry of a run, as Arrow, pandas, Parquet or Spark, all of it or only what is new.
 
 Rules
 -----
-* It is what was seen up to the call of `Network.telemetry`, and does not change.
-* The rows lie where the collector left them, in Ray's object store or in its folder, and are fetched when asked for.
-  Those in the object store go with the network: take them before it is closed.
-* What is missing is said: `lost` counts rows by table and reason.
+* It contains everything recorded up to the call of `Network.telemetry`, and does not change.
+* The rows stay where the collector put them, in Ray's object store or in its folder, and are fetched on demand.
+  Those in the object store are deleted with the network: read them before it is closed.
+* Missing rows are reported: `lost` counts rows by table and reason.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ class Holdings:
     run
         Its name.
     end
-        What comes later has this key or a greater one.
+        Later rows have this key or a greater one.
     chunks
-        What lies in the object store, by table.
+        What is in the object store, by table.
     lost
         ``{table: {reason: rows}}`` since the run began.
     at_seconds
-        When that was.
+        The time.
     folder
-        Where its parts are; None when all is in `chunks`.
+        Where its parts are; None if everything is in `chunks`.
     network
         Brokers and links, as `network_of` describes them.
     """
@@ -85,18 +85,18 @@ class Holdings:
 
 
 class Telemetry:
-    """What a network wrote down about itself up to now, or since an earlier look.
+    """What a network recorded about itself up to now, or since an earlier call.
 
-    Made by :meth:`~rayvous.Network.telemetry`.
+    Created by :meth:`~rayvous.Network.telemetry`.
 
     Attributes
     ----------
     run
-        The name of the run: the network's name, and what tells it from others of that name.
+        The name of the run: the network's name, and a distinguishing suffix.
     schema_version
         Of the tables; see docs/telemetry.md for when it changes.
     folder
-        Where the rows are on disk; None when they are in Ray's object store.
+        Where the rows are on disk; None if they are in Ray's object store.
     """
 
     schema_version = SCHEMA_VERSION
@@ -128,8 +128,8 @@ class Telemetry:
         run
             A name for it.
         tables
-            ``{name: Arrow tables}`` with the columns of `tables`, each of which becomes a chunk in Ray's object store;
-            a table that is not there has no rows.
+            ``{name: Arrow tables}`` with the columns of `tables`, each of which becomes a chunk in Ray's object
+            store; a missing table has no rows.
         """
         chunks: dict[str, list[Chunk]] = {}
         keys = (PartKey(1, number) for number in itertools.count())
@@ -139,19 +139,19 @@ class Telemetry:
 
     @classmethod
     def from_folder(cls, folder: str | Path, run: str | None = None) -> Telemetry:
-        """Return the telemetry of a run from the folder that it, or `to_parquet`, has written.
+        """Return the telemetry of a run from a folder that the run or `to_parquet` has written.
 
         Parameters
         ----------
         folder
             The telemetry folder.
         run
-            Which run; by default the one that was started last.
+            The run; by default the latest one.
 
         Raises
         ------
         InputError
-            If the folder is not there, has no telemetry, or not of that run, or has another schema version.
+            If the folder does not exist, has no telemetry, or not of that run, or has another schema version.
         """
         place = checks.path("folder", folder).absolute()
         chosen = choose_run(place, None if run is None else checks.text("run", run))
@@ -171,7 +171,7 @@ class Telemetry:
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many rows each table has."""
+        """The number of rows of each table."""
         counted = {
             name: sum(chunk.rows for chunk in self._chunks[name])
             + sum(pq.read_metadata(path).num_rows for path in self._files[name].values())
@@ -183,7 +183,7 @@ class Telemetry:
 
     @property
     def lost(self) -> dict[str, dict[str, int]]:
-        """Rows that are missing: ``{table: {reason: rows}}``, with the reasons of `LOSS_REASONS`; empty when none."""
+        """Missing rows: ``{table: {reason: rows}}``, with the reasons of `LOSS_REASONS`; empty if none are missing."""
         before = {} if self._since is None else self._since._holdings.lost
         found = {
             name: {
@@ -197,12 +197,12 @@ class Telemetry:
 
     @property
     def refs(self) -> dict[str, list[Any]]:
-        """References to the Arrow tables in Ray's object store, by table; what is in the folder is in `files`."""
+        """References to the Arrow tables in Ray's object store, by table; rows in the folder are in `files`."""
         return {name: [chunk.ref for chunk in self._chunks[name]] for name in SCHEMAS}
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The Parquet files in the folder, by table; what is in the object store is in `refs`."""
+        """The Parquet files in the folder, by table; rows in the object store are in `refs`."""
         return {name: list(found.values()) for name, found in self._files.items()}
 
     def to_arrow(self) -> dict[str, pa.Table]:
@@ -211,7 +211,7 @@ class Telemetry:
         Raises
         ------
         BrokerUnavailable
-            If the rows were in the object store and went with the collector.
+            If the rows were in the object store and were deleted with the collector.
         """
         return {name: self.table(name) for name in TABLES}
 
@@ -229,7 +229,7 @@ class Telemetry:
         InputError
             If the folder cannot be used.
         BrokerUnavailable
-            If the rows were in the object store and went with the collector.
+            If the rows were in the object store and were deleted with the collector.
         """
         place = prepare_folder(folder)
         try:
@@ -244,21 +244,21 @@ class Telemetry:
     def to_spark(self, session: SparkSession | None = None) -> dict[str, DataFrame]:
         """Return every table as a Spark DataFrame, ``{name: DataFrame}``.
 
-        In a session of RayDP the rows go from the object store to the executors by reference; in any other session
-        through Parquet files, or through the driver where executors do not see its files.
+        In a RayDP session the rows go from the object store to the executors by reference. In any other session
+        they go through Parquet files, or through the driver if executors do not see its files.
 
         Parameters
         ----------
         session
-            Your Spark session; by default the one that is active, or else one that is started on this machine and
-            is yours to stop.
+            Your Spark session; by default the active one, or else one that is started on this machine and is yours
+            to stop.
 
         Raises
         ------
         SparkUnavailable
             If no session is given and none could be started.
         BrokerUnavailable
-            If the rows were in the object store and went with the collector.
+            If the rows were in the object store and were deleted with the collector.
         """
         from ...pipelines.spark.frames import frames_of  # see UPWARD in tests/test_tidy.py
 
@@ -294,13 +294,13 @@ class Telemetry:
         )
 
     def _copy(self, place: Path, name: str) -> None:
-        """Write each chunk or part of one table as a part of its own, one at a time."""
+        """Write each chunk or part of one table as a separate part, one at a time."""
         for key, path in self._files[name].items():
             write_part(place, name, self.run, key, read_parts([path], name))
         for chunk in self._chunks[name]:
             write_part(place, name, self.run, chunk.key, self._fetch([chunk])[0])
         if name == "lost" and self.folder is None and self._holdings.lost:
-            # Counts since the run began, not rows that were added: they stand in the place of the older ones.
+            # Counts since the run began, not added rows: they replace the older ones.
             write_part(place, name, self.run, PartKey(0, 0), self._lost_table(self._holdings.lost))
 
     def __repr__(self) -> str:
