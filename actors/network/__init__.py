@@ -1,1 +1,1 @@
-"""A network on Ray: checked, launched, joined, operated, and its rendezvous point."""
+"""A network on Ray: validated, launched, attached to, operated; and its rendezvous point."""

@@ -1,6 +1,6 @@
-"""What a network with admission control is asked from outside: its books, and whether a subscription would enter.
+"""Queries to a network with admission control: its books, and whether a subscription would be admitted.
 
-Rule: neither changes anything. For experiments, brokers can be burdened, and their CPU time can be read.
+Rule: queries change nothing. For experiments, brokers can be given artificial load, and their CPU time can be read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _QUESTIONS: Final = count(1)
 
 
 class NetworkAdmission:
-    """What a network with admission control is asked; the questions are those of this process's session."""
+    """Queries to a network with admission control, by this process's session."""
 
     def __init__(self, hosts: Hosts, process: ClientProcess) -> None:
         self._hosts = hosts
@@ -37,9 +37,9 @@ class NetworkAdmission:
         Parameters
         ----------
         cpu_seconds
-            For each broker what an event costs it.
+            The cost of an event at each broker.
         share
-            How much of a CPU the actor gets for that: it stands still for the rest of the time.
+            The share of a CPU that the actor gets for that: it sleeps for the rest of the time.
         """
         checks.instance("cpu_seconds", cpu_seconds, Mapping, "a mapping from broker to CPU seconds")
         for broker, cost in cpu_seconds.items():
@@ -57,14 +57,14 @@ class NetworkAdmission:
         return float(sum(self._hosts.ask("cpu_seconds", timeout_seconds=60)))
 
     def admission(self) -> dict[BrokerId, dict[str, Any]]:
-        """Return the books of every broker: each resource as (reserved, there is), and what is degraded."""
+        """Return the books of every broker: each resource as (reserved, available), and what is degraded."""
         books: dict[BrokerId, dict[str, Any]] = {}
         for answer in self._hosts.ask("books", timeout_seconds=60):
             books |= answer
         return dict(sorted(books.items()))
 
     def books(self) -> dict[BrokerId, SeenBooks]:
-        """Return the books of every broker, filters and all, to judge them; `admission` is for people.
+        """Return the complete books of every broker, for judges; `admission` is the readable form.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class NetworkAdmission:
         return {broker: seen.books for answer in answers for broker, seen in answer.items()}
 
     def would_admit(self, filter: Any, *, broker: BrokerId | None = None, priority: int = 0) -> Judgement:
-        """Ask whether a subscription would be admitted at a broker (the first, if none is named), without making it.
+        """Ask whether a subscription would be admitted at a broker (by default the first), without making it.
 
         Raises
         ------

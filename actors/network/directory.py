@@ -1,6 +1,6 @@
-"""The directory of a network: what a process needs to take part in it, and under which name it is found.
+"""The directory of a network: what a process needs to take part in it, and the name under which it is found.
 
-Rule: it is handed out by the rendezvous point, and kept by every process that has attached.
+Rule: the rendezvous point hands it out, and every attached process keeps it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .placing import node_for
 
 NAMESPACE: Final = "rayvous"
 PROTOCOL: Final = 2
-"""Of what processes, brokers and the rendezvous point say to each other; another number, and they cannot talk."""
+"""The version of the messages between processes, brokers and the rendezvous point; other versions are incompatible."""
 
 
-# Names of actors begin with that of their network, so that Ray's views put together what belongs together.
+# Names of actors begin with that of their network, so that Ray's views group them.
 
 
 def rendezvous_name(network: str) -> str:
@@ -39,7 +39,7 @@ def collector_name(network: str) -> str:
 def host_name(network: str, brokers: Sequence[BrokerId], life: int = 0) -> str:
     """Return the name of the actor that hosts these brokers, rising; `life` counts restarts.
 
-    Brokers that stand apart from each other, since others between them are on other nodes, are told with the step.
+    Brokers that are spaced apart, because others between them are on other nodes, are named with the step.
     """
     first, last = brokers[0], brokers[-1]
     which = f"broker:{first}" if first == last else f"brokers:{first}-{last}"
@@ -57,37 +57,38 @@ class Directory:
     name, scheme
         The network's name and routing scheme.
     limits
-        What its brokers keep at most.
+        The bounds of its brokers.
     positions
-        Every broker's place when it came, in rising order.
+        Every broker's initial place, in rising order.
     hosts
-        The actor that hosts each broker; it changes when brokers come, leave, or are started again.
+        The actor that hosts each broker; it changes when brokers join, leave, or restart.
     collector
         The actor that takes telemetry.
     recovery
-        How quickly it notices and mends failures; None for a network that does not heal.
+        How quickly failures are detected and repaired; None for a network that does not heal.
     token
-        Names this network's part of the store, so that nothing of an earlier one of the same name is found there.
+        Identifies this network's part of the store, so that nothing of an earlier one of the same name is found
+        there.
     trace_events, detached
-        As it was launched.
+        The launch parameters.
     stable
-        Where its brokers keep what must outlive them; None when they keep it nowhere.
+        The stores of its brokers; None for no stores.
     admission
         What its brokers admit; None for a network without admission control.
     telemetry
-        Where telemetry goes; None when it stays in Ray's object store.
+        The destination of telemetry; None for Ray's object store.
     protocol
-        What its brokers speak.
+        The version of the protocol of its brokers.
     nodes
-        The Ray nodes that the brokers stand on (`placing`); none leaves it to Ray.
+        The Ray nodes of the brokers (`placing`); empty leaves placement to Ray.
     gateway, access
-        Where clients outside Ray come in, and what each may do; None where nobody said so.
+        The gateways for clients outside Ray, and the rights of each client; None if not configured.
     launches
-        How often a network has been launched on these stores: this one, and those that it goes on from.
+        How often a network has been launched on these stores: this one, and those that it resumes.
     still_seconds
-        For how long there was none meanwhile. Its brokers' clocks stood still then, so nothing got older.
+        How long there was no network in between. The clocks of its brokers were stopped then, so nothing aged.
     seal
-        What only parts of the network know, also of one that goes on from it; as `token`, where it began.
+        A secret of the network, kept when another one resumes it; initially `token`.
     """
 
     name: str
@@ -113,19 +114,19 @@ class Directory:
 
     @property
     def numbered(self) -> bool:
-        """Whether its brokers number what they send: they have stores, and do not heal."""
+        """Whether its brokers number messages: they have stores, and do not heal."""
         return self.stable is not None and self.recovery is None
 
     @property
     def root(self) -> BrokerId:
-        """The root broker at the start; when its cluster has left, the first broker."""
+        """The initial root broker; if its cluster has left, the first broker."""
         roots = (position.broker for position in self.positions if position.role == "REB")
         return next(roots, self.positions[0].broker)
 
     def node_of(self, broker: BrokerId, members: Sequence[BrokerId] = ()) -> tuple[str, ...]:
-        """Return the Ray node that a broker is to stand on as long as that lives; none leaves it to Ray.
+        """Return the Ray node for a broker while that node lives; none leaves it to Ray.
 
-        `members` are those of its cluster, where it comes to a network that runs.
+        `members` are those of its cluster, for a broker that joins a running network.
         """
         if not self.nodes:
             return ()

@@ -1,16 +1,17 @@
-"""Which gateways a network is to have, and which of them are to be started and given up as Ray nodes come and go.
+"""Which gateways a network must have, and which to start and give up as Ray nodes join and leave.
 
 Rules
 -----
-* A node that the network may use has a gateway, or several processes of one: the nodes that it was launched with, where
-  somebody named them; else every node with CPUs. A head without CPUs gets none, also while no other node lives; only
-  where no node ever had any CPUs, every node has one. When one with CPUs comes then, the others lose theirs.
-* A node that Ray has given up is gone for good: one that comes back has another id. A node that is not in Ray's list is
-  not known to be gone.
-* A gateway that could not serve is started again `AGAIN_SECONDS` later, as long as its node lives: what was in its way,
-  a port that is taken, say, goes away by itself or is taken away.
+* Each node that the network may use has a gateway, or several processes of one: the nodes named at the launch,
+  otherwise every node with CPUs. A head without CPUs gets none, even while no other node lives. If no node ever had
+  any CPUs, every node has one. When a node with CPUs joins then, the others lose theirs.
+* A node that Ray has given up is gone for good: one that returns has another id. A node that is not in Ray's list
+  is not known to be gone.
+* A gateway that could not serve is restarted `AGAIN_SECONDS` later, as long as its node lives: the obstacle, such
+  as a port in use, may disappear.
 
-Pure: nodes are what `ray.nodes` says of them, and the time is told. `gateways` does what is decided here.
+Pure: nodes are as `ray.nodes` describes them, and the time is an argument. `gateways` carries out what is decided
+here.
 
 Source: docs/decisions/0099-gateways-come-with-nodes.md.
 """
@@ -22,11 +23,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 AGAIN_SECONDS: Final = 30.0
-"""How long a gateway that could not serve is let alone."""
+"""The delay before a gateway that could not serve is restarted."""
 
 
 class GatewayPlace(NamedTuple):
-    """Where a gateway stands: Ray's id of the node, and which of the node's processes it is."""
+    """The place of a gateway: Ray's id of the node, and the number of the process on it."""
 
     node: str
     process: int
@@ -34,21 +35,21 @@ class GatewayPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be done: gateways to start, and those to give up: their node is gone, or not wanted any more."""
+    """Gateways to start, and gateways to give up because their node is gone or no longer wanted."""
 
     start: tuple[GatewayPlace, ...] = ()
     gone: tuple[GatewayPlace, ...] = ()
 
 
 class GatewayPlaces:
-    """Decides where gateways stand.
+    """Decides the places of gateways.
 
     Parameters
     ----------
     named
-        The nodes that the network was launched with, where somebody named them.
+        The nodes that the network was launched with, if named.
     processes
-        How many a node has.
+        How many processes a node has.
     """
 
     def __init__(self, named: Sequence[str], processes: int) -> None:
@@ -58,7 +59,7 @@ class GatewayPlaces:
         self._had_cpus = False
 
     def look(self, nodes: Sequence[Mapping[str, Any]], now: float) -> Changes:
-        """Take in which nodes there are, as `ray.nodes` has them, and return what is to be done about it."""
+        """Process the list of nodes of `ray.nodes`, and return the changes."""
         dead = {node["NodeID"] for node in nodes if not node["Alive"]}
         unwanted = self._unwanted(nodes)
         gone = tuple(place for place in (*self._started, *self._failed) if place.node in dead | unwanted)
@@ -72,11 +73,11 @@ class GatewayPlaces:
         return Changes(start, gone)
 
     def _unwanted(self, nodes: Sequence[Mapping[str, Any]]) -> set[str]:
-        """Return the nodes that get none, whoever lives."""
+        """Return the nodes that get none."""
         if self._named:
             return {node["NodeID"] for node in nodes} - set(self._named)
         without = {node["NodeID"] for node in nodes if not node["Resources"].get("CPU")}
-        # It is remembered, since Ray says no resources of nodes that are dead, and forgets them after a while.
+        # Remembered, because Ray reports no resources of dead nodes, and forgets them after a while.
         self._had_cpus = self._had_cpus or len(without) < len(nodes)
         return without if self._had_cpus else set()
 
@@ -90,7 +91,7 @@ class GatewayPlaces:
         return place not in self._failed or now - self._failed[place] >= AGAIN_SECONDS
 
     def failed(self, place: GatewayPlace, now: float) -> None:
-        """Take in that a gateway that was started cannot serve."""
+        """Record that a started gateway cannot serve."""
         if place in self._started:
             del self._started[place]
             self._failed[place] = now

@@ -1,13 +1,13 @@
-"""The gateways of a network: actors on its Ray nodes that clients outside Ray talk to, and their supervisor.
+"""The gateways of a network: actors on its Ray nodes to which clients outside Ray connect, and their supervisor.
 
 Rules
 -----
-* One actor, the supervisor, starts them: on the nodes that there are at the launch, and on those that come later
-  (`gateway_places` decides). Ray tells nobody that a node has come, so it looks.
-* A gateway does not end with the supervisor: Ray starts that again, and it finds them by their names. They end with the
-  network; where nobody tells them, they notice that it is gone.
-* Where limits are shared, it says to each gateway how many they are, when that has changed; one that starts asks.
-* What keeps a gateway from serving at the launch ends the launch. Of one that is started later it is in the status.
+* One actor, the supervisor, starts them: on the nodes at the launch, and on those that join later (`gateway_places`
+  decides). Ray does not announce new nodes, so the supervisor polls.
+* A gateway does not end with the supervisor: Ray restarts that, and it finds the gateways by name. They end with
+  the network; if they are not told, they notice that it is gone.
+* If limits are shared, the supervisor tells each gateway how many there are when that changes; a new gateway asks.
+* A gateway that cannot serve at the launch fails the launch. A failure of a later one is in the status.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from .launching import actor, near
 from .placing import steady_node
 
 LOOK_SECONDS: Final = 2.0
-"""How often the supervisor looks which nodes there are: one call to Ray's control store."""
+"""How often the supervisor polls for nodes: one call to Ray's control store."""
 
 ANSWER_SECONDS: Final = 2.0
-"""How long a gateway may take to say that it serves; past it, it is shown as silent."""
+"""How long a gateway may take to report that it serves; beyond it, it is shown as silent."""
 
 END_SECONDS: Final = 10.0
-"""How long the supervisor may take to end all gateways; those that are left then end by themselves."""
+"""How long the supervisor may take to end all gateways; the remaining ones then end by themselves."""
 
 CALLS_AT_ONCE: Final = 8
 
@@ -57,20 +57,20 @@ _LOG = logging.getLogger("rayvous.gateway")
 
 @dataclass(frozen=True, slots=True)
 class GatewayStatus:
-    """One gateway at a moment.
+    """The state of one gateway.
 
     Attributes
     ----------
     node, address
         Ray's id of its node, and the node's address.
     process
-        Which of the node's processes it is.
+        The number of the process on the node.
     state
-        ``"serving"``; ``"silent"`` while it starts, or does not answer; ``"failed"`` when it could not serve.
+        ``"serving"``; ``"silent"`` while it starts, or does not answer; ``"failed"`` if it could not serve.
     urls
-        Where it is to be reached.
+        Its URLs.
     problem
-        What keeps it from serving; it is started again when that may have gone.
+        What keeps it from serving; it is restarted when that may have gone.
     """
 
     node: str
@@ -82,7 +82,7 @@ class GatewayStatus:
 
 
 class GatewaySupervisor:
-    """Starts the gateways of a network, and those of nodes that come later; an actor.
+    """Starts the gateways of a network, and those of later nodes; an actor.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class GatewaySupervisor:
     processes
         How many gateways a node has.
     named
-        The nodes that it was launched with, where somebody named them.
+        The nodes that it was launched with, if named.
     share_limits
         Whether they share the limits of principals.
     """
@@ -104,21 +104,21 @@ class GatewaySupervisor:
         self._starting: dict[Any, GatewayPlace] = {}
         self._errors: dict[GatewayPlace, Exception] = {}
         self._addresses: dict[str, str] = {}
-        self._asked: dict[GatewayPlace, tuple[Any, Any]] = {}  # whom, and the call
+        self._asked: dict[GatewayPlace, tuple[Any, Any]] = {}  # the gateway, and the call
         self._asking = threading.Lock()
         self._turn, self._ended = threading.Lock(), threading.Event()
         self._begun = threading.Event()
         threading.Thread(target=self._look_on, name="supervisor", daemon=True).start()
 
     def begin(self) -> None:
-        """Return once a gateway serves on each node that there is now.
+        """Return once a gateway serves on each present node.
 
         Raises
         ------
         InputError
-            If one cannot serve: its port is taken, say.
+            If one cannot serve, for example because its port is in use.
         MissingExtra
-            If a node has not what it needs.
+            If a node lacks a required package.
         """
         self._look()
         with broker_errors("starting gateways", "a gateway"):
@@ -130,7 +130,7 @@ class GatewaySupervisor:
     def _look_on(self) -> None:
         while not self._ended.is_set():
             try:
-                # In a later life it is not known whether the launch has ended.
+                # A later life does not know whether the launch has ended.
                 if not self._begun.is_set() and not ray.get_runtime_context().was_current_actor_reconstructed:
                     self._begun.wait()
                 self._begun.set()
@@ -139,7 +139,7 @@ class GatewaySupervisor:
                 _LOG.exception("which nodes there are could not be seen; looking again")
             except BaseException:
                 _LOG.exception("the supervisor of gateways has failed")
-                os._exit(1)  # Ray starts it again
+                os._exit(1)  # Ray restarts it
             self._ended.wait(LOOK_SECONDS)
 
     def _look(self) -> None:
@@ -167,13 +167,13 @@ class GatewaySupervisor:
         here = NodeAffinitySchedulingStrategy(place.node, soft=False)
         title = f"{self._network}:gateway:{place.node}:{place.process}"
         options = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
-        # It outlives the supervisor, so it is detached; one that was started in an earlier life is taken as it is.
+        # Detached, because it outlives the supervisor; one that an earlier life started is used as it is.
         made = actor(GatewayActor, title, True, get_if_exists=True, **options)
         self._actors[place] = made.remote(self._network, http=place.process == 0)
         self._starting[self._actors[place].urls.remote()] = place
 
     def _take_answers(self) -> None:
-        """Take in which gateways serve now, and which cannot."""
+        """Record which gateways serve now, and which cannot."""
         if not self._starting:
             return
         done, _ = ray.wait(list(self._starting), num_returns=len(self._starting), timeout=0)
@@ -187,7 +187,7 @@ class GatewaySupervisor:
                 self._cannot(place, error)
 
     def _cannot(self, place: GatewayPlace, error: Exception) -> None:
-        """Take note of what keeps a gateway from serving."""
+        """Record what keeps a gateway from serving."""
         cause = error.cause if isinstance(error, RayTaskError) else error
         _LOG.warning("no gateway on node %s: %s", place.node, cause)
         self._errors[place] = cause if isinstance(cause, RayvousError) else error
@@ -195,12 +195,12 @@ class GatewaySupervisor:
         self._give_up(place)
 
     def sharing(self) -> int:
-        """Return how many gateways have the limits of principals together; 1 where each has all of them."""
+        """Return how many gateways share the limits of principals; 1 if each has its own."""
         return max(1, len(self._actors)) if self._share_limits else 1
 
     def _tell_sharing(self) -> None:
         for place, each in self._actors.items():
-            if self._told.get(place) != self.sharing():  # what was told in an earlier life is not known
+            if self._told.get(place) != self.sharing():  # what an earlier life has told is unknown
                 each.share.remote(self.sharing())
                 self._told[place] = self.sharing()
 
@@ -210,12 +210,12 @@ class GatewaySupervisor:
             ray.kill(given_up)
 
     def gateways(self) -> list[Any]:
-        """Return the actors that were started and are not known to be gone."""
-        actors = dict(self._actors)  # as they are now; they change while this is asked
+        """Return the started actors that are not known to be gone."""
+        actors = dict(self._actors)  # a copy; they change during the call
         return [actors[place] for place in sorted(actors)]
 
     def status(self) -> list[GatewayStatus]:
-        """Return how each gateway is."""
+        """Return the state of each gateway."""
         asked = self._asked_for_urls()
         if asked:
             ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER_SECONDS)
@@ -224,7 +224,7 @@ class GatewaySupervisor:
         return sorted(made, key=lambda one: (one.address, one.node, one.process))
 
     def _asked_for_urls(self) -> dict[GatewayPlace, Any]:
-        """Ask each gateway where it is, but those that have not answered yet: one call is under way at most."""
+        """Ask each gateway for its URLs, unless a call to it is in flight."""
         with self._asking:
             calls = [call for _, call in self._asked.values()]
             done = set(ray.wait(calls, num_returns=len(calls), timeout=0)[0]) if calls else set()
@@ -242,7 +242,7 @@ class GatewaySupervisor:
         )
 
     def pid(self) -> int:
-        """Return the process that it is."""
+        """Return the id of this process."""
         return os.getpid()
 
     def end(self) -> None:
@@ -254,7 +254,7 @@ class GatewaySupervisor:
 
 
 def _urls_said(answer: Any) -> tuple[str, ...]:
-    """Return where a gateway is; nothing when it has not answered, or is about to be known not to serve."""
+    """Return the URLs of a gateway; nothing if it has not answered, or is about to be known not to serve."""
     try:
         return tuple(ray.get(answer, timeout=0))
     except (RayError, RayvousError):
@@ -267,7 +267,7 @@ def start_gateways(directory: Directory, named: Sequence[str]) -> Any:
     Raises
     ------
     InputError, MissingExtra
-        As `GatewaySupervisor.begin`; then the supervisor is to be ended.
+        As `GatewaySupervisor.begin`; then the supervisor must be ended.
     """
     steady = steady_node(
         directory.nodes, ray.get_runtime_context().get_node_id(), outlives=directory.detached
@@ -283,7 +283,7 @@ def start_gateways(directory: Directory, named: Sequence[str]) -> Any:
 
 
 def gateways_of(directory: Directory) -> list[Any]:
-    """Return the actors that are gateways of a network that runs."""
+    """Return the gateway actors of a running network."""
     supervisor = _supervisor_of(directory)
     return (
         []
@@ -293,7 +293,7 @@ def gateways_of(directory: Directory) -> list[Any]:
 
 
 def urls_of(directory: Directory) -> list[str]:
-    """Return where a network is to be reached; a gateway that is started again is waited for, if its node lives."""
+    """Return the URLs of a network; a restarting gateway is waited for, if its node lives."""
     urls: dict[str, None] = {}
     for answer in [each.urls.remote() for each in gateways_of(directory)]:
         with suppress(ActorDiedError, ActorUnschedulableError):
@@ -302,7 +302,7 @@ def urls_of(directory: Directory) -> list[str]:
 
 
 def gateways_sharing(directory: Directory) -> int:
-    """Return how many gateways have the limits of principals together."""
+    """Return how many gateways share the limits of principals."""
     supervisor = _supervisor_of(directory)
     if supervisor is None:
         return 1
@@ -311,20 +311,20 @@ def gateways_sharing(directory: Directory) -> int:
 
 
 class GatewaysSeen:
-    """Asks how the gateways of a network are, time and again; it finds their supervisor once."""
+    """Queries the gateways of a network repeatedly; it looks up their supervisor once."""
 
     def __init__(self) -> None:
         self._supervisor: Any = None
 
     def ask(self, directory: Directory) -> Any:
-        """Ask, and return what `said` takes; None where there are none, or Ray's control store cannot say."""
+        """Ask, and return the argument of `said`; None if there are none, or Ray's control store cannot say."""
         if self._supervisor is None:
             with suppress(RayError):
                 self._supervisor = _supervisor_of(directory)
         return None if self._supervisor is None else self._supervisor.status.remote()
 
     def said(self, asked: Any, seconds: float) -> tuple[GatewayStatus, ...]:
-        """Return how each gateway is; none when the supervisor cannot say: it is being started again, say."""
+        """Return the state of each gateway; none if the supervisor cannot answer, for example while it restarts."""
         if asked is None:
             return ()
         try:

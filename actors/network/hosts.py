@@ -1,14 +1,15 @@
-"""The hosts of a running network: asked without the dead, killed, crashed, started again.
+"""The hosts of a running network: queried without the dead, killed, crashed, restarted.
 
 Rules
 -----
-* A network that heals is asked without those hosts that are dead, and without those that have not answered a survey
-  within a client's patience: Ray may take longer to give a node up than its brokers' fellows. Who answers at last is
-  asked again. Whom another process started again is found at the rendezvous point.
-* Dead is who Ray says has died, which is for good. Who is out of reach just now is left out of that question only: its
-  link may be cut, or its process has ended and Ray is about to say so. A question that only all the living can answer
-  (`all_living`) fails instead: whether a number was accepted is not known as long as one of them has not said so.
-* A broker that is started again is a new actor in its next life: the rendezvous point knows it first, then its peers.
+* A query to a network that heals leaves out hosts that are dead, and hosts that have not answered a survey within a
+  client's patience, because Ray may take longer to give a node up than the fellow brokers. A host that answers at
+  last is asked again. A host that another process restarted is looked up at the rendezvous point.
+* Dead is a host that Ray reports dead, which is final. A host that is unreachable just now is left out of that
+  query only: its link may be cut, or its process has ended and Ray is about to report it. A query that only all
+  live hosts can answer (`all_living`) fails instead: whether a number was accepted is unknown until all of them
+  have answered.
+* A restarted broker is a new actor in its next life: the rendezvous point knows it first, then its peers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 TELL_SECONDS: Final = 2.0
-"""How long the peers of a broker that is started again have to hear of it; who is late learns it from the broker."""
+"""How long the peers of a restarted broker may take to be told; a late one learns it from the broker."""
 
 
 class Hosts:
@@ -52,15 +53,15 @@ class Hosts:
     Attributes
     ----------
     directory
-        As this process knows it.
+        As known to this process.
     rendezvous
-        The actor that is the rendezvous point.
+        The actor of the rendezvous point.
     dead
         Hosts that are known to be dead.
     closed
         Whether this process has closed the network.
     timeline
-        (seconds since 1970, what): what this process did to brokers, and when it saw the network healed again.
+        (seconds since 1970, what): this process's operations on brokers, and when it observed the network healed.
     """
 
     def __init__(self, directory: Directory, rendezvous: Any) -> None:
@@ -68,28 +69,28 @@ class Hosts:
         self.rendezvous = rendezvous
         self.dead: set[Any] = set()
         self.closed = False
-        self._silent: dict[Any, Any] = {}  # hosts that do not answer, and the call that they owe an answer to
+        self._silent: dict[Any, Any] = {}  # silent hosts, and the call that each has not answered
         self.timeline: list[tuple[float, str]] = []
 
     @property
     def name(self) -> str:
-        """By which other processes attach to the network."""
+        """The name by which other processes attach to the network."""
         return self.directory.name
 
     @property
     def recovery(self) -> Recovery | None:
-        """How it heals; None when it does not."""
+        """How it heals; None if it does not."""
         return self.directory.recovery
 
     def require_open(self) -> None:
-        """Raise ClientError when this process has closed the network."""
+        """Raise ClientError if this process has closed the network."""
         if self.closed:
             raise ClientError(
                 f"network {self.name!r} is closed in this process: launch it, or attach to it, again"
             )
 
     def hosts(self) -> list[Any]:
-        """Return the host actors, each once, in the order of their first broker; without those dead or silent."""
+        """Return the host actors, each once, in the order of their first broker; without dead or silent ones."""
         return [
             host
             for host in dict.fromkeys(self.directory.hosts.values())
@@ -104,14 +105,14 @@ class Hosts:
         without: Collection[BrokerId] = (),
         all_living: bool = False,
     ) -> list[Any]:
-        """Return what the living hosts answer; those of the brokers `without` are not asked.
+        """Return the answers of the live hosts; the hosts of the brokers `without` are not asked.
 
-        With `all_living`, BrokerUnavailable is raised when one does not answer that is not known to be dead.
+        With `all_living`, BrokerUnavailable is raised if a host does not answer and is not known to be dead.
         """
         self.require_open()
         with broker_errors(f"{method} in network {self.name!r}"):
             if self.recovery is None:
-                # A question may be asked again: so Ray waits for a host that it starts again.
+                # A query may be repeated, so Ray waits for a host that it restarts.
                 again = {"max_task_retries": -1} if self.directory.numbered else {}
                 calls = [getattr(host, method).options(**again).remote(*args) for host in self.hosts()]
                 return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
@@ -129,12 +130,12 @@ class Hosts:
                 asked.update(hosts)
                 calls = [getattr(host, method).remote(*args) for host in hosts]
                 by_host = dict(zip(hosts, calls, strict=True))
-                if method == "survey":  # which is answered at once, whatever goes on
+                if method == "survey":  # which is answered at once in any state
                     by_host = self._without_silent(by_host)
                 answers += self._answers(by_host, timeout_seconds, all_living)
 
     def _without_silent(self, calls: dict[Any, Any]) -> dict[Any, Any]:
-        """Return the calls that are answered within a client's patience; who does not answer is silent from now on."""
+        """Return the calls that are answered within a client's patience; other hosts are silent from now on."""
         assert self.recovery is not None
         patience = self.recovery.client_patience_seconds
         _, late = ray.wait(list(calls.values()), num_returns=len(calls), timeout=patience)
@@ -144,7 +145,7 @@ class Hosts:
     def _answers(
         self, calls: Mapping[Any, Any], timeout_seconds: float | None, all_living: bool = False
     ) -> list[Any]:
-        """Return what those hosts answer that can be reached, or all that live, and note which are dead."""
+        """Return the answers of those hosts that can be reached, or of all live ones, and record which are dead."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         answers = []
         for host, call in calls.items():
@@ -156,11 +157,11 @@ class Hosts:
             except RayActorError:
                 if all_living:
                     raise
-                continue  # out of reach: a survey shows that it is missing, to whom it is a member
+                continue  # unreachable: a survey shows that it is missing
         return answers
 
     def find_reborn(self, timeout_seconds: float = 60.0) -> None:
-        """Take the actors of brokers that have come or were started again, perhaps by another process."""
+        """Look up the actors of brokers that have joined or were restarted, perhaps by another process."""
         hosts = ray.get(self.rendezvous.hosts.remote(), timeout=timeout_seconds)
         known = self.directory.hosts
         known.update(hosts)
@@ -174,12 +175,12 @@ class Hosts:
             self.directory = replace(fresh, hosts=known)  # clients share the hosts
 
     def survey(self, without: Collection[BrokerId] = ()) -> dict[BrokerId, dict[str, Any]]:
-        """Return where every living broker stands: its cluster, parent, children, round.
+        """Return the place of every live broker: its cluster, parent, children, round.
 
         Parameters
         ----------
         without
-            Brokers that are not asked, since they could not answer.
+            Brokers that are not asked, because they could not answer.
 
         Raises
         ------
@@ -196,16 +197,16 @@ class Hosts:
         return survey
 
     def _hear_silent(self, hosts: Collection[Any], seconds: float | None) -> bool:
-        """Take back those of these that answer within so long, or are known to be dead; return whether all are."""
+        """Restore those of these that answer within so long, or are known to be dead; return whether all are."""
         owed = [self._silent[host] for host in hosts]
         answered, late = ray.wait(owed, num_returns=len(owed), timeout=seconds) if owed else ([], [])
         self._silent = {host: call for host, call in self._silent.items() if call not in answered}
         return not late
 
     def routes(self) -> dict[BrokerId, SeenRoutes | None]:
-        """Return what the table of every living broker holds and what it has told others, filters and all, to judge it.
+        """Return the table of every live broker and what it has told others, with complete filters, for judges.
 
-        None for a broker whose scheme keeps no such table.
+        None for a broker whose scheme has no such table.
         """
         answers = self.ask("seen", timeout_seconds=60)
         return {broker: seen.routes for answer in answers for broker, seen in answer.items()}
@@ -213,8 +214,8 @@ class Hosts:
     def describe(self) -> nx.Graph:
         """Return the network as a graph.
 
-        Nodes are broker ids with `label`, `role`, `cluster` and the sizes of what the broker keeps and has done; edges
-        have `kind`, "tree", "group" or "cube".
+        Nodes are broker ids with `label`, `role`, `cluster`, the sizes of the broker's state and its counters;
+        edges have `kind`, "tree", "group" or "cube".
         """
         sizes: dict[BrokerId, Mapping[str, int]] = {}
         for answer in self.ask("describe", timeout_seconds=60):
@@ -222,7 +223,7 @@ class Hosts:
         return graph_of_places(self.name, self.directory.scheme, self.standing(), sizes)
 
     def standing(self) -> tuple[Position, ...]:
-        """Return every living broker's place as it is now; in a network that does not heal, `positions`."""
+        """Return the current place of every live broker; in a network that does not heal, `positions`."""
         return self.directory.positions if self.recovery is None else self.standing_by(self.survey())
 
     def standing_by(self, survey: Survey) -> tuple[Position, ...]:
@@ -249,7 +250,7 @@ class Hosts:
         pid, host = self.pid_of(broker), self.host_of(broker)
         self.tell(f"killed {self._named(host)}")
         os.kill(pid, signal.SIGKILL)
-        if self.directory.numbered:  # Ray starts it again
+        if self.directory.numbered:  # Ray restarts it
             return [other for other, at in self.directory.hosts.items() if at == host]
         return self._buried(host)
 
@@ -269,7 +270,7 @@ class Hosts:
         return pid
 
     def node_of(self, broker: BrokerId) -> str:
-        """Return Ray's id of the node that a broker stands on."""
+        """Return Ray's id of the node of a broker."""
         return self._whereabouts(broker)[0]
 
     def _whereabouts(self, broker: BrokerId) -> tuple[str, int]:
@@ -279,16 +280,16 @@ class Hosts:
         return node, pid
 
     def restart_broker(self, broker: BrokerId) -> None:
-        """Start a dead broker afresh, in a new actor of its own; it knows its place, and what its store has kept.
+        """Restart a dead broker in a new actor of its own, with its place and what its store has retained.
 
         Raises
         ------
         InputError
             If the network does not heal, or the broker is alive.
         BrokerUnavailable
-            If another process starts it again just now.
+            If another process is restarting it.
         """
-        self.host_of(broker)  # refuses one that there is not
+        self.host_of(broker)  # rejects one that does not exist
         if self.recovery is None:
             raise InputError(
                 f"broker {broker} cannot be started again: launch the network with recovery=Recovery()"
@@ -305,7 +306,7 @@ class Hosts:
         Raises
         ------
         BrokerUnavailable
-            If another process does so just now, or has.
+            If another process is restarting them, or has.
         """
         point, by = self.rendezvous, uuid4().hex
         life = ray.get(point.start_again.remote(brokers, self.host_of(brokers[0]), by), timeout=60)
@@ -322,7 +323,7 @@ class Hosts:
         self.tell(f"started {self._named(new)} again")
 
     def lives(self, host: Any) -> bool:
-        """Return whether a host is not known to be dead; one that stands still or is out of reach lives."""
+        """Return whether a host is not known to be dead; a stalled or unreachable host lives."""
         if host in self.dead:
             return False
         try:
@@ -335,16 +336,16 @@ class Hosts:
         return True
 
     def tell_weather(self, forecast: Forecast) -> None:
-        """Let links be cut, slow or bad, and brokers slow, until it is told anew; for tests of what goes wrong."""
+        """Set link faults and slow brokers until the next call; for fault injection."""
         checks.instance("forecast", forecast, Forecast, "a Forecast()")
         self.ask("link_faults", forecast, timeout_seconds=60)
 
     def brokers(self) -> list[BrokerId]:
-        """Return the brokers of the network, as far as they are known here, dead or alive."""
+        """Return the brokers of the network, as far as known here, dead or alive."""
         return list(self.directory.hosts)
 
     def host_of(self, broker: BrokerId) -> Any:
-        """Return the actor of a broker, as far as it is known here.
+        """Return the actor of a broker, as far as known here.
 
         Raises
         ------
@@ -357,7 +358,7 @@ class Hosts:
         return self.directory.hosts[broker]
 
     def tell(self, what: str) -> None:
-        """Note a moment for the timeline."""
+        """Record a moment for the timeline."""
         self.timeline.append((time.time(), what))
 
     def _named(self, host: Any) -> str:

@@ -1,7 +1,7 @@
-"""Java for Spark, from a wheel, so that nobody has to install it.
+"""Java for Spark, from a wheel, so that it need not be installed.
 
-Ray's workers inherit the environment of the process that starts Ray, and RayDP starts Java in them; so this comes
-before ``ray.init()``, which is why it stands here and not beside Spark.
+Ray's workers inherit the environment of the process that starts Ray, and RayDP starts Java in them. This must
+therefore happen before ``ray.init()``, which is why it is here and not beside Spark.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ JAVA_MAJORS: Final = (8, 11, 17)
 def prepare_java() -> Path:
     """Make this process, and the Ray that it starts next, find a Java that Spark runs on, and return its home.
 
-    Sets ``JAVA_HOME`` and puts its ``bin`` first on ``PATH``. Calling it again changes nothing. It raises what
-    `java_home` raises.
+    Sets ``JAVA_HOME`` and puts its ``bin`` first on ``PATH``. Idempotent. Raises the errors of `java_home`.
     """
     home = java_home()
     folder = str(home / "bin")

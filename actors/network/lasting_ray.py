@@ -1,10 +1,10 @@
-"""A Ray of this machine that outlives the process that starts it, for networks that are operated from a shell.
+"""A Ray on this machine that outlives the process that starts it, for networks that are operated from a shell.
 
 Rules
 -----
-* It is started only when there is none to join, and remembers who started it: no other Ray is ever ended.
-* It ends when the last network on it does. All of its processes have the name of its session in their command lines;
-  by that they are found, and no process of another Ray is.
+* It is started only if there is none to join, and records which process started it: no other Ray is ever ended.
+* It ends when the last network on it does. All of its processes have the name of its session in their command
+  lines, by which they are found; processes of another Ray do not.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _START: Final = (
 
 
 def start_lasting_ray() -> None:
-    """Start a Ray of this machine, join it, and note there who has started it.
+    """Start a Ray on this machine, join it, and record its origin.
 
     Raises
     ------
     RayUnavailable
-        If it does not start; the message has the last words of ``ray start``.
+        If it does not start; the message has the last output of ``ray start``.
     """
     prepare_workers()
     command = [sys.executable, "-m", "ray.scripts.scripts", *_START]

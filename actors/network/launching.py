@@ -1,10 +1,10 @@
-"""Starting a network on Ray: its name claimed, its hosts started, seated and connected.
+"""Starting a network on Ray: claiming its name, and starting and connecting its hosts.
 
 Rules
 -----
-* Every broker host is an actor that asks for no CPU: brokers wait more than they compute, and Ray's CPU count is a
-  limit on placement, not on use.
-* Every actor that was started is told to the caller, also on failure, so that he leaves nothing behind.
+* Every broker host is an actor that requests no CPU: brokers wait more than they compute, and Ray's CPU count
+  limits placement, not use.
+* The caller is told of every started actor, also on failure, so that it can leave nothing behind.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from .taking_up import accepted, store_of, take_up
 CALLS_AT_ONCE: Final = 10_000
 
 NICENESS: Final = "RAY_worker_niceness"
-"""The setting of Ray, of 15 unless told otherwise, by which its workers give way to what else runs on a machine."""
+"""Ray's setting, 15 by default, by which its workers yield to other processes on the machine."""
 
 KNOCK_SECONDS: Final = 3.0
-"""How long the head of a Ray cluster may take to take a connection."""
+"""How long the head of a Ray cluster may take to accept a connection."""
 
 NEEDS_TOKEN: Final = (
     "it asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where ~/.ray/auth_token has none"
@@ -54,7 +54,7 @@ START_RAY: Final = "ray start --head"
 
 
 def networks() -> list[str]:
-    """Return the names of the networks on this Ray cluster; none when there is no Ray to join."""
+    """Return the names of the networks on this Ray cluster; none if there is no Ray to join."""
     if starts_ray():
         return []
     ensure_ray()
@@ -68,19 +68,19 @@ def networks() -> list[str]:
 
 
 def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
-    """Join the Ray cluster that is running, or start one on this machine; return whether one was started or joined.
+    """Join the running Ray cluster, or start one on this machine; return whether one was started or joined.
 
     Parameters
     ----------
     lasting
-        Whether it has to outlive this process.
+        Whether it must outlive this process.
     stages
-        Who is told that Ray starts.
+        Told that Ray starts.
 
     Raises
     ------
     InputError
-        If it has to outlive this process and would not; nothing was started then.
+        If it must outlive this process and would not; nothing was started then.
     RayUnavailable
         If it could not be started or joined.
     """
@@ -101,9 +101,9 @@ def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
 
 
 def prepare_workers() -> None:
-    """Make the workers of the Ray that this process starts next find a Java for Spark, and give way to nobody.
+    """Make the workers of the Ray that this process starts next find a Java for Spark, and run at normal priority.
 
-    A broker that gives way to every client on its machine answers when they are done, and looks dead meanwhile.
+    A broker that yields to every client on its machine answers when they are done, and seems dead meanwhile.
     """
     with suppress(MissingExtra):  # only Spark needs Java
         prepare_java()
@@ -131,7 +131,7 @@ def init_ray(address: str | None) -> None:
 
 @contextmanager
 def joined_ray(stages: Stages | None = None) -> Iterator[None]:
-    """Be on Ray for a block; leave at its end if it was this that joined or started it."""
+    """Be on Ray for a block; leave at its end if this call joined or started it."""
     joined = ensure_ray(stages=stages)
     try:
         yield
@@ -156,10 +156,10 @@ def _through_client() -> bool:
 
 
 def _running_ray() -> str | None:
-    """Return where the Ray is that can be joined, as host:port.
+    """Return the address of the Ray that can be joined, as host:port.
 
-    Ray notes in a file where the last one was started, and one that was killed leaves it there. Whoever joins that
-    waits for minutes, so it is asked first whether anybody is there.
+    Ray records in a file where the last one was started, and a killed Ray leaves the file there. Joining that would
+    wait for minutes, so the address is checked first.
     """
     named = os.environ.get("RAY_ADDRESS")
     try:
@@ -179,10 +179,10 @@ def _running_ray() -> str | None:
 
 
 def _ends_with_this_process() -> bool:
-    """Return whether the Ray that this process is in, or would start, is its own."""
+    """Return whether the Ray of this process, or the one that it would start, is its own."""
     if not ray.is_initialized():
         return starts_ray()
-    node = worker._global_node  # Ray tells nobody in public who has started it
+    node = worker._global_node  # Ray has no public record of the process that started it
     return node is not None and bool(node.is_head())
 
 
@@ -191,7 +191,7 @@ def actor(
 ) -> Any:
     """Return an actor class that starts under a name when its `remote` is called.
 
-    Calls of one of the `groups` run beside all others, so many of them at once.
+    Calls of each of the `groups` run concurrently with all others, up to the given number.
     """
     if detached:
         options["lifetime"] = "detached"
@@ -201,12 +201,12 @@ def actor(
 
 @cache
 def _actor_class(kind: type, *groups: tuple[str, int]) -> Any:
-    """Return what Ray makes of a class; once, since Ray hands it to every process anew, byte code and all."""
+    """Return Ray's actor class of a class; created once, because Ray ships it to every process, byte code included."""
     return ray.remote(concurrency_groups=dict(groups))(kind) if groups else ray.remote(kind)
 
 
 def claim(name: str, detached: bool, store: RendezvousStore | None, nodes: Sequence[str] = ()) -> Any:
-    """Start the rendezvous point, which takes the name; with a store one that goes on where it was when it dies."""
+    """Start the rendezvous point, which takes the name; with a store, one that resumes its state when it dies."""
     title, options = rendezvous_name(name), near(nodes) | {"groups": {KEYS: 1}}
     if store is not None:
         options |= {"max_restarts": -1, "max_task_retries": -1}
@@ -219,12 +219,12 @@ def claim(name: str, detached: bool, store: RendezvousStore | None, nodes: Seque
 
 
 def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
-    """Start a network on the Ray that runs; return its directory and its rendezvous point, or leave nothing behind.
+    """Start a network on the running Ray; return its directory and its rendezvous point, or leave nothing behind.
 
     Raises
     ------
     InputError
-        If a node that brokers are to stand on is not in the cluster.
+        If a node for brokers is not in the cluster.
     NetworkExists
         If there is a network of that name.
     BrokerUnavailable
@@ -276,9 +276,9 @@ def _check_nodes(nodes: Sequence[str]) -> None:
 
 
 def near(nodes: Sequence[str]) -> dict[str, Any]:
-    """Return the options of an actor that is to stand on a node as long as that lives, if one is given.
+    """Return the options of an actor that shall run on a node while that lives, if one is given.
 
-    It asks for a byte of memory, since Ray puts an actor that asks for nothing on any node, whatever it prefers.
+    It requests a byte of memory, because Ray places an actor without requests on any node, whatever it prefers.
     """
     if not nodes:
         return {}
@@ -286,7 +286,7 @@ def near(nodes: Sequence[str]) -> dict[str, Any]:
 
 
 def _start_collector(settings: Settings, token: str, positions: list[Position], nodes: Sequence[str]) -> Any:
-    """Start the collector of a network, which Ray starts again as often as it dies."""
+    """Start the collector of a network, which Ray restarts whenever it dies."""
     title = collector_name(settings.name)
     options = near(nodes)
     lasting = actor(Collector, title, settings.detached, max_restarts=-1, max_task_retries=-1, **options)
@@ -301,7 +301,7 @@ def launch_hosts(
     stages: Stages,
     life: int = 0,
 ) -> list[tuple[Any, Sequence[Position]]]:
-    """Start the host actors, all at once, and seat the brokers; who was started is in `actors`, also on failure."""
+    """Start the host actors, all at once, and create the brokers; started actors are in `actors`, also on failure."""
     positions = directory.positions
     made: list[tuple[Any, Sequence[Position]]] = []
     waiting: dict[Any, int] = {}
@@ -327,7 +327,7 @@ def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], re
     calls = []
     for host, seated in made:
         needed = {other for position in seated for other in position.neighbours}
-        # A place may name a broker that has left an earlier network since.
+        # A place may name a broker that has left since, in an earlier network.
         known = {broker: directory.hosts[broker] for broker in sorted(needed) if broker in directory.hosts}
         calls.append(host.connect.remote(known, None if directory.recovery is None else rendezvous))
     with broker_errors("connecting brokers"):
@@ -337,7 +337,7 @@ def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], re
 def _start_host(
     directory: Directory, brokers: Sequence[BrokerId], life: int = 0, members: Sequence[BrokerId] = ()
 ) -> Any:
-    """Start an actor for brokers of a network; Ray starts it again when its brokers would go on from their files."""
+    """Start an actor for brokers of a network; Ray restarts it if its brokers would resume from their files."""
     title = host_name(directory.name, brokers, life)
     options = {"max_concurrency": CALLS_AT_ONCE} | near(directory.node_of(brokers[0], members))
     if directory.numbered:
@@ -350,14 +350,14 @@ def _start_host(
 
 
 def start_new(directory: Directory, rendezvous: Any, places: list[Position], life: int) -> None:
-    """Start brokers that join a running network, each in an actor of its own; all of them, or none on an error."""
+    """Start brokers that join a running network, each in its own actor; all of them, or none on an error."""
     hosts: dict[BrokerId, Any] = {}
     try:
         for place in places:
             hosts[place.broker] = _start_host(directory, [place.broker], members=place.members)
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
         known = {**directory.hosts, **hosts}
-        for place in places:  # who has left meanwhile is not met
+        for place in places:  # brokers that have left meanwhile are skipped
             met = {other: known[other] for other in place.neighbours if other in known}
             ray.get(hosts[place.broker].connect.remote(met, rendezvous))
         ray.get(rendezvous.admit.remote(places, hosts))
@@ -370,7 +370,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
 
 
 def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], life: int) -> Any:
-    """Start dead brokers in one actor of their own, known to the rendezvous point before they say a word."""
+    """Start dead brokers in their own actor, known to the rendezvous point before they send anything."""
     positions = [position for position in directory.positions if position.broker in brokers]
     _end_unborn(directory, rendezvous, brokers, life)
     host = _start_host(directory, brokers, life)
@@ -389,7 +389,7 @@ def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerI
 
 
 def _end_unborn(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], life: int) -> None:
-    """End actors of lives before this one that never came: who made them ended meanwhile, and they have the stores."""
+    """End actors of earlier lives that never started: their creator ended meanwhile, and they have the stores."""
     known = ray.get([rendezvous.whereabouts.remote(broker) for broker in brokers])
     born = max(life for _, life in known)
     for earlier in range(born + 1, life):

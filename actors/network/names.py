@@ -1,12 +1,14 @@
-"""What the rendezvous point writes down of clients whose name outlives their process.
+"""The rendezvous point's records of clients whose name outlives their process.
 
 Rules
 -----
-* Everything is in the store before it is answered. Every call may come twice, and gives the same answer again.
-* Who calls as a durable subscriber has come before: where nothing is known of it, it is refused and nothing is written.
-* A durable subscriber has a life, which grows with every process that comes and every broker it goes to. A call of an
-  earlier process is refused; one that a process makes while it goes to another broker is not.
-* A publisher reserves its numbers in blocks, so that one whose broker is gone can go on above all that it has used.
+* Everything is in the store before it is answered. Every call may be repeated, and gives the same answer.
+* A durable subscriber that calls has attached before: if it is unknown, the call is rejected and nothing is
+  written.
+* A durable subscriber has a life, which grows with every process that attaches and every broker to which it moves.
+  A call of an earlier process is rejected; a call during a process's own move is not.
+* A publisher reserves its numbers in blocks, so that one whose broker is gone can continue above all that it has
+  used.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class LastingNames:
     # Subscribers.
 
     def subscriber(self, name: ClientId) -> dict[str, Any]:
-        """Return the record of a subscriber; a new one when there is none."""
+        """Return the record of a subscriber; a new one if there is none."""
         fresh = {
             "life": 0, "came": 0, "position": {}, "subscriptions": {}, "since": None, "broker": None, "ticket": "",
             "seen": time.time(),
@@ -59,14 +61,14 @@ class LastingNames:
         self._store.put(f"{SUBSCRIBER}{name}", record | {"seen": time.time()})
 
     def come(self, name: ClientId, broker: BrokerId, ticket: str) -> dict[str, Any]:
-        """Begin a new life at a broker and return the record; the same call, by its ticket, begins only one."""
+        """Start a new life at a broker and return the record; a repeated call, by its ticket, starts only one."""
         record = self.subscriber(name)
         if record["ticket"] != ticket:
             life = record["life"] + 1
             news = {"life": life, "came": life, "broker": broker, "ticket": ticket}
             self._store.put(
                 f"{SUBSCRIBER}{name}", record | news
-            )  # when it was seen last is for this life to know
+            )  # the time of the last contact is for this life
             record |= news
         return record
 
@@ -81,7 +83,7 @@ class LastingNames:
         return record
 
     def renew(self, name: ClientId, life: int, broker: BrokerId) -> int:
-        """Begin the next life of a process that goes to another broker, and return its number."""
+        """Start the next life of a process that moves to another broker, and return its number."""
         record = self.subscriber(name)
         if record["life"] == life + 1 and record["broker"] == broker:
             return life + 1
@@ -90,34 +92,34 @@ class LastingNames:
         return life + 1
 
     def acknowledge(self, name: ClientId, life: int, position: dict[ClientId, int]) -> None:
-        """Write a position down."""
+        """Store a position."""
         self._put(name, self._own(name, life) | {"position": position})
 
     def subscriptions(self, name: ClientId, life: int, machine: dict[str, Any]) -> None:
-        """Write subscriptions down."""
+        """Store subscriptions."""
         news = {key: value for key, value in machine.items() if key not in ("life", "position")}
         self._put(name, self._own(name, life) | news)
 
     def end(self, name: ClientId, life: int) -> None:
-        """Forget a subscriber, but for its life: brokers that still hold it have an earlier one."""
+        """Delete a subscriber, except its life: brokers that still hold it have an earlier one."""
         record = self._own(name, life)
         self._put(name, record | {"position": {}, "subscriptions": {}, "since": None, "broker": None})
 
     # Publishers.
 
     def publisher(self, name: ClientId) -> tuple[list[BrokerId], int]:
-        """Return which brokers may have accepted a publisher's last events, and its highest number."""
+        """Return the brokers that may have accepted a publisher's last events, and its highest number."""
         record: tuple[list[BrokerId], int] = self._store.get(f"{PUBLISHER}{name}") or ([], 0)
         return record
 
     def home(self, name: ClientId, broker: BrokerId, sole: bool) -> None:
-        """Write down where a publisher goes, and, when that broker has all that it kept, that it is the only one."""
+        """Store the broker to which a publisher moves; once that has everything retained, it is the only one."""
         homes, reserved = self.publisher(name)
         homes = [broker] if sole else [*(other for other in homes if other != broker), broker]
         self._store.put(f"{PUBLISHER}{name}", (homes, reserved))
 
     def reserve(self, name: ClientId, number: int) -> int:
-        """Reserve numbers for a publisher up to at least `number`, and return up to where."""
+        """Reserve numbers for a publisher up to at least `number`, and return the last reserved one."""
         homes, reserved = self.publisher(name)
         if number > reserved:
             reserved = number + BLOCK

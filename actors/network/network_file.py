@@ -1,13 +1,13 @@
-"""A network as a file: what `Network.launch` takes, as TOML, for people who keep what they run in a repository.
+"""A network as a TOML file: the parameters of `Network.launch`, for a configuration in a repository.
 
 Rules
 -----
-* The file has the names of `Network.launch`; each section has the names of the class that it becomes. Nothing else is
-  in it, so a word that is misspelled is found.
+* The file uses the names of `Network.launch`; each section uses the names of the class that it becomes. Nothing
+  else is allowed, so a misspelled key is found.
 * A mistake is one `InputError` with the file, the line and the key.
-* A folder that is not absolute is beside the file, wherever the command is run.
+* A relative folder is relative to the file, wherever the command is run.
 
-``rayvous init`` writes one with every key and what it is for.
+``rayvous init`` writes a file with every key and its meaning.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Content(BaseModel):
 
 
 class _Outside(BaseModel):
-    """What of a file is about clients outside Ray; the rest is left alone."""
+    """The part of a file about clients outside Ray; the rest is ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -75,7 +75,7 @@ class _Outside(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The text of a file, to say where in it a mistake is."""
+    """The text of a file, to locate mistakes in it."""
 
     path: Path
     text: str
@@ -83,7 +83,7 @@ class _Source:
     def line_of(self, key: Key) -> int | None:
         """Return the line that sets a key, or the last one above it that leads there: its section.
 
-        Where there is none, the first heading within it; or nothing.
+        Without one, the first heading within it; or nothing.
         """
         table: Key = ()
         depth, found, within = 0, None, None
@@ -108,7 +108,7 @@ class _Source:
 
 
 def read_network_file(path: str | Path) -> Settings:
-    """Return what a file says a network is to be launched with, checked.
+    """Return the validated launch parameters in a file.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def read_network_file(path: str | Path) -> Settings:
 
 
 def read_gateway_file(path: str | Path) -> tuple[GatewayConfig | None, AccessConfig | None]:
-    """Return what a file says of clients outside Ray, checked; the rest of it is left alone.
+    """Return the validated part of a file about clients outside Ray; the rest is ignored.
 
     Raises
     ------
@@ -150,12 +150,12 @@ def read_gateway_file(path: str | Path) -> tuple[GatewayConfig | None, AccessCon
 
 
 def from_file(path: str | Path, name: str | None, given: Settings) -> Settings:
-    """Return what a file says, under another name if one is given, detached or not as the caller has it.
+    """Return the parameters in a file, with another name if given, and detached or not as requested.
 
     Raises
     ------
     InputError
-        If the file has a mistake, or the caller gave something else that the file has to say.
+        If the file has a mistake, or the caller also gave something that belongs in the file.
     """
     plain = Settings(given.topology, given.name, detached=given.detached, nodes=given.nodes)
     for each in fields(Settings):
@@ -190,7 +190,7 @@ def _parsed(source: _Source) -> dict[str, Any]:
 def _sections(
     source: _Source, given: dict[str, Any], content: BaseModel, names: Iterable[str]
 ) -> dict[str, Any]:
-    """Return sections, checked one by one."""
+    """Return the sections, validated one by one."""
     sections = {name: getattr(content, name) for name in names}
     for name, section in sections.items():
         if section is not None:
@@ -206,7 +206,7 @@ def _validated(source: _Source, given: dict[str, Any], kind: type[M]) -> M:
         return kind.model_validate_json(json.dumps(given, default=str))
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-    # A key that is missing is often there, misspelled.
+    # A missing key is often present, but misspelled.
     first = min(mistakes, key=lambda mistake: mistake["type"] in _MISSING)
     key = tuple(str(part) for part in first["loc"])
     what = first["msg"]
@@ -219,7 +219,7 @@ def _validated(source: _Source, given: dict[str, Any], kind: type[M]) -> M:
 
 
 def _known(section: Key) -> str:
-    """Return which keys a section may have."""
+    """Return the allowed keys of a section."""
     kind: Any = _Content
     for part in section:
         kind = _section_class(kind, part)
@@ -248,7 +248,7 @@ def _section_class(kind: Any, part: str) -> type | None:
 
 
 def _checked(source: _Source, section: Key, given: dict[str, Any], check: Any) -> Any:
-    """Return what a check of our own returns; what it refuses is told with the line of the key that it names."""
+    """Return the result of a check; its errors get the line of the key that they name."""
     try:
         return check()
     except InputError as error:
@@ -256,9 +256,9 @@ def _checked(source: _Source, section: Key, given: dict[str, Any], check: Any) -
 
 
 def _named(given: dict[str, Any], said: str) -> Key:
-    """Return the keys that a message names: the first one, and behind it those in its section.
+    """Return the keys that a message names: the first one, and those in its section that follow it.
 
-    Only the first: behind it a message may list all keys that there are.
+    Only the first, because a message may list all allowed keys after it.
     """
     found = [
         (m.start(), -len(key), key)
@@ -273,7 +273,7 @@ def _named(given: dict[str, Any], said: str) -> Key:
 
 
 def _rooted(topology: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of a topology where the root, whose parent is the empty text in TOML, has none."""
+    """Return the description of a topology with a root without a parent, where TOML has the empty text."""
     parents = topology.get("parents")
     if not isinstance(parents, dict):
         return topology
@@ -281,7 +281,7 @@ def _rooted(topology: dict[str, Any]) -> dict[str, Any]:
 
 
 def _beside(path: Path, sections: dict[str, Any]) -> dict[str, Any]:
-    """Return the sections, with folders that are not absolute beside the file."""
+    """Return the sections, with relative folders resolved against the file."""
     beside = path.absolute().parent
     stable, telemetry, gateway = (sections.get(name) for name in ("stable", "telemetry", "gateway"))
     if stable is not None:

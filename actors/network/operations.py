@@ -1,20 +1,20 @@
-"""Operating a running network: brokers and clusters are added and removed, the tree is made better.
+"""Operations on a running network: adding and removing brokers and clusters, and improving the tree.
 
 Rules
 -----
-* Identities are given out by the rendezvous point, and never twice. It knows a broker before the broker says a word.
+* The rendezvous point assigns identities, and never twice. It knows a broker before the broker sends anything.
 * A new broker has an actor of its own.
-* Whoever is to leave gets no new client, and its clients go to other brokers, before it is told to leave. A client that
-  does not go within `client_patience_seconds` is let go; it goes on elsewhere when it notices, and misses nothing.
-* A broker that does not leave in time stays as it is, and is said to be; `kill_broker` is what is left then.
-* One that is out of reach for a while, or does not answer in time, is asked again: all that it is told may be repeated.
-  Before it is told to leave it has let its clients go, also when it was out of reach as they were sent away.
-  Only who Ray says has died is gone, with what nobody else has.
-* One cluster after another looks for a nearer parent. Where views say who is in, there is no tree; a cluster is the
-  brokers that came together, near whom one joins. Where every broker is a node of the tree by itself, a cluster is the
-  brokers that came together, too, and each finds a parent.
+* A leaving broker gets no new clients, and its clients move to other brokers before it is told to leave. A client
+  that does not move within `client_patience_seconds` is detached; it moves when it notices, and misses nothing.
+* A broker that does not leave in time stays, and this is reported; then only `kill_broker` remains.
+* A broker that is unreachable for a while, or does not answer in time, is asked again: every message to it may be
+  repeated. Before it is told to leave it has detached its clients, even if it was unreachable while they were sent
+  away. Only a broker that Ray reports dead is gone, with everything that only it had.
+* Clusters look for a nearer parent one after the other. In networks with views there is no tree; a cluster is the
+  brokers that came together, and a new broker joins near them. Where every broker is a node of the tree by itself,
+  a cluster is also the brokers that came together, and each finds a parent.
 
-What goes on between brokers is in `operations`.
+The messages between brokers are in `operations`.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from .launching import start_new
 
 LOOK_SECONDS = 0.05
 ANSWER_SECONDS_MIN = 1.0
-"""How long a broker that leaves has to answer at least, also when the time to leave is over."""
+"""The least time that a leaving broker has to answer, even if the time to leave is over."""
 CLUSTER_BROKERS_MAX = 10_000
 SEARCH_SECONDS_MAX = 20.0
-"""How long one cluster may look for a nearer parent before the next one's turn comes."""
+"""How long one cluster may look for a nearer parent before it is the turn of the next one."""
 
 
 class Operations:
-    """What makes a network grow, shrink and move."""
+    """The operations that make a network grow, shrink and move."""
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
 
-    # Growing.
+    # Joining.
 
     def add_broker(self, cluster: ClusterId) -> BrokerId:
-        """Let a broker join a cluster; return its id as soon as it runs, its cluster knows it a heartbeat later.
+        """Let a broker join a cluster; return its id as soon as it runs. Its cluster knows it a heartbeat later.
 
         Raises
         ------
@@ -70,8 +70,8 @@ class Operations:
         with broker_errors(f"adding a broker to cluster {cluster}"):
             (broker,), _ = ray.get(self._hosts.rendezvous.identities.remote(1, cluster=False), timeout=60)
             place = newcomer(scheme, broker, cluster, (*members, broker), speaks)
-            life = 0  # of a node of the tree by itself, which finds a parent
-            if not claims_of(scheme).flat:  # it is normal, as one that was started again
+            life = 0  # for a node of the tree by itself, which finds a parent
+            if not claims_of(scheme).flat:  # it is a normal broker, like a restarted one
                 life = ray.get(self._hosts.rendezvous.next_life.remote(broker), timeout=60)
             self._start([place], life)
             return int(broker)
@@ -82,7 +82,7 @@ class Operations:
         Raises
         ------
         InputError
-            If the network does not heal, or there is to be no broker.
+            If the network does not heal, or the number of brokers is not positive.
         """
         checks.whole_number("brokers", brokers, 1, CLUSTER_BROKERS_MAX)
         self._operable()
@@ -95,7 +95,7 @@ class Operations:
         return cluster, ids
 
     def _living(self, cluster: ClusterId, survey: Mapping[BrokerId, Any]) -> list[BrokerId]:
-        """Return the brokers of a cluster that live, rising."""
+        """Return the live brokers of a cluster, rising."""
         clusters = {
             place.broker: place.cluster for place in self._hosts.directory.positions if place.broker in survey
         }
@@ -108,10 +108,10 @@ class Operations:
         start_new(self._hosts.directory, self._hosts.rendezvous, places, life)
         self._hosts.find_reborn()
 
-    # Shrinking.
+    # Leaving.
 
     def remove_broker(self, broker: BrokerId, timeout_seconds: float = 60.0) -> None:
-        """Let a broker leave in good order, and return when it is gone; the last of a cluster takes the cluster along.
+        """Let a broker leave in good order, and return when it has left; the last of a cluster takes the cluster along.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class Operations:
         self.remove_brokers(sorted(members, key=lambda broker: survey[broker]["designated"]), timeout_seconds)
 
     def remove_brokers(self, brokers: list[BrokerId], timeout_seconds: float = 60.0) -> None:
-        """Let some brokers leave in good order, one after the other; as `remove_broker`. Who dies meanwhile is gone."""
+        """Let several brokers leave in good order, one after the other; a broker that dies meanwhile is gone."""
         brokers = checks.whole_numbers("brokers", brokers)
         checks.seconds("timeout_seconds", timeout_seconds)
         survey = self._operable()
@@ -148,7 +148,7 @@ class Operations:
                 self._lead_out(broker, deadline)
 
     def _has_left(self, broker: BrokerId) -> bool:
-        """Return whether a broker has left that is still known: who let it leave has ended before it was forgotten."""
+        """Return whether a still known broker has left: the process that removed it ended before it was forgotten."""
         host = self._hosts.directory.hosts.get(broker)
         try:
             return host is not None and bool(ray.get(host.left.remote(broker), timeout=self._patience))
@@ -156,7 +156,7 @@ class Operations:
             return False
 
     def send_clients_away(self, brokers: list[BrokerId]) -> None:
-        """Let the clients of these brokers go to others, and nobody come; let those go that have not in time."""
+        """Move the clients of these brokers to others, and let none attach; detach clients that are late."""
         ray.get(self._hosts.rendezvous.retire.remote(brokers), timeout=60)
         patience = self._patience
         self._tell(brokers, "dismiss", patience)
@@ -170,12 +170,12 @@ class Operations:
 
     @property
     def _patience(self) -> float:
-        """Seconds that clients have to go, and that a host has to answer before it is asked again."""
+        """The seconds that clients have to move, and that a host has to answer before it is asked again."""
         assert self._hosts.recovery is not None
         return 2 * self._hosts.recovery.client_patience_seconds
 
     def _tell(self, brokers: list[BrokerId], method: str, seconds: float) -> list[Any]:
-        """Return what the hosts of those of the brokers answer that can be reached, and do within so long."""
+        """Return the answers of the hosts of those brokers that can be reached, and answer within so long."""
         answers = []
         deadline = time.monotonic() + seconds
         for broker, call in [(b, getattr(self._hosts.host_of(b), method).remote(b)) for b in brokers]:
@@ -184,7 +184,7 @@ class Operations:
             except ActorDiedError:
                 self._hosts.dead.add(self._hosts.host_of(broker))
             except (RayActorError, GetTimeoutError):
-                continue  # out of reach: it is told again when it is led out
+                continue  # unreachable: it is told again when it leaves
         return answers
 
     def _lead_out(self, broker: BrokerId, deadline: float) -> None:
@@ -218,7 +218,7 @@ class Operations:
             ray.kill(host, no_restart=True)
 
     def _until(self, happened: Callable[[], bool], deadline: float) -> bool:
-        """Return whether it happened until then."""
+        """Return whether the condition held before the deadline."""
         while not happened():
             if time.monotonic() > deadline:
                 return False
@@ -268,13 +268,13 @@ class Operations:
         return claims_of(self._hosts.directory.scheme).views
 
     def _operable(self) -> dict[BrokerId, dict[str, Any]]:
-        """Return where the brokers stand, in a network that can be operated."""
+        """Return the places of the brokers, in a network that can be operated."""
         check(self._hosts.directory.scheme, recovery=self._hosts.recovery is not None, operations=True)
         return self._hosts.survey()
 
 
 def _reached(step: Callable[[], bool]) -> bool:
-    """Return whether something is done; it is not yet when the host is out of reach just now, or hangs."""
+    """Return whether something is done; not yet if the host is unreachable just now, or does not answer."""
     try:
         return step()
     except ActorDiedError:
@@ -284,7 +284,7 @@ def _reached(step: Callable[[], bool]) -> bool:
 
 
 def _waits(one: Mapping[str, Any]) -> str:
-    """Return what a broker that is to leave waits for, by where it stands."""
+    """Return what a leaving broker waits for, by its place."""
     if not one:
         return "to be reached"
     if "seats" in one:

@@ -1,12 +1,13 @@
-"""Where the brokers of a network stand: on which nodes of the Ray cluster, and which share an actor.
+"""The placement of brokers: on which nodes of the Ray cluster, and which share an actor.
 
 Rules
 -----
-* Members of a cluster stand on different nodes, as far as there are nodes: then the death of one never takes a whole
-  cluster, and those who are left elect (paper 1, 4.1.1). Members follow each other in number, so brokers take the nodes
-  in turn; one that comes later takes a node with the fewest of its cluster.
-* Brokers that share an actor are of one node, and follow each other there.
-* The rendezvous point of a network that outlives its launcher does not stand where that runs, if there is another node.
+* Members of a cluster run on different nodes, as far as there are enough. The death of a node then never takes a
+  whole cluster, and the remaining members elect (paper 1, 4.1.1). Members have consecutive numbers, so brokers take
+  the nodes in turn; a later broker takes a node with the fewest of its cluster.
+* Brokers that share an actor are of one node, and consecutive there.
+* The rendezvous point of a network that outlives its launcher does not run on the launcher's node, if there is
+  another one.
 
 Pure: nodes are names.
 
@@ -27,15 +28,15 @@ _HEAD: Final = "node:__internal_head__"
 
 
 def working_nodes(nodes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the nodes to spread brokers over, the head first; none where that is left to Ray.
+    """Return the nodes over which to spread brokers, the head first; none leaves placement to Ray.
 
-    Those are the nodes that have CPUs. A head that was given none is to do nothing but to know the cluster. Ray would
-    put actors that ask for no CPU on it all the same, and they would go with it when it dies.
+    These are the nodes with CPUs. A head without CPUs shall only manage the cluster. Ray would place actors that
+    request no CPU on it all the same, and they would die with it.
 
     Parameters
     ----------
     nodes
-        As `ray.nodes` has them.
+        The result of `ray.nodes`.
     """
     working = [node for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
     if len(working) == 1 and _HEAD in working[0]["Resources"]:
@@ -46,7 +47,7 @@ def working_nodes(nodes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def node_for(broker: BrokerId, members: Sequence[BrokerId], nodes: Sequence[str]) -> str:
-    """Return a node with the fewest other members of a broker's cluster: its own in turn, where that is one."""
+    """Return a node with the fewest other members of a broker's cluster: its own in turn, if that is one."""
     taken = Counter(member % len(nodes) for member in members if member != broker)
     turns = ((broker + turn) % len(nodes) for turn in range(len(nodes)))
     return nodes[min(turns, key=lambda place: taken[place])]
@@ -55,7 +56,7 @@ def node_for(broker: BrokerId, members: Sequence[BrokerId], nodes: Sequence[str]
 def actors_of(
     positions: Sequence[Position], nodes: Sequence[str], brokers_per_actor: int
 ) -> list[tuple[Position, ...]]:
-    """Return which brokers share an actor: those of one node, so many at most."""
+    """Return which brokers share an actor: those of one node, at most so many."""
     places: dict[str, list[Position]] = {}
     for position in positions:
         node = node_for(position.broker, position.members, nodes) if nodes else ""
@@ -68,14 +69,14 @@ def actors_of(
 
 
 def steady_node(nodes: Sequence[str], launcher: str, *, outlives: bool) -> tuple[str, ...]:
-    """Return where the rendezvous point and the collector are to stand; none leaves it to Ray.
+    """Return the node for the rendezvous point and the collector; none leaves it to Ray.
 
     Parameters
     ----------
     nodes
         Of the network.
     launcher
-        The node of the process that launches it.
+        The node of the launching process.
     outlives
         Whether the network outlives that process.
     """

@@ -1,9 +1,9 @@
-"""What the Ray is that would be joined from here: ``python -m rayvous.actors.network.ray_here SECONDS`` prints JSON.
+"""The Ray that would be joined from here: ``python -m rayvous.actors.network.ray_here SECONDS`` prints JSON.
 
 Rules
 -----
-* It is a program of its own, so that who asks can give it up: joining a Ray that does not answer has no limit.
-* It ends within the seconds, also when who asked is gone, and whatever it waits for: the kernel sees to that.
+* It is a separate program, so that its caller can abandon it: joining an unresponsive Ray has no time limit.
+* It ends within the given seconds, even if its caller is gone, and whatever it waits for: the kernel ensures that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .launching import ensure_ray, networks, starts_ray
 
 
 def seen() -> dict[str, Any]:
-    """Return `error`; or `address`, which is None when there is no Ray, `version`, `nodes`, `cpus` and `networks`.
+    """Return `error`; or `address`, which is None if there is no Ray, `version`, `nodes`, `cpus` and `networks`.
 
     Nothing is started.
     """

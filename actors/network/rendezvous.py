@@ -1,14 +1,14 @@
-"""The rendezvous point: the one address that everybody knows (paper 1, section 2: RP).
+"""The rendezvous point: the one address that all processes know (paper 1, section 2: RP).
 
-It knows the root, where every broker lives, and which clients there are, so that a process that knows the network's
-name can attach to it. It takes no part in routing, so where it stands does not matter.
+It knows the root, the host of every broker, and the clients, so that a process that knows the network's name can
+attach to it. It takes no part in routing, so its place does not matter.
 
-Where a client goes is decided in `faults.membership.places`. In a network that heals it also says who is root
-(`faults.membership.root_registry`), and with which number a publisher goes on whose name was used before. What it knows
-then is in a store before it answers, so it goes on where it was when its process dies and Ray starts it again. Every
-method may be called again with the same arguments, as Ray does for calls that were under way then.
+`faults.membership.places` decides where a client goes. In a network that heals the rendezvous point also decides
+which broker is root (`faults.membership.root_registry`), and with which number a returning publisher continues. Its
+state is then in a store before it answers, so it resumes when its process dies and Ray restarts it. Every method
+may be repeated with the same arguments, as Ray does for calls that were in flight.
 
-Where brokers have stores, too, it may go on from where an earlier network has ended (`taking_up`).
+If brokers have stores, it may also resume from where an earlier network has ended (`taking_up`).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from .store import BORN, CLIENTS, DIRECTORY, ROOT, RendezvousStore
 from .taking_up import Earlier, alive_at, carried_over, earlier_of, note_seconds, written_of
 
 KEYS: Final = "keys"
-"""Calls about keys have a thread of their own: they write nothing, so they need not wait for what is written."""
+"""Calls about keys have their own thread: they write nothing, so they need not wait for writes."""
 
 START_SECONDS: Final = 60.0
-"""How long a process that starts brokers again is waited for by others that want to; it may have died meanwhile."""
+"""How long other processes wait for one that restarts brokers; it may have died meanwhile."""
 
 
 class Rendezvous:
@@ -51,10 +51,9 @@ class Rendezvous:
     Parameters
     ----------
     store
-        Where it keeps what must outlive it, and finds it when it is started again; None for a network that does not
-        heal.
+        Its persistent state, read after a restart; None for a network that does not heal.
     clock
-        Tells the time, and goes on over a restart; `lasting_clock` when None.
+        Returns the time, and continues over a restart; `lasting_clock` if None.
     """
 
     def __init__(
@@ -66,12 +65,12 @@ class Rendezvous:
         self._machine: RendezvousMachine | CubeRendezvous | None = None
         self._places = Places()
         self._sequences: dict[ClientId, int] = {}
-        self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids that were given out to newcomers
-        self._lives: dict[BrokerId, int] = {}  # of the brokers that were started again: given out last
+        self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids of new brokers
+        self._lives: dict[BrokerId, int] = {}  # of restarted brokers: the last one assigned
         self._born: dict[BrokerId, int] = {}  # in which of them each came
-        self._starting: dict[BrokerId, tuple[str, float]] = {}  # who starts it again, and since when
+        self._starting: dict[BrokerId, tuple[str, float]] = {}  # the process that restarts it, and since when
         self._repeats = Repeats()
-        self._noted = float("-inf")  # when it was noted last that the network lives
+        self._noted = float("-inf")  # when the network was last recorded as alive
         if store is not None:
             store.keep(self._copied)
             self.names = LastingNames(store)
@@ -80,9 +79,9 @@ class Rendezvous:
                 self._begin(directory)
 
     def _begin(self, directory: Directory) -> None:
-        """Take the directory, and what is in the store beside it."""
+        """Set the directory, and load the state in the store."""
         self._directory = directory
-        # Where both number what they say to the same broker under their names, these differ.
+        # Names must differ if both number their messages to the same broker.
         one_name_each = directory.numbered and directory.admission is not None
         brokers = (position.broker for position in directory.positions)
         self._places = Places(brokers, one_name_each=one_name_each)
@@ -116,7 +115,7 @@ class Rendezvous:
             self._store.write({DIRECTORY: self._directory}, written_of(self._directory))
 
     def _copied(self) -> dict[str, Any]:
-        """Return what the copy has beside what is stored; on any thread."""
+        """Return what the copy has besides the stored values; on any thread."""
         directory = self._directory
         if directory is None or directory.recovery is None:
             return {}
@@ -124,7 +123,7 @@ class Rendezvous:
         return {**written_of(directory), **alive_at(self._clock(), directory.recovery), **numbers}
 
     def _note_life(self) -> None:
-        """Note now and then that the network lives."""
+        """Record periodically that the network lives."""
         now, directory = self._clock(), self._directory
         if self._store is None or directory is None or directory.recovery is None:
             return
@@ -133,12 +132,12 @@ class Rendezvous:
             self._store.note(alive_at(now, directory.recovery))
 
     def earlier(self, wanted: Mapping[str, Any]) -> Earlier | None:
-        """Return the network that the stores are of; None where they are new. `wanted` is what this one is made of.
+        """Return the network of these stores; None if they are new. `wanted` describes the present network.
 
         Raises
         ------
         InputError
-            If that was made of something else.
+            If the earlier network had other settings.
         StorageFailed
             If it cannot be read, or that network still runs.
         """
@@ -150,22 +149,24 @@ class Rendezvous:
         earlier: Earlier | None = None,
         accepted: Mapping[ClientId, int] | None = None,
     ) -> None:
-        """Take the directory; from now on processes can attach.
+        """Set the directory; from now on processes can attach.
 
         Parameters
         ----------
         directory
             Of the network.
         earlier, accepted
-            The network that it goes on from, and the last numbers of publishers, as its brokers know them.
+            The network that it resumes, and the last numbers of publishers, as its brokers know them.
         """
-        if self._store is not None and self._directory is None:  # else it has died since, and does so again
+        if (
+            self._store is not None and self._directory is None
+        ):  # otherwise it has died since, and repeats this
             stored, copied = dict[str, Any](), dict[str, Any]()
             if earlier is not None:
                 stored, copied = carried_over(self._store.earlier(), earlier, accepted or {})
             begun = {} if directory.recovery is None else alive_at(self._clock(), directory.recovery)
             self._store.write(stored, copied | written_of(directory) | begun)
-            # The last: whoever is started again and finds it finds all the rest.
+            # Written last: a restarted process that finds it finds everything else.
             self._store.put(DIRECTORY, directory)
         self._begin(directory)
 
@@ -191,7 +192,7 @@ class Rendezvous:
     def leave(
         self, kind: str, names: Sequence[ClientId], sequences: Mapping[ClientId, int] | None = None
     ) -> None:
-        """Let clients go; `sequences` has the last number that each publisher used."""
+        """Detach clients; `sequences` has the last number that each publisher used."""
         for name in names:
             self._places.leave(kind, name)
         for name, last in (sequences or {}).items():
@@ -214,10 +215,10 @@ class Rendezvous:
         wanted: BrokerId | None = None,
         near: Tiers | None = None,
     ) -> tuple[BrokerId, Any] | None:
-        """Give a client that leaves `broker` another, with its actor; see :meth:`Places.relocate`.
+        """Assign a client that leaves `broker` another one, with its actor; see :meth:`Places.relocate`.
 
-        `dead` are brokers that are dead, as the client saw, and which actor that was; nobody is sent to them until they
-        are started again.
+        `dead` are brokers that the client found dead, and their actors; no client is sent to them until they are
+        restarted.
         """
         directory = self._lose(dead)
         fellows = directory.cluster_of(broker)
@@ -226,7 +227,7 @@ class Rendezvous:
         return None if chosen is None else (chosen, directory.hosts[chosen])
 
     def _lose(self, dead: Mapping[BrokerId, Any]) -> Directory:
-        """Take in that brokers are dead, if these actors are theirs still."""
+        """Record that brokers are dead, if these actors are still theirs."""
         assert self._directory is not None, "a client came from somewhere"
         hosts = self._directory.hosts
         self._places.lose(broker for broker, host in dead.items() if hosts.get(broker) == host)
@@ -237,7 +238,7 @@ class Rendezvous:
     def come_back(
         self, name: ClientId, broker: BrokerId | None, ticket: str, near: Tiers | None = None
     ) -> tuple[BrokerId, dict[str, Any]]:
-        """Give a durable subscriber a broker, the one where it was if that lives, and its record in its new life.
+        """Assign a durable subscriber a broker, its former one if that lives, and return its record in its new life.
 
         Raises
         ------
@@ -254,7 +255,7 @@ class Rendezvous:
     def publisher_comes_back(
         self, name: ClientId, broker: BrokerId | None, ticket: str, near: Tiers | None = None
     ) -> tuple[BrokerId, dict[BrokerId, Any], int]:
-        """Give a publisher a broker; return it, the actors of those that may know of it, and its highest number.
+        """Assign a publisher a broker; return it, the actors of those that may know it, and its highest number.
 
         As :meth:`come_back`.
         """
@@ -283,45 +284,45 @@ class Rendezvous:
     home_of_publisher = of("names", LastingNames.home)
     reserve = of("names", LastingNames.reserve)
 
-    # What clients of gateways publish under a key; all of it in the group KEYS.
+    # Publications of gateway clients under a key; all in the group KEYS.
 
     def claim(
         self, owner: str, publisher: ClientId, last: int, wishes: Sequence[Wish]
     ) -> tuple[list[Answer], float]:
-        """Claim keys for what is about to be published; see :meth:`Repeats.claim`. Also return the time here."""
+        """Claim keys for events about to be published; see :meth:`Repeats.claim`. Also return the time here."""
         now = self._now()
         return self._repeats.claim(owner, publisher, last, wishes, now), now
 
     def settle(self, owner: str, keys: Sequence[str], publisher: ClientId, *, accepted: bool) -> None:
-        """Take in what became of it; see :meth:`Repeats.settle`."""
+        """Record the outcome; see :meth:`Repeats.settle`."""
         self._repeats.settle(owner, keys, publisher, accepted=accepted)
 
     def withdraw(self, owner: str, publisher: ClientId, last: int) -> None:
-        """Take in what was not published; see :meth:`Repeats.withdraw`."""
+        """Record what was not published; see :meth:`Repeats.withdraw`."""
         self._repeats.withdraw(owner, publisher, last)
 
     def bury(self, dead: Mapping[BrokerId, Any]) -> None:
-        """Take in that brokers are dead, as a client saw, and which actor that was: it may have come back since."""
+        """Record that brokers are dead, as a client found, and their actors: they may have been restarted since."""
         self._lose(dead)
         self._keep_clients()
 
     # Brokers, in a network that heals.
 
     def host_of(self, broker: BrokerId) -> Any:
-        """Return the actor of a broker, or None when there is no such broker."""
+        """Return the actor of a broker, or None if there is no such broker."""
         return None if self._directory is None else self._directory.hosts.get(broker)
 
     def whereabouts(self, broker: BrokerId) -> tuple[Any, int] | None:
-        """Return the actor of a broker, and in which life it is there; None when there is no such broker."""
+        """Return the actor of a broker, and its life there; None if there is no such broker."""
         host = self.host_of(broker)
         return None if host is None else (host, self._born.get(broker, 0))
 
     def hosts(self) -> dict[BrokerId, Any]:
-        """Return the actor of every broker as it is now."""
+        """Return the current actor of every broker."""
         return {} if self._directory is None else dict(self._directory.hosts)
 
     def identities(self, brokers: int, *, cluster: bool) -> tuple[list[BrokerId], ClusterId]:
-        """Return ids for so many brokers that are about to come, and, if asked for, one for a cluster of theirs."""
+        """Return ids for so many new brokers, and, if requested, one for a cluster of theirs."""
         assert self._directory is not None, "who asks has its directory"
         places = self._directory.positions
         first = max([self._last[0], *(place.broker for place in places)]) + 1
@@ -330,14 +331,14 @@ class Rendezvous:
         return list(range(first, first + brokers)), last_cluster
 
     def _give_out(self, broker: BrokerId, cluster: ClusterId) -> None:
-        """Take note that ids up to these are no newcomer's any more."""
+        """Record that ids up to these are no longer available."""
         last = max(self._last[0], broker), max(self._last[1], cluster)
         if last != self._last and self._store is not None:
             self._store.put("last", last)
         self._last = last
 
     def admit(self, places: Sequence[Position], hosts: Mapping[BrokerId, Any]) -> None:
-        """Take note of brokers that have come."""
+        """Record brokers that have joined."""
         assert self._directory is not None, "they have its directory"
         self._directory.hosts.update(hosts)
         self._places.add(place.broker for place in places)
@@ -349,16 +350,16 @@ class Rendezvous:
         self._take_places(now)
 
     def retire(self, brokers: Sequence[BrokerId]) -> None:
-        """Send no client to these any more: they are about to leave."""
+        """Send no more clients to these brokers: they are about to leave."""
         self._places.lose(brokers)
         self._keep_clients()
 
     def clients_at(self, brokers: Sequence[BrokerId]) -> int:
-        """Return how many clients are at these."""
+        """Return how many clients are at these brokers."""
         return self._places.clients_at(brokers)
 
     def forget(self, broker: BrokerId) -> None:
-        """Take note that a broker has left."""
+        """Record that a broker has left."""
         assert self._directory is not None, "it was there before"
         self._directory.hosts.pop(broker, None)
         self._places.lose([broker])
@@ -378,7 +379,7 @@ class Rendezvous:
         self._keep_directory()
 
     def next_life(self, *brokers: BrokerId) -> int:
-        """Return the number of the life that brokers begin now; one that is used by nobody is no harm."""
+        """Return the number of the life that brokers start now; an unused number does no harm."""
         life = 1 + max(self._lives.get(broker, 0) for broker in brokers)
         self._lives.update(dict.fromkeys(brokers, life))
         if self._store is not None:
@@ -386,21 +387,21 @@ class Rendezvous:
         return life
 
     def start_again(self, brokers: Sequence[BrokerId], dead: Any, by: str) -> int:
-        """Return the life in which a process may start brokers again; nobody else may until it has, or gives up.
+        """Return the life in which a process may restart brokers; no other process may until it has, or gives up.
 
         Parameters
         ----------
         brokers
-            Which.
+            The brokers.
         dead
-            The actor that they were in, which the process saw die.
+            Their former actor, which the process found dead.
         by
             A name of the process for this.
 
         Raises
         ------
         BrokerUnavailable
-            If another process has started one of them again since, or has begun to not long ago.
+            If another process has restarted one of them since, or has started to recently.
         """
         now = self._now()
         for broker in brokers:
@@ -411,11 +412,11 @@ class Rendezvous:
         return self.next_life(*brokers)
 
     def give_up(self, by: str) -> None:
-        """Take note that a process does not start brokers again after all."""
+        """Record that a process does not restart brokers after all."""
         self._starting = {broker: entry for broker, entry in self._starting.items() if entry[0] != by}
 
     def reborn(self, broker: BrokerId, host: Any, life: int) -> None:
-        """Take note that a broker has been started again, in this actor and life.
+        """Record that a broker has been restarted, in this actor and life.
 
         Raises
         ------
@@ -434,7 +435,7 @@ class Rendezvous:
         self._keep_clients()
 
     def receive(self, source: BrokerId, messages: Sequence[RecoveryMessage]) -> None:
-        """Take messages from a broker and answer it."""
+        """Handle messages of a broker and answer it."""
         if self._machine is None or self._directory is None:
             return
         before = self._machine.state()
@@ -449,22 +450,22 @@ class Rendezvous:
         for answer in answers:
             if answer.to not in self._directory.hosts:
                 continue
-            # Not waited for: who asks and hears nothing asks again.
+            # Not awaited: a caller without an answer asks again.
             self._directory.hosts[answer.to].receive.remote(answer.to, RENDEZVOUS, [answer.message])
 
     def end(self) -> None:
-        """End for good, when all is written."""
+        """End for good, when everything is written."""
         if self._store is not None:
             self._store.close()
         ray.actor.exit_actor()
 
     def pid(self) -> int:
-        """Return the id of the process that this is."""
+        """Return the id of this process."""
         return os.getpid()
 
 
 def lasting_clock() -> Callable[[], float]:
-    """Return a clock that goes on over a restart, also elsewhere: the wall clock as it is now, and monotone since."""
+    """Return a clock that continues over a restart, also elsewhere: the present wall clock, and monotone since."""
     zero = time.time() - time.monotonic()
     return lambda: zero + time.monotonic()
 

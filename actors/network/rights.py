@@ -1,4 +1,4 @@
-"""The rights of a network file, checked before anything starts: each is a selector."""
+"""The rights in a network file, checked before anything starts: each is a selector."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ...routing.filters.filter import to_filter
 
 
 def check_rights(access: AccessConfig) -> None:
-    """Return if every right is a selector.
+    """Check that every right is a selector.
 
     Raises
     ------
     InputError
-        If one is none; the message says whose.
+        If one is not; the message names the principal.
     """
     everybody = {f"principals {name}": principal for name, principal in access.principals.items()}
     if access.anonymous is not None:

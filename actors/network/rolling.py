@@ -1,13 +1,13 @@
-"""A rolling restart: every process of brokers is replaced, one after the other, while events flow.
+"""A rolling restart: every broker process is replaced, one after the other, while events flow.
 
 Rules
 -----
-* The next one is begun when the network is whole again, never before.
-* In a network that heals, the clients of a process go to other brokers first, as when brokers leave
-  (`Operations.send_clients_away`), and what it has to pass on leaves it. Then it ends, and its brokers are started
-  again together, in their next life, in their places.
-* Where brokers number what they send, Ray starts the process again, and they go on from their stores.
-* A process that is dead already is only started again.
+* The next restart begins when the network is whole again, never before.
+* In a network that heals, the clients of a process first move to other brokers, as when brokers leave
+  (`Operations.send_clients_away`), and pending messages leave it. Then it ends, and its brokers are restarted
+  together, in their next life, in their places.
+* If brokers number messages, Ray restarts the process, and they resume from their stores.
+* A process that is already dead is only restarted.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Replaced:
     Attributes
     ----------
     brokers
-        Who was started again.
+        The restarted brokers.
     seconds
         How long it took until the network was whole again.
     left
-        How many processes are still to come.
+        How many processes remain.
     """
 
     brokers: tuple[BrokerId, ...]
@@ -58,7 +58,7 @@ class Rolling:
     def restart_rolling(
         self, timeout_seconds: float = 60.0, progress: Callable[[Replaced], None] | None = None
     ) -> list[Replaced]:
-        """Start every broker again, one process after the other; nothing is lost and nothing comes twice.
+        """Restart every broker, one process after the other; nothing is lost, and nothing delivered twice.
 
         Parameters
         ----------
@@ -70,14 +70,14 @@ class Rolling:
         Returns
         -------
         list of Replaced
-            In the order in which they were.
+            In the order of the restarts.
 
         Raises
         ------
         InputError
-            If the network neither heals nor has stores, or heals and has one process only: nobody could take over.
+            If the network neither heals nor has stores, or heals and has one process only: none could take over.
         BrokerUnavailable
-            If the network is not whole in time; those that come later are as they were.
+            If the network is not whole in time; the remaining processes are unchanged.
         """
         checks.seconds("timeout_seconds", timeout_seconds)
         checks.callback("progress", progress)
@@ -125,7 +125,7 @@ class Rolling:
         self._convergence.await_convergence(timeout_seconds)
 
     def _restart(self, broker: BrokerId, timeout_seconds: float) -> None:
-        """Let Ray start a process again whose brokers go on from their stores, and wait until they have."""
+        """Let Ray restart a process whose brokers resume from their stores, and wait until they have."""
         host, deadline = self._hosts.host_of(broker), time.monotonic() + timeout_seconds
         again = {"max_task_retries": -1}
         before = ray.get(host.pid.options(**again).remote(), timeout=timeout_seconds)

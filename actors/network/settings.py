@@ -1,4 +1,4 @@
-"""What a network is launched with, checked before Ray starts: a mistake costs no time and leaves nothing behind."""
+"""The launch parameters of a network, validated before Ray starts: a mistake costs no time and leaves nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME_CHARACTERS_MAX: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `Network.launch` was given; it says what each is."""
+    """The arguments of `Network.launch`, which documents each."""
 
     topology: Topology
     name: str
@@ -47,7 +47,7 @@ class Settings:
         Raises
         ------
         InputError
-            If one is of the wrong type or out of range, or two of them do not go together.
+            If one has the wrong type or is out of range, or two of them cannot be combined.
         """
         checks.instance("topology", self.topology, Topology, "a topology, for example ClusterTree(4, 3)")
         if len(checks.text("name", self.name)) > NAME_CHARACTERS_MAX or not self.name.isprintable():
@@ -95,5 +95,5 @@ class Settings:
         return self
 
     def positions(self) -> list[Position]:
-        """Return where the brokers stand under the scheme."""
+        """Return the places of the brokers under the scheme."""
         return routing_scheme(self.scheme).positions(self.topology.positions())

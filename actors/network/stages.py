@@ -1,9 +1,10 @@
-"""What a user sees while a network starts: "starting Ray", "brokers ready: 3 of 4".
+"""Progress while a network starts: "starting Ray", "brokers ready: 3 of 4".
 
 Rules
 -----
-* Nobody is told anything who has not asked, but for people: at a terminal, or in a notebook.
-* A terminal has a spinner on standard error that goes away, a notebook one line that stays, a log a line each time.
+* Progress is shown only on request, and to people: at a terminal, or in a notebook.
+* A terminal has a spinner on standard error that disappears, a notebook one line that stays, a log a line each
+  time.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ RAY: Final = "starting Ray"
 
 
 class Stages(Protocol):
-    """Whoever is told how far the start of a network is."""
+    """Receives the progress of the start of a network."""
 
     def show(self, name: str, done: int, total: int) -> None:
-        """Say how far the stage of that name is; 0 of 1 when it has begun."""
+        """Report the progress of the stage of that name; 0 of 1 when it has begun."""
         ...
 
 
 Progress: TypeAlias = Callable[[int, int], None] | Stages | bool | None
-"""A function of (brokers ready, brokers in all), something with a `show`, or whether people are shown it at all."""
+"""A function of (brokers ready, brokers in all), an object with a `show`, or whether progress is shown at all."""
 
 
 class _Silence:
-    """Nobody is told."""
+    """Shows nothing."""
 
     def show(self, name: str, done: int, total: int) -> None:
         pass
 
 
 class _Callback:
-    """Tells a function of (done, total) about the brokers, and nothing else."""
+    """Calls a function of (done, total) about the brokers, and nothing else."""
 
     def __init__(self, function: Callable[[int, int], None]) -> None:
         self._function = function
@@ -69,7 +70,7 @@ class _Lines:
 
 
 class _Line:
-    """One line of a notebook that is written over."""
+    """One line of a notebook that is overwritten."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -85,7 +86,7 @@ def _words(name: str, done: int, total: int) -> str:
 
 
 def check_progress(progress: Progress) -> None:
-    """Raise InputError unless it is something that can be told."""
+    """Raise InputError unless it is a valid progress argument."""
     if not (
         progress is None or isinstance(progress, bool) or callable(progress) or hasattr(progress, "show")
     ):
@@ -96,12 +97,12 @@ def check_progress(progress: Progress) -> None:
 
 @contextmanager
 def told(progress: Progress) -> Iterator[Stages]:
-    """Give whoever is to be told while the block runs.
+    """Provide the receiver of progress for a block.
 
     Parameters
     ----------
     progress
-        As `Network.launch` takes it; None shows it to people, and to nobody where there are none.
+        The argument of `Network.launch`; None shows it to people, if there are any.
     """
     if progress is None:
         progress = sys.stderr.isatty() or _in_notebook()

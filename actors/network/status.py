@@ -1,10 +1,10 @@
-"""How a network is at a moment: each broker's place, state and load, and what is not mended yet.
+"""The status of a network: each broker's place, state and load, and what is not repaired yet.
 
 Rules
 -----
-* Asking never fails for a broker that is dead or does not answer: that is what is to be seen.
-* All brokers are asked all at once, so a look takes no longer than one of them may take to answer, however many do not.
-* A rate is the difference of two looks, over the time between them on this process's clock.
+* A query never fails for a broker that is dead or does not answer: that is part of the status.
+* All brokers are asked at once, so a query takes no longer than one broker may take to answer, however many do not.
+* A rate is the difference of two queries, over the time between them on this process's clock.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ if TYPE_CHECKING:
     from .hosts import Hosts
 
 _SEEN: Final[WeakKeyDictionary[Hosts, GatewaysSeen]] = WeakKeyDictionary()
-"""Who asks for the gateways of each network that this process knows."""
+"""The gateway queries of each network that this process knows."""
 
 ANSWER_SECONDS: Final = 5.0
-"""How long a broker may take to answer; past it, it is shown as silent."""
+"""How long a broker may take to answer; beyond it, it is shown as silent."""
 
 State: TypeAlias = Literal["alive", "silent", "dead"]
 COUNTED: Final = ("events_in", "events_out", "notifications")
-"""Counters that grow, of which rates are made."""
+"""Counters, from which rates are computed."""
 LOST: Final = ("lost_events", "shed_notifications", "expired_events")
-"""Counters of what a limit has cost."""
+"""Counters of losses by limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """One broker at a moment.
+    """The status of one broker.
 
     Attributes
     ----------
     broker, label, cluster, role
-        Which, and its role now: REB, DEB or NEB.
+        Its identity, and its current role: REB, DEB or NEB.
     state
-        Whether it answers: ``"silent"`` is one whose process lives and says nothing.
+        Whether it answers: ``"silent"`` is a broker whose process lives and does not answer.
     parent, children
-        The brokers above and below it in the tree; none where views say who is in.
+        The brokers above and below it in the tree; none in networks with views.
     sizes
-        What it keeps and has done so far, by name (`Network.describe`); empty when it does not answer.
+        The sizes of its state and its counters, by name (`Network.describe`); empty if it does not answer.
     sent
-        How many events it has handed to each neighbour so far; ``-1`` is its cluster, all of it at once.
+        How many events it has handed to each neighbour so far; ``-1`` is its whole cluster.
     books
-        What it has reserved of what there is, as in `Network.admission`; None without admission control.
+        Reservations and capacity, as in `Network.admission`; None without admission control.
     """
 
     broker: BrokerId
@@ -80,29 +80,28 @@ class BrokerStatus:
 
     @property
     def lost(self) -> int:
-        """Events and notifications that a limit has cost so far."""
+        """Events and notifications lost by a limit so far."""
         return sum(self.sizes.get(name, 0) for name in LOST)
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkStatus:
-    """A network at a moment.
+    """The status of a network.
 
     Attributes
     ----------
     name, scheme, heals
-        As it was launched.
+        The launch parameters.
     at_seconds
-        When, on this process's clock, which does not jump.
+        The time, on this process's monotone clock.
     brokers
         Every broker that has not left, rising.
     problems
-        What is not mended yet, in words; empty when all is well.
+        What is not repaired yet, in words; empty if all is well.
     latencies
-        How many notifications took how long in the last minute, by bucket (`actors.telemetry.latency`).
+        How many notifications had which latency in the last minute, by bucket (`actors.telemetry.latency`).
     gateways
-        Every gateway that it was launched with, or that came with a node; whether one serves is no matter of the
-        network's health.
+        Every gateway of the launch, or of a later node; gateways do not affect the network's health.
     """
 
     name: str
@@ -116,12 +115,12 @@ class NetworkStatus:
 
     @property
     def healthy(self) -> bool:
-        """Whether every broker answers and nothing waits to be mended."""
+        """Whether every broker answers and nothing remains to be repaired."""
         return not self.problems and all(one.state == "alive" for one in self.brokers)
 
     @property
     def condition(self) -> str:
-        """How it is, in a word or a few: healthy, healing, whole without brokers that are dead, or broken."""
+        """The condition in a few words: healthy, healing, whole without brokers that are dead, or broken."""
         if self.healthy:
             return "healthy"
         if not self.heals:
@@ -133,16 +132,16 @@ class NetworkStatus:
 
     @property
     def latency_seconds(self) -> dict[str, float | None]:
-        """The median of the last minute's latencies and what 99 % of them took at most; None when there were none."""
+        """The median and the 99th percentile of the last minute's latencies; None if there were none."""
         return {"p50": quantile(self.latencies, 0.5), "p99": quantile(self.latencies, 0.99)}
 
     def rates(self, before: NetworkStatus) -> dict[BrokerId, dict[str, float]]:
-        """Return what each broker did in a second since an earlier look, by name; not of one that is new or dead."""
+        """Return the rates of each broker since an earlier status, by name; not of a new or dead one."""
         seconds = self.at_seconds - before.at_seconds
         then = {one.broker: one.sizes for one in before.brokers}
         return {
             one.broker: {
-                name: max(0, one.sizes[name] - then[one.broker][name]) / seconds  # less: it was started again
+                name: max(0, one.sizes[name] - then[one.broker][name]) / seconds  # less after a restart
                 for name in COUNTED
             }
             for one in self.brokers
@@ -150,7 +149,7 @@ class NetworkStatus:
         }
 
     def to_dict(self, rates: dict[BrokerId, dict[str, float]] | None = None) -> dict[str, Any]:
-        """Return it as JSON has it, with rates if there are any."""
+        """Return the JSON form, with rates if given."""
         made = asdict(self)
         made["healthy"] = self.healthy
         made["condition"] = self.condition
@@ -164,7 +163,7 @@ class NetworkStatus:
 def status_of(
     hosts: Hosts, convergence: Convergence, answer_seconds: float = ANSWER_SECONDS
 ) -> NetworkStatus:
-    """Look at a network once.
+    """Query a network once.
 
     Parameters
     ----------
@@ -203,7 +202,7 @@ def status_of(
 def _said(
     hosts: Hosts, questions: Sequence[str], seconds: float
 ) -> tuple[dict[str, dict[BrokerId, Any]], set[BrokerId]]:
-    """Return what the brokers answer to each question, asked all at once, and who lives and does not answer all."""
+    """Return the answers of the brokers to each question, asked at once, and the live ones that do not answer all."""
     at: dict[Any, list[BrokerId]] = {}
     for broker in hosts.brokers():
         at.setdefault(hosts.host_of(broker), []).append(broker)
@@ -220,11 +219,11 @@ def _said(
             silent.update(at[host])
         except RayActorError as error:
             if hosts.recovery is None:
-                continue  # Ray may start it again
+                continue  # Ray may restart it
             if isinstance(error, ActorDiedError):
                 hosts.dead.add(host)
             else:
-                silent.update(at[host])  # out of reach just now
+                silent.update(at[host])  # unreachable just now
         else:
             for question, answer in zip(questions, answers, strict=True):
                 said[question] |= answer

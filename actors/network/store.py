@@ -1,14 +1,14 @@
-"""Where the rendezvous point keeps what must outlive its process: Ray's own key-value store, and a copy of it.
+"""The persistent state of the rendezvous point: Ray's own key-value store, and a copy of it.
 
 Rules
 -----
-* There is a copy where the network heals and its brokers have stores: beside these.
-* A value is stored before the answer that depends on it leaves. What is stored is small and written whole.
-* A rendezvous point that is started again reads what is in Ray's store. The copy outlives Ray: it is read when a
-  network is launched there again (`taking_up`). What names actors or clients' processes is not in it.
-* One thread writes the copy, so what nobody waits for (`note`) holds up nobody. What could not be written is written
-  with what comes next; whoever waited for it is told that it is not.
-* Started again, a rendezvous point writes the copy anew: on this node it may be of another network.
+* There is a copy if the network heals and its brokers have stores: beside these.
+* A value is stored before the answer that depends on it leaves. Values are small and written as a whole.
+* A restarted rendezvous point reads Ray's store. The copy outlives Ray: it is read when a network is launched there
+  again (`taking_up`). Names of actors or clients' processes are not in it.
+* One thread writes the copy, so values that no caller waits for (`note`) delay nothing. Values that could not be
+  written are written with the next ones; a caller that waited for them is told.
+* A restarted rendezvous point writes the whole copy: on this node it may be of another network.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLIENTS: Final = "clients"
 BORN: Final = "born"
 ROOT: Final = "root"
 _NOT_COPIED: Final = (DIRECTORY, CLIENTS, BORN)
-"""Names of values of which the copy has what matters in another form, or nothing. `ROOT` is only noted there."""
+"""Names of values that the copy has in another form, or not at all. `ROOT` is only noted there."""
 
 _NAMESPACE = b"rayvous"
 _TABLE: Final = "rendezvous"
@@ -48,15 +48,15 @@ class RendezvousStore(Protocol):
     """Values by name."""
 
     def keep(self, rest: Callable[[], Values]) -> None:
-        """Take what returns, on any thread, all that the copy has beside what is stored; before anything is stored."""
+        """Set the function that returns, on any thread, what the copy has besides stored values; before any write."""
         ...
 
     def put(self, name: str, value: Any) -> None:
-        """Store a value, in place of what was there."""
+        """Store a value, replacing the former one."""
         ...
 
     def get(self, name: str) -> Any:
-        """Return a value, or None when there is none."""
+        """Return a value, or None if there is none."""
         ...
 
     def write(self, stored: Values, copied: Values) -> None:
@@ -64,15 +64,15 @@ class RendezvousStore(Protocol):
         ...
 
     def note(self, copied: Values) -> None:
-        """Copy some values that are not stored, soon: nobody waits for it."""
+        """Copy some values that are not stored, soon: no caller waits for it."""
         ...
 
     def earlier(self) -> dict[str, Any]:
-        """Return what an earlier network has left in the copy to one that is launched; nothing where it is new."""
+        """Return what an earlier network has left in the copy; nothing if it is new."""
         ...
 
     def close(self) -> None:
-        """Let go of the copy when what was noted is in it; what is stored stays."""
+        """Release the copy when noted values are in it; stored values stay."""
         ...
 
 
@@ -82,7 +82,7 @@ class RayStore:
     Parameters
     ----------
     token
-        Of the network; another one, also of the same name, has another.
+        Of the network; another network, even of the same name, has another one.
     """
 
     def __init__(self, token: str) -> None:
@@ -93,12 +93,12 @@ class RayStore:
         """Do nothing: there is no copy."""
 
     def put(self, name: str, value: Any) -> None:
-        """Store a value, in place of what was there."""
+        """Store a value, replacing the former one."""
         data = ray.cloudpickle.dumps(value)
         internal_kv._internal_kv_put(self._prefix + name.encode(), data, overwrite=True, namespace=_NAMESPACE)
 
     def get(self, name: str) -> Any:
-        """Return a value, or None when there is none."""
+        """Return a value, or None if there is none."""
         data = internal_kv._internal_kv_get(self._prefix + name.encode(), namespace=_NAMESPACE)
         return None if data is None else ray.cloudpickle.loads(data)
 
@@ -121,7 +121,7 @@ class RayStore:
         return {}
 
     def close(self) -> None:
-        """Do nothing: there is nothing open."""
+        """Do nothing: nothing is open."""
 
     def clear(self) -> None:
         """Delete everything."""
@@ -136,7 +136,7 @@ class LastingStore:
     in_ray
         The former.
     stable
-        Where the copy is.
+        The place of the copy.
     """
 
     def __init__(self, in_ray: RayStore, stable: Stable) -> None:
@@ -144,21 +144,21 @@ class LastingStore:
         self._stores = BrokerStores(stable, None)
         self._rest: Callable[[], Values] = nothing
         self._writer: ThreadPoolExecutor | None = None
-        # What only the writer touches.
+        # Used by the writer only.
         self._copy: Store | None = None
         self._earlier: dict[str, Any] = {}
         self._due: dict[str, Any] = {}
 
     def keep(self, rest: Callable[[], Values]) -> None:
-        """Take what returns all that the copy has beside what is stored."""
+        """Set the function that returns what the copy has besides the stored values."""
         self._rest = rest
 
     def put(self, name: str, value: Any) -> None:
-        """Store a value, in place of what was there; as `write`."""
+        """Store a value, replacing the former one; as `write`."""
         self.write({name: value}, {})
 
     def get(self, name: str) -> Any:
-        """Return a value, or None when there is none."""
+        """Return a value, or None if there is none."""
         return self._in_ray.get(name)
 
     def write(self, stored: Values, copied: Values) -> None:
@@ -176,7 +176,7 @@ class LastingStore:
             self._do(self._commit, both).result()
 
     def note(self, copied: Values) -> None:
-        """Copy some values, soon; that they could not be is logged."""
+        """Copy some values, soon; a failure is logged."""
         self._do(self._note, dict(copied)).add_done_callback(_say_failure)
 
     def earlier(self) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class LastingStore:
         return dict(self._earlier)
 
     def close(self) -> None:
-        """Let go of the copy when what was noted is in it."""
+        """Release the copy when noted values are in it."""
         if self._writer is not None:
             self._writer.shutdown()
         if self._copy is not None:
@@ -216,7 +216,7 @@ class LastingStore:
         self._commit(values)
 
     def _open(self) -> Store:
-        """Open the copy, once; what is to be written first is due then."""
+        """Open the copy, once, and schedule the first write."""
         if self._copy is not None:
             return self._copy
         runs = self._in_ray.get(DIRECTORY) is not None

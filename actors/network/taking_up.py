@@ -1,17 +1,17 @@
-"""A network that goes on where an earlier one ended, all of whose processes are gone: it heals, and has stores.
+"""A network that resumes an earlier one whose processes are all gone: it heals, and has stores.
 
 Rules
 -----
-* The stores say which brokers there are, and what they are made of; the topology that it is launched with counts for
-  new ones. What they are made of must be as it was: the scheme, admission control, and whether stores have sums.
-* Every broker begins its next life, as one does that is started again, and they find each other as brokers do whose
-  whole network has died: there is nothing else that they have to know.
-* What the rendezvous point had written counts on: names with their positions and numbers, identities, the last root,
-  what seals the ids of gateways. No client is attached any more.
-* The clock of the network stands still from the last moment at which it may have lived, so what was accepted is
-  delivered however long there was nobody to do so.
-* Who had published under a name goes on above what any broker has accepted of it.
-* Nothing is written before the network stands: a launch that fails leaves all for the next.
+* The stores define the brokers and their settings; the topology of the launch counts for a new network. Settings
+  must be as before: the scheme, admission control, and whether stores have checksums.
+* Every broker starts its next life, as a restarted one does, and they find each other like brokers whose whole
+  network has died: they need to know nothing else.
+* What the rendezvous point had written remains valid: names with their positions and numbers, identities, the last
+  root, and what seals the ids of gateways. No client is attached any more.
+* The clock of the network stops at the last moment at which it may have lived, so accepted events are delivered
+  however long the network was down.
+* A publisher continues above what any broker has accepted of it.
+* Nothing is written before the network runs: a failed launch leaves everything for the next one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .settings import Settings
 from .store import BORN, CLIENTS, ROOT, LastingStore, RayStore, RendezvousStore
 
 ALIVE_SECONDS: Final = 5.0
-"""How often at most it is written that the network lives."""
+"""How often at most it is recorded that the network lives."""
 
 NOTES_A_RETENTION: Final = 10
 
@@ -46,16 +46,16 @@ _LAST: Final = "last"
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The network that one goes on from.
+    """The network to be resumed.
 
     Attributes
     ----------
     positions
         Its brokers' places.
     life
-        Which all of them begin now.
+        The life that all of them start now.
     launches, still_seconds, seal
-        Of the one that is launched, as in `Directory`.
+        Of the launched one, as in `Directory`.
     """
 
     positions: tuple[Position, ...]
@@ -66,7 +66,7 @@ class Earlier:
 
 
 def made_of(scheme: str, admission: object, recovery: Recovery | None) -> dict[str, Any]:
-    """Return what stores of brokers depend on, by the names that settings have."""
+    """Return the settings on which stores of brokers depend, by name."""
     compares = recovery is not None and recovery.compare_seconds is not None
     return {"scheme": scheme, "admission": admission is not None, "compare_heartbeats": compares}
 
@@ -85,31 +85,31 @@ def written_of(directory: Directory) -> dict[str, Any]:
 
 
 def note_seconds(recovery: Recovery) -> float:
-    """Return how often it is written that the network lives: some times in a retention."""
+    """Return how often it is recorded that the network lives: several times per retention period."""
     return min(ALIVE_SECONDS, recovery.retention_seconds / NOTES_A_RETENTION)
 
 
 def alive_at(now: float, recovery: Recovery) -> dict[str, Any]:
-    """Return what the copy has of how long the network may have lived, when it is written at this moment."""
+    """Return what the copy has of how long the network may have lived, if written at this moment."""
     return {_ALIVE_UNTIL: now + note_seconds(recovery) + 2 * recovery.heartbeat_seconds}
 
 
 def earlier_of(left: Mapping[str, Any], wanted: Mapping[str, Any], now: float) -> Earlier | None:
-    """Return the network that a copy is of; None where there is none.
+    """Return the network of a copy; None if there is none.
 
     Parameters
     ----------
     left
         The copy, by name.
     wanted
-        What the one that is launched is made of.
+        The settings of the launched network.
     now
         The wall clock.
 
     Raises
     ------
     InputError
-        If that was made of something else.
+        If the earlier network had other settings.
     """
     was = left.get(_NETWORK)
     if was is None:
@@ -128,14 +128,14 @@ def earlier_of(left: Mapping[str, Any], wanted: Mapping[str, Any], now: float) -
 def carried_over(
     left: Mapping[str, Any], earlier: Earlier, accepted: Mapping[ClientId, int]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is stored, and what is copied beside, as a network begins that goes on from another.
+    """Return what is stored, and what is copied besides, when a network starts that resumes another.
 
     Parameters
     ----------
     left
         The copy of that, by name.
     earlier
-        The same in short.
+        Its summary.
     accepted
         The last numbers of publishers, as brokers know them.
     """
@@ -153,14 +153,14 @@ def carried_over(
 
 
 def store_of(settings: Settings, token: str) -> RendezvousStore | None:
-    """Return where the rendezvous point of a network keeps what must outlive its process; None for nowhere."""
+    """Return the place of a rendezvous point's persistent state; None for nowhere."""
     if settings.recovery is not None and settings.stable is not None:
         return LastingStore(RayStore(token), settings.stable)
     return RayStore(token) if settings.recovery is not None or settings.stable is not None else None
 
 
 def take_up(settings: Settings, rendezvous: Any) -> Earlier | None:
-    """Return the network that the stores are of, from which the one that is launched goes on; None where it begins."""
+    """Return the network of the stores, which the launched one resumes; None if it is new."""
     with broker_errors(f"launching network {settings.name!r}"):
         wanted = made_of(settings.scheme, settings.admission, settings.recovery)
         found: Earlier | None = ray.get(rendezvous.earlier.remote(wanted))
