@@ -301,7 +301,7 @@ class Admitting:
         }
 
     def check(self) -> None:
-        """Assert that the books balance, and that the filters that let events climb are those wanted above."""
+        """Assert that the books balance, and that exactly the filters wanted above let events climb; for tests."""
         self.admission.check()
         held = self.admission.books.held
         wanted = {item for gate in self._gates for item in held.get(gate, ())}

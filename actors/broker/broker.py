@@ -294,7 +294,7 @@ class Broker:
         return Advertise in self.pipeline.takes
 
     def answers_of(self, client: ClientId) -> dict[int, Answers]:
-        """Return the brokers that can satisfy a client's subscriptions, by number; empty without such answers."""
+        """Return which brokers can satisfy a client's subscriptions, by number; empty if the scheme has no answers."""
         return self._router.answers_of(client) if isinstance(self._router, LocalFirstRouter) else {}
 
     def describe(self) -> dict[str, int]:

@@ -128,7 +128,7 @@ class FanOut:
         return [Inward(event), *(self._begin(beat.view) if genuine else ())]
 
     def _begin(self, view: ClusterView) -> list[Out]:
-        """Use the plans of a view from now on if it succeeds the present one; then take in the messages held for it."""
+        """Use the plans of a view from now on if it succeeds the present one; then handle the messages held for it."""
         if view.cluster != self._cluster or self._ballot is None or view.ballot <= self._ballot:
             return []
         self._ballot, self._members = view.ballot, view.members

@@ -1,1 +1,1 @@
-"""A network on Ray: validated, launched, attached to, operated; and its rendezvous point."""
+"""A network on Ray: validation, launch, attachment, operation, and the rendezvous point."""

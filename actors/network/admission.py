@@ -1,6 +1,6 @@
-"""Queries to a network with admission control: its books, and whether a subscription would be admitted.
+"""Questions to a network with admission control: its books, and whether a subscription would be admitted.
 
-Rule: queries change nothing. For experiments, brokers can be given artificial load, and their CPU time can be read.
+Rule: neither question changes anything. For experiments, brokers can be burdened, and their CPU time can be read.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _QUESTIONS: Final = count(1)
 
 
 class NetworkAdmission:
-    """Queries to a network with admission control, by this process's session."""
+    """The questions to a network with admission control; they belong to this process's session."""
 
     def __init__(self, hosts: Hosts, process: ClientProcess) -> None:
         self._hosts = hosts
         self._process = process
 
     def burden(self, cpu_seconds: Mapping[BrokerId, float], share: float = 1.0) -> None:
-        """Let each event that a broker takes in cost CPU time from now on; for experiments.
+        """Make each event that a broker receives cost CPU time from now on; for experiments.
 
         Parameters
         ----------
         cpu_seconds
-            The cost of an event at each broker.
+            The cost of an event, for each broker.
         share
-            The share of a CPU that the actor gets for that: it sleeps for the rest of the time.
+            The share of a CPU that the actor uses for it: the actor pauses for the rest of the time.
         """
         checks.instance("cpu_seconds", cpu_seconds, Mapping, "a mapping from broker to CPU seconds")
         for broker, cost in cpu_seconds.items():
@@ -64,7 +64,7 @@ class NetworkAdmission:
         return dict(sorted(books.items()))
 
     def books(self) -> dict[BrokerId, SeenBooks]:
-        """Return the complete books of every broker, for judges; `admission` is the readable form.
+        """Return the books of every broker, including filters, for a judge; `admission` is for people.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class NetworkAdmission:
         return {broker: seen.books for answer in answers for broker, seen in answer.items()}
 
     def would_admit(self, filter: Any, *, broker: BrokerId | None = None, priority: int = 0) -> Judgement:
-        """Ask whether a subscription would be admitted at a broker (by default the first), without making it.
+        """Ask whether a broker (by default the first) would admit a subscription, without subscribing.
 
         Raises
         ------

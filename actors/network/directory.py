@@ -1,6 +1,6 @@
-"""The directory of a network: what a process needs to take part in it, and the name under which it is found.
+"""The directory of a network: what a process needs to take part in it, and the names under which its actors are found.
 
-Rule: the rendezvous point hands it out, and every attached process keeps it.
+Rule: the rendezvous point hands it out, and every attached process holds a copy.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from .placing import node_for
 
 NAMESPACE: Final = "rayvous"
 PROTOCOL: Final = 2
-"""The version of the messages between processes, brokers and the rendezvous point; other versions are incompatible."""
+"""The version of the messages between client processes, brokers and the rendezvous point; processes with different
+versions cannot communicate."""
 
 
-# Names of actors begin with that of their network, so that Ray's views group them.
+# Names of actors begin with the name of their network, so that Ray's views show them together.
 
 
 def rendezvous_name(network: str) -> str:
-    """Return the name of the actor that is the rendezvous point of a network."""
+    """Return the name of the actor that is a network's rendezvous point."""
     return f"{network}:rendezvous"
 
 
 def collector_name(network: str) -> str:
-    """Return the name of the actor that takes the telemetry of a network."""
+    """Return the name of the actor that collects a network's telemetry."""
     return f"{network}:collector"
 
 
 def host_name(network: str, brokers: Sequence[BrokerId], life: int = 0) -> str:
-    """Return the name of the actor that hosts these brokers, rising; `life` counts restarts.
+    """Return the name of the actor that hosts these brokers, in rising order; `life` counts restarts.
 
-    Brokers that are spaced apart, because others between them are on other nodes, are named with the step.
+    If the brokers are not consecutive, because others between them are on other nodes, the name contains the step.
     """
     first, last = brokers[0], brokers[-1]
     which = f"broker:{first}" if first == last else f"brokers:{first}-{last}"
@@ -57,38 +58,39 @@ class Directory:
     name, scheme
         The network's name and routing scheme.
     limits
-        The bounds of its brokers.
+        The limits of its brokers.
     positions
-        Every broker's initial place, in rising order.
+        The position of every broker when it joined, in rising order.
     hosts
-        The actor that hosts each broker; it changes when brokers join, leave, or restart.
+        The actor that hosts each broker; it changes when brokers join, leave, or are restarted.
     collector
-        The actor that takes telemetry.
+        The actor that collects telemetry.
     recovery
-        How quickly failures are detected and repaired; None for a network that does not heal.
+        How quickly the network detects and repairs failures; None for a network that does not heal.
     token
-        Identifies this network's part of the store, so that nothing of an earlier one of the same name is found
+        Names this network's part of the store, so that values of an earlier network of the same name are not found
         there.
     trace_events, detached
-        The launch parameters.
+        As the network was launched.
     stable
-        The stores of its brokers; None for no stores.
+        Where its brokers store what must outlive them; None if they store nothing.
     admission
-        What its brokers admit; None for a network without admission control.
+        The admission control of its brokers; None for a network without it.
     telemetry
-        The destination of telemetry; None for Ray's object store.
+        Where telemetry goes; None when it stays in Ray's object store.
     protocol
-        The version of the protocol of its brokers.
+        The protocol version of its brokers.
     nodes
-        The Ray nodes of the brokers (`placing`); empty leaves placement to Ray.
+        The Ray nodes that the brokers run on (`placing`); if empty, Ray decides.
     gateway, access
-        The gateways for clients outside Ray, and the rights of each client; None if not configured.
+        Where clients outside Ray connect, and what each may do; None if not configured.
     launches
-        How often a network has been launched on these stores: this one, and those that it resumes.
+        How many times a network has been launched on these stores: this launch, and those that it resumes.
     still_seconds
-        How long there was no network in between. The clocks of its brokers were stopped then, so nothing aged.
+        How long the network was down between these launches. Its brokers' clocks stood still then, so nothing aged.
     seal
-        A secret of the network, kept when another one resumes it; initially `token`.
+        A secret of the parts of the network. A network that resumes this one has the same; in the first launch it
+        equals `token`.
     """
 
     name: str
@@ -114,24 +116,24 @@ class Directory:
 
     @property
     def numbered(self) -> bool:
-        """Whether its brokers number messages: they have stores, and do not heal."""
+        """Whether its brokers number what they send: they have stores, and do not heal."""
         return self.stable is not None and self.recovery is None
 
     @property
     def root(self) -> BrokerId:
-        """The initial root broker; if its cluster has left, the first broker."""
+        """The root broker at the launch; the first broker if the root's cluster has left."""
         roots = (position.broker for position in self.positions if position.role == "REB")
         return next(roots, self.positions[0].broker)
 
     def node_of(self, broker: BrokerId, members: Sequence[BrokerId] = ()) -> tuple[str, ...]:
-        """Return the Ray node for a broker while that node lives; none leaves it to Ray.
+        """Return the Ray node that a broker runs on as long as that node is alive; none leaves the placement to Ray.
 
-        `members` are those of its cluster, for a broker that joins a running network.
+        `members` are the members of its cluster, for a broker that joins a running network.
         """
         if not self.nodes:
             return ()
         return (node_for(broker, members or self.cluster_of(broker), self.nodes),)
 
     def cluster_of(self, broker: BrokerId) -> tuple[BrokerId, ...]:
-        """Return the members of a broker's cluster, itself included, rising; none for one that has left."""
+        """Return the members of a broker's cluster, itself included, rising; none for a broker that has left."""
         return next((position.members for position in self.positions if position.broker == broker), ())

@@ -2,10 +2,11 @@
 
 Rules
 -----
-* The rendezvous point ends first: it writes what it must, and answers no more calls. A client whose broker ends
-  before it is sent nowhere else, so a network that resumes from the stores finds it where its notifications are.
-* Then all brokers that the rendezvous point knows, including those that another process has started since.
-* The collector ends last: Ray prints a warning for each call in flight to an actor that is killed.
+* The rendezvous point ends first. It writes what it has to write, and answers no more calls. A client whose
+  broker ends earlier is therefore not sent elsewhere, so a network that later resumes from its stores finds the
+  client at the broker that holds its notifications.
+* All brokers that the rendezvous point knows are ended, including those that another process has started since.
+* The collector ends last: Ray prints a warning for each in-flight call to an actor that is killed.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from .hosts import Hosts
 from .store import RayStore
 
 END_SECONDS: Final = 10.0
-"""How long a rendezvous point may take to end by itself; then it is killed, as if it were dead or stalled."""
+"""How long a rendezvous point has to end by itself. After that it is killed, as one that is dead or stalled."""
 
 
 def end_network(hosts: Hosts) -> None:
-    """End all actors of a network, and delete its values in Ray."""
+    """End all actors of a network, and delete what Ray stores of it."""
     known = [*hosts.directory.hosts.values(), *hosts.dead]
-    with suppress(RayError, GetTimeoutError):  # including those that another process has started
+    with suppress(RayError, GetTimeoutError):  # includes brokers that another process has started
         hosts.find_reborn(END_SECONDS)
     directory = hosts.directory
     save_telemetry(directory)
     end_gateways(directory)
-    with suppress(RayError, GetTimeoutError):  # it does not answer while it ends
+    with suppress(RayError, GetTimeoutError):  # it exits without answering
         ray.get(hosts.rendezvous.end.remote(), timeout=END_SECONDS)
-    # Dead actors are killed too: otherwise their names stay taken in this process while a handle exists.
+    # Dead brokers are killed too. Otherwise their names stay taken in this process while it holds a handle to
+    # them.
     brokers = dict.fromkeys([*known, *directory.hosts.values()])
     for part in (*brokers, hosts.rendezvous, directory.collector):
         ray.kill(part)

@@ -1,17 +1,17 @@
-"""Which gateways a network must have, and which to start and give up as Ray nodes join and leave.
+"""Placement of gateways: which gateways a network needs, and which to start or give up as Ray nodes come and go.
 
 Rules
 -----
-* Each node that the network may use has a gateway, or several processes of one: the nodes named at the launch,
-  otherwise every node with CPUs. A head without CPUs gets none, even while no other node lives. If no node ever had
-  any CPUs, every node has one. When a node with CPUs joins then, the others lose theirs.
-* A node that Ray has given up is gone for good: one that returns has another id. A node that is not in Ray's list
-  is not known to be gone.
-* A gateway that could not serve is restarted `AGAIN_SECONDS` later, as long as its node lives: the obstacle, such
-  as a port in use, may disappear.
+* Every node that the network may use has a gateway, or several processes of one. Those are the nodes that the
+  network was launched with, if any were named; otherwise every node with CPUs. A head without CPUs gets none, even
+  while no other node is alive. Only if no node ever had CPUs does every node get a gateway; when a node with CPUs
+  joins then, the others lose theirs.
+* A node that Ray has declared dead is gone for good: a node that returns has another id. A node that is missing
+  from Ray's list is not known to be gone.
+* A gateway that failed to serve is restarted `AGAIN_SECONDS` later, as long as its node is alive: the cause, such
+  as a port that is taken, may have been removed by then.
 
-Pure: nodes are as `ray.nodes` describes them, and the time is an argument. `gateways` carries out what is decided
-here.
+Pure: nodes are the entries of `ray.nodes`, and the caller passes the time. `gateways` carries out the decisions.
 
 Source: docs/decisions/0099-gateways-come-with-nodes.md.
 """
@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 AGAIN_SECONDS: Final = 30.0
-"""The delay before a gateway that could not serve is restarted."""
+"""How long a gateway that failed to serve waits for its restart."""
 
 
 class GatewayPlace(NamedTuple):
-    """The place of a gateway: Ray's id of the node, and the number of the process on it."""
+    """The place of a gateway: Ray's id of the node, and which of the node's processes it is."""
 
     node: str
     process: int
@@ -35,21 +35,21 @@ class GatewayPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Gateways to start, and gateways to give up because their node is gone or no longer wanted."""
+    """Gateways to start, and gateways to give up because their node is gone or no longer used."""
 
     start: tuple[GatewayPlace, ...] = ()
     gone: tuple[GatewayPlace, ...] = ()
 
 
 class GatewayPlaces:
-    """Decides the places of gateways.
+    """Decides where gateways run.
 
     Parameters
     ----------
     named
-        The nodes that the network was launched with, if named.
+        The nodes that the network was launched with, if any were named.
     processes
-        How many processes a node has.
+        How many gateway processes each node has.
     """
 
     def __init__(self, named: Sequence[str], processes: int) -> None:
@@ -59,7 +59,7 @@ class GatewayPlaces:
         self._had_cpus = False
 
     def look(self, nodes: Sequence[Mapping[str, Any]], now: float) -> Changes:
-        """Process the list of nodes of `ray.nodes`, and return the changes."""
+        """Take the current nodes, as `ray.nodes` returns them, and return which gateways to start and give up."""
         dead = {node["NodeID"] for node in nodes if not node["Alive"]}
         unwanted = self._unwanted(nodes)
         gone = tuple(place for place in (*self._started, *self._failed) if place.node in dead | unwanted)
@@ -73,11 +73,11 @@ class GatewayPlaces:
         return Changes(start, gone)
 
     def _unwanted(self, nodes: Sequence[Mapping[str, Any]]) -> set[str]:
-        """Return the nodes that get none."""
+        """Return the nodes that get no gateway, whichever nodes are alive."""
         if self._named:
             return {node["NodeID"] for node in nodes} - set(self._named)
         without = {node["NodeID"] for node in nodes if not node["Resources"].get("CPU")}
-        # Remembered, because Ray reports no resources of dead nodes, and forgets them after a while.
+        # Remembered, because Ray reports no resources for dead nodes, and forgets those nodes after a while.
         self._had_cpus = self._had_cpus or len(without) < len(nodes)
         return without if self._had_cpus else set()
 
@@ -91,7 +91,7 @@ class GatewayPlaces:
         return place not in self._failed or now - self._failed[place] >= AGAIN_SECONDS
 
     def failed(self, place: GatewayPlace, now: float) -> None:
-        """Record that a started gateway cannot serve."""
+        """Record that a gateway that was started cannot serve."""
         if place in self._started:
             del self._started[place]
             self._failed[place] = now

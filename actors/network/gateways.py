@@ -1,13 +1,15 @@
-"""The gateways of a network: actors on its Ray nodes to which clients outside Ray connect, and their supervisor.
+"""The gateways of a network, which are actors on its Ray nodes that serve clients outside Ray, and their supervisor.
 
 Rules
 -----
-* One actor, the supervisor, starts them: on the nodes at the launch, and on those that join later (`gateway_places`
-  decides). Ray does not announce new nodes, so the supervisor polls.
-* A gateway does not end with the supervisor: Ray restarts that, and it finds the gateways by name. They end with
-  the network; if they are not told, they notice that it is gone.
-* If limits are shared, the supervisor tells each gateway how many there are when that changes; a new gateway asks.
-* A gateway that cannot serve at the launch fails the launch. A failure of a later one is in the status.
+* One actor, the supervisor, starts them: on the nodes that exist at the launch, and on those that join later
+  (`gateway_places` decides). Ray does not announce new nodes, so the supervisor polls.
+* A gateway does not end with the supervisor: Ray restarts the supervisor, which finds the gateways by their names.
+  The gateways end with the network; if nothing tells them, they notice that it is gone.
+* If limits are shared, the supervisor tells each gateway how many gateways there are whenever that changes; a
+  gateway that starts asks.
+* An error that keeps a gateway from serving at the launch ends the launch. The error of a gateway that is started
+  later appears in the status.
 """
 
 from __future__ import annotations
@@ -40,10 +42,10 @@ from .launching import actor, near
 from .placing import steady_node
 
 LOOK_SECONDS: Final = 2.0
-"""How often the supervisor polls for nodes: one call to Ray's control store."""
+"""How often the supervisor lists the nodes: one call to Ray's control store."""
 
 ANSWER_SECONDS: Final = 2.0
-"""How long a gateway may take to report that it serves; beyond it, it is shown as silent."""
+"""How long a gateway may take to report that it serves; after that it is shown as silent."""
 
 END_SECONDS: Final = 10.0
 """How long the supervisor may take to end all gateways; the remaining ones then end by themselves."""
@@ -57,20 +59,20 @@ _LOG = logging.getLogger("rayvous.gateway")
 
 @dataclass(frozen=True, slots=True)
 class GatewayStatus:
-    """The state of one gateway.
+    """One gateway at one moment.
 
     Attributes
     ----------
     node, address
         Ray's id of its node, and the node's address.
     process
-        The number of the process on the node.
+        Which of the node's processes it is.
     state
-        ``"serving"``; ``"silent"`` while it starts, or does not answer; ``"failed"`` if it could not serve.
+        ``"serving"``; ``"silent"`` while it starts, or does not answer; ``"failed"`` when it could not serve.
     urls
-        Its URLs.
+        The URLs at which it is reached.
     problem
-        What keeps it from serving; it is restarted when that may have gone.
+        What keeps it from serving; it is started again later, when the cause may be gone.
     """
 
     node: str
@@ -82,18 +84,18 @@ class GatewayStatus:
 
 
 class GatewaySupervisor:
-    """Starts the gateways of a network, and those of later nodes; an actor.
+    """Starts the gateways of a network, also those on nodes that join later; an actor.
 
     Parameters
     ----------
     network
-        Its name.
+        The network's name.
     processes
         How many gateways a node has.
     named
-        The nodes that it was launched with, if named.
+        The nodes that the network was launched with, if any were named.
     share_limits
-        Whether they share the limits of principals.
+        Whether the gateways share the limits of principals.
     """
 
     def __init__(self, network: str, processes: int, named: Sequence[str], share_limits: bool) -> None:
@@ -104,21 +106,21 @@ class GatewaySupervisor:
         self._starting: dict[Any, GatewayPlace] = {}
         self._errors: dict[GatewayPlace, Exception] = {}
         self._addresses: dict[str, str] = {}
-        self._asked: dict[GatewayPlace, tuple[Any, Any]] = {}  # the gateway, and the call
+        self._asked: dict[GatewayPlace, tuple[Any, Any]] = {}  # the actor, and the call
         self._asking = threading.Lock()
         self._turn, self._ended = threading.Lock(), threading.Event()
         self._begun = threading.Event()
         threading.Thread(target=self._look_on, name="supervisor", daemon=True).start()
 
     def begin(self) -> None:
-        """Return once a gateway serves on each present node.
+        """Return once a gateway serves on each current node.
 
         Raises
         ------
         InputError
-            If one cannot serve, for example because its port is in use.
+            If a gateway cannot serve, for example because its port is taken.
         MissingExtra
-            If a node lacks a required package.
+            If a node lacks a package that the gateway needs.
         """
         self._look()
         with broker_errors("starting gateways", "a gateway"):
@@ -130,7 +132,7 @@ class GatewaySupervisor:
     def _look_on(self) -> None:
         while not self._ended.is_set():
             try:
-                # A later life does not know whether the launch has ended.
+                # After a restart it is unknown whether the launch has ended.
                 if not self._begun.is_set() and not ray.get_runtime_context().was_current_actor_reconstructed:
                     self._begun.wait()
                 self._begun.set()
@@ -167,7 +169,7 @@ class GatewaySupervisor:
         here = NodeAffinitySchedulingStrategy(place.node, soft=False)
         title = f"{self._network}:gateway:{place.node}:{place.process}"
         options = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
-        # Detached, because it outlives the supervisor; one that an earlier life started is used as it is.
+        # It outlives the supervisor, so it is detached. A gateway that was started in an earlier life is reused.
         made = actor(GatewayActor, title, True, get_if_exists=True, **options)
         self._actors[place] = made.remote(self._network, http=place.process == 0)
         self._starting[self._actors[place].urls.remote()] = place
@@ -195,12 +197,12 @@ class GatewaySupervisor:
         self._give_up(place)
 
     def sharing(self) -> int:
-        """Return how many gateways share the limits of principals; 1 if each has its own."""
+        """Return how many gateways share the limits of principals; 1 if each has the whole limits."""
         return max(1, len(self._actors)) if self._share_limits else 1
 
     def _tell_sharing(self) -> None:
         for place, each in self._actors.items():
-            if self._told.get(place) != self.sharing():  # what an earlier life has told is unknown
+            if self._told.get(place) != self.sharing():  # an earlier life's messages are unknown
                 each.share.remote(self.sharing())
                 self._told[place] = self.sharing()
 
@@ -210,12 +212,12 @@ class GatewaySupervisor:
             ray.kill(given_up)
 
     def gateways(self) -> list[Any]:
-        """Return the started actors that are not known to be gone."""
-        actors = dict(self._actors)  # a copy; they change during the call
+        """Return the actors that were started and are not known to be gone."""
+        actors = dict(self._actors)  # a snapshot, because they change on another thread
         return [actors[place] for place in sorted(actors)]
 
     def status(self) -> list[GatewayStatus]:
-        """Return the state of each gateway."""
+        """Return the status of each gateway."""
         asked = self._asked_for_urls()
         if asked:
             ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER_SECONDS)
@@ -224,7 +226,7 @@ class GatewaySupervisor:
         return sorted(made, key=lambda one: (one.address, one.node, one.process))
 
     def _asked_for_urls(self) -> dict[GatewayPlace, Any]:
-        """Ask each gateway for its URLs, unless a call to it is in flight."""
+        """Ask each gateway for its URLs unless a call is still unanswered: at most one call each is in flight."""
         with self._asking:
             calls = [call for _, call in self._asked.values()]
             done = set(ray.wait(calls, num_returns=len(calls), timeout=0)[0]) if calls else set()
@@ -254,7 +256,7 @@ class GatewaySupervisor:
 
 
 def _urls_said(answer: Any) -> tuple[str, ...]:
-    """Return the URLs of a gateway; nothing if it has not answered, or is about to be known not to serve."""
+    """Return a gateway's URLs; none if it has not answered, or is about to be reported as failed."""
     try:
         return tuple(ray.get(answer, timeout=0))
     except (RayError, RayvousError):
@@ -267,7 +269,7 @@ def start_gateways(directory: Directory, named: Sequence[str]) -> Any:
     Raises
     ------
     InputError, MissingExtra
-        As `GatewaySupervisor.begin`; then the supervisor must be ended.
+        As `GatewaySupervisor.begin`; the caller then has to end the supervisor.
     """
     steady = steady_node(
         directory.nodes, ray.get_runtime_context().get_node_id(), outlives=directory.detached
@@ -293,7 +295,7 @@ def gateways_of(directory: Directory) -> list[Any]:
 
 
 def urls_of(directory: Directory) -> list[str]:
-    """Return the URLs of a network; a restarting gateway is waited for, if its node lives."""
+    """Return the URLs of a network; a gateway that is being restarted is waited for, if its node is alive."""
     urls: dict[str, None] = {}
     for answer in [each.urls.remote() for each in gateways_of(directory)]:
         with suppress(ActorDiedError, ActorUnschedulableError):
@@ -311,20 +313,20 @@ def gateways_sharing(directory: Directory) -> int:
 
 
 class GatewaysSeen:
-    """Queries the gateways of a network repeatedly; it looks up their supervisor once."""
+    """Queries the status of the gateways repeatedly; it looks their supervisor up once."""
 
     def __init__(self) -> None:
         self._supervisor: Any = None
 
     def ask(self, directory: Directory) -> Any:
-        """Ask, and return the argument of `said`; None if there are none, or Ray's control store cannot say."""
+        """Send the query, and return the argument for `said`; None if there are no gateways, or the lookup fails."""
         if self._supervisor is None:
             with suppress(RayError):
                 self._supervisor = _supervisor_of(directory)
         return None if self._supervisor is None else self._supervisor.status.remote()
 
     def said(self, asked: Any, seconds: float) -> tuple[GatewayStatus, ...]:
-        """Return the state of each gateway; none if the supervisor cannot answer, for example while it restarts."""
+        """Return the status of each gateway; none if the supervisor cannot answer, for example during a restart."""
         if asked is None:
             return ()
         try:
@@ -338,7 +340,7 @@ def end_gateways(directory: Directory) -> None:
     supervisor = _supervisor_of(directory)
     if supervisor is None:
         return
-    with suppress(GetTimeoutError, RayActorError):  # then they notice that the network is gone
+    with suppress(GetTimeoutError, RayActorError):  # the gateways then notice that the network is gone
         ray.get(supervisor.end.remote(), timeout=END_SECONDS)
     ray.kill(supervisor)
 
@@ -346,7 +348,7 @@ def end_gateways(directory: Directory) -> None:
 def _supervisor_of(directory: Directory) -> Any:
     if directory.gateway is None:
         return None
-    with suppress(ValueError):  # there is none while the network is launched, and when it has been ended
+    with suppress(ValueError):  # there is none while the network is being launched, and after it has ended
         return ray.get_actor(_name(directory), namespace=NAMESPACE)
     return None
 

@@ -1,15 +1,15 @@
-"""The hosts of a running network: queried without the dead, killed, crashed, restarted.
+"""The hosts of a running network: queries that skip dead hosts; killing, crashing and restarting brokers.
 
 Rules
 -----
-* A query to a network that heals leaves out hosts that are dead, and hosts that have not answered a survey within a
-  client's patience, because Ray may take longer to give a node up than the fellow brokers. A host that answers at
-  last is asked again. A host that another process restarted is looked up at the rendezvous point.
-* Dead is a host that Ray reports dead, which is final. A host that is unreachable just now is left out of that
-  query only: its link may be cut, or its process has ended and Ray is about to report it. A query that only all
-  live hosts can answer (`all_living`) fails instead: whether a number was accepted is unknown until all of them
-  have answered.
-* A restarted broker is a new actor in its next life: the rendezvous point knows it first, then its peers.
+* In a network that heals, queries skip hosts that are dead, and hosts that have not answered a survey within a
+  client's patience: Ray may take longer than the brokers' peers to declare a node dead. A host that answers later
+  is queried again. A host that another process has restarted is found at the rendezvous point.
+* A host is dead if Ray says that its actor has died, which is final. A host that is currently unreachable is left
+  out of that one query only: its link may be cut, or its process has ended and Ray is about to say so. A query that
+  needs an answer from every living host (`all_living`) fails instead: whether a number was accepted is unknown as
+  long as one living host has not answered.
+* A restarted broker is a new actor in its next life: the rendezvous point learns of it first, then its peers.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ if TYPE_CHECKING:
     import networkx as nx
 
 TELL_SECONDS: Final = 2.0
-"""How long the peers of a restarted broker may take to be told; a late one learns it from the broker."""
+"""How long the peers of a restarted broker have to hear of it; a late peer learns it from the broker itself."""
 
 
 class Hosts:
-    """The part of a network that knows which of its hosts live.
+    """The hosts of one network, and which of them are alive.
 
     Attributes
     ----------
     directory
-        As known to this process.
+        The directory as this process knows it.
     rendezvous
-        The actor of the rendezvous point.
+        The actor that is the rendezvous point.
     dead
         Hosts that are known to be dead.
     closed
         Whether this process has closed the network.
     timeline
-        (seconds since 1970, what): this process's operations on brokers, and when it observed the network healed.
+        (seconds since 1970, text): what this process did to brokers, and when it saw the network converged again.
     """
 
     def __init__(self, directory: Directory, rendezvous: Any) -> None:
@@ -69,7 +69,7 @@ class Hosts:
         self.rendezvous = rendezvous
         self.dead: set[Any] = set()
         self.closed = False
-        self._silent: dict[Any, Any] = {}  # silent hosts, and the call that each has not answered
+        self._silent: dict[Any, Any] = {}  # hosts that do not answer, with the unanswered call
         self.timeline: list[tuple[float, str]] = []
 
     @property
@@ -79,7 +79,7 @@ class Hosts:
 
     @property
     def recovery(self) -> Recovery | None:
-        """How it heals; None if it does not."""
+        """How the network heals; None if it does not."""
         return self.directory.recovery
 
     def require_open(self) -> None:
@@ -90,7 +90,7 @@ class Hosts:
             )
 
     def hosts(self) -> list[Any]:
-        """Return the host actors, each once, in the order of their first broker; without dead or silent ones."""
+        """Return the host actors, each once, in the order of their first broker, except dead and silent ones."""
         return [
             host
             for host in dict.fromkeys(self.directory.hosts.values())
@@ -105,14 +105,14 @@ class Hosts:
         without: Collection[BrokerId] = (),
         all_living: bool = False,
     ) -> list[Any]:
-        """Return the answers of the live hosts; the hosts of the brokers `without` are not asked.
+        """Return the answers of the living hosts; the hosts of the brokers `without` are not queried.
 
-        With `all_living`, BrokerUnavailable is raised if a host does not answer and is not known to be dead.
+        With `all_living`, raise BrokerUnavailable if a host that is not known to be dead does not answer.
         """
         self.require_open()
         with broker_errors(f"{method} in network {self.name!r}"):
             if self.recovery is None:
-                # A query may be repeated, so Ray waits for a host that it restarts.
+                # A query may be repeated, so Ray retries it on a host that it restarts.
                 again = {"max_task_retries": -1} if self.directory.numbered else {}
                 calls = [getattr(host, method).options(**again).remote(*args) for host in self.hosts()]
                 return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
@@ -130,12 +130,12 @@ class Hosts:
                 asked.update(hosts)
                 calls = [getattr(host, method).remote(*args) for host in hosts]
                 by_host = dict(zip(hosts, calls, strict=True))
-                if method == "survey":  # which is answered at once in any state
+                if method == "survey":  # a host answers a survey at once, whatever else it does
                     by_host = self._without_silent(by_host)
                 answers += self._answers(by_host, timeout_seconds, all_living)
 
     def _without_silent(self, calls: dict[Any, Any]) -> dict[Any, Any]:
-        """Return the calls that are answered within a client's patience; other hosts are silent from now on."""
+        """Return the calls that are answered within a client's patience; the other hosts are silent from now on."""
         assert self.recovery is not None
         patience = self.recovery.client_patience_seconds
         _, late = ray.wait(list(calls.values()), num_returns=len(calls), timeout=patience)
@@ -145,7 +145,10 @@ class Hosts:
     def _answers(
         self, calls: Mapping[Any, Any], timeout_seconds: float | None, all_living: bool = False
     ) -> list[Any]:
-        """Return the answers of those hosts that can be reached, or of all live ones, and record which are dead."""
+        """Return the answers of the reachable hosts, and note the dead ones.
+
+        With `all_living`, an unreachable host is an error.
+        """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         answers = []
         for host, call in calls.items():
@@ -157,11 +160,11 @@ class Hosts:
             except RayActorError:
                 if all_living:
                     raise
-                continue  # unreachable: a survey shows that it is missing
+                continue  # unreachable: a survey shows as missing any broker that others still count as a member
         return answers
 
     def find_reborn(self, timeout_seconds: float = 60.0) -> None:
-        """Look up the actors of brokers that have joined or were restarted, perhaps by another process."""
+        """Update the actors of brokers that have joined or were restarted, perhaps by another process."""
         hosts = ray.get(self.rendezvous.hosts.remote(), timeout=timeout_seconds)
         known = self.directory.hosts
         known.update(hosts)
@@ -175,12 +178,12 @@ class Hosts:
             self.directory = replace(fresh, hosts=known)  # clients share the hosts
 
     def survey(self, without: Collection[BrokerId] = ()) -> dict[BrokerId, dict[str, Any]]:
-        """Return the place of every live broker: its cluster, parent, children, round.
+        """Return the state of every living broker: its cluster, parent, children, round.
 
         Parameters
         ----------
         without
-            Brokers that are not asked, because they could not answer.
+            Brokers that are not queried, because they could not answer.
 
         Raises
         ------
@@ -197,14 +200,14 @@ class Hosts:
         return survey
 
     def _hear_silent(self, hosts: Collection[Any], seconds: float | None) -> bool:
-        """Restore those of these that answer within so long, or are known to be dead; return whether all are."""
+        """Take back those silent hosts that answer in time or are known to be dead; return whether all of these do."""
         owed = [self._silent[host] for host in hosts]
         answered, late = ray.wait(owed, num_returns=len(owed), timeout=seconds) if owed else ([], [])
         self._silent = {host: call for host, call in self._silent.items() if call not in answered}
         return not late
 
     def routes(self) -> dict[BrokerId, SeenRoutes | None]:
-        """Return the table of every live broker and what it has told others, with complete filters, for judges.
+        """Return every living broker's routing table and what it has told others, including filters, for a judge.
 
         None for a broker whose scheme has no such table.
         """
@@ -214,8 +217,8 @@ class Hosts:
     def describe(self) -> nx.Graph:
         """Return the network as a graph.
 
-        Nodes are broker ids with `label`, `role`, `cluster`, the sizes of the broker's state and its counters;
-        edges have `kind`, "tree", "group" or "cube".
+        Nodes are broker ids with `label`, `role`, `cluster` and the sizes of what the broker holds and has done.
+        Edges have `kind`: "tree", "group" or "cube".
         """
         sizes: dict[BrokerId, Mapping[str, int]] = {}
         for answer in self.ask("describe", timeout_seconds=60):
@@ -223,11 +226,11 @@ class Hosts:
         return graph_of_places(self.name, self.directory.scheme, self.standing(), sizes)
 
     def standing(self) -> tuple[Position, ...]:
-        """Return the current place of every live broker; in a network that does not heal, `positions`."""
+        """Return every living broker's current position; in a network that does not heal, `positions`."""
         return self.directory.positions if self.recovery is None else self.standing_by(self.survey())
 
     def standing_by(self, survey: Survey) -> tuple[Position, ...]:
-        """Return the place of every broker of a survey."""
+        """Return the position of every broker of a survey."""
         return tuple(
             standing(position, survey) for position in self.directory.positions if position.broker in survey
         )
@@ -255,7 +258,7 @@ class Hosts:
         return self._buried(host)
 
     def pid_of(self, broker: BrokerId) -> int:
-        """Return the id of the process of a broker.
+        """Return the process id of a broker.
 
         Raises
         ------
@@ -270,7 +273,7 @@ class Hosts:
         return pid
 
     def node_of(self, broker: BrokerId) -> str:
-        """Return Ray's id of the node of a broker."""
+        """Return Ray's id of the node that a broker runs on."""
         return self._whereabouts(broker)[0]
 
     def _whereabouts(self, broker: BrokerId) -> tuple[str, int]:
@@ -280,33 +283,33 @@ class Hosts:
         return node, pid
 
     def restart_broker(self, broker: BrokerId) -> None:
-        """Restart a dead broker in a new actor of its own, with its place and what its store has retained.
+        """Restart a dead broker in a new actor of its own; it knows its position, and what its store has retained.
 
         Raises
         ------
         InputError
             If the network does not heal, or the broker is alive.
         BrokerUnavailable
-            If another process is restarting it.
+            If another process is restarting the broker.
         """
-        self.host_of(broker)  # rejects one that does not exist
+        self.host_of(broker)  # rejects an unknown broker
         if self.recovery is None:
             raise InputError(
                 f"broker {broker} cannot be started again: launch the network with recovery=Recovery()"
             )
         with broker_errors(f"starting broker {broker} again"):
-            self.find_reborn()  # another process may have done so
+            self.find_reborn()  # another process may have restarted it
             if self.lives(self.host_of(broker)):
                 raise InputError(f"broker {broker} is alive, or on a node that Ray has not given up yet")
             self.start_again([broker])
 
     def start_again(self, brokers: Sequence[BrokerId]) -> None:
-        """Start dead brokers of one actor in their next life, together in a new one, and tell the others.
+        """Restart dead brokers of one actor in their next life, together in a new actor, and tell the other hosts.
 
         Raises
         ------
         BrokerUnavailable
-            If another process is restarting them, or has.
+            If another process is restarting them, or has restarted them.
         """
         point, by = self.rendezvous, uuid4().hex
         life = ray.get(point.start_again.remote(brokers, self.host_of(brokers[0]), by), timeout=60)
@@ -323,7 +326,7 @@ class Hosts:
         self.tell(f"started {self._named(new)} again")
 
     def lives(self, host: Any) -> bool:
-        """Return whether a host is not known to be dead; a stalled or unreachable host lives."""
+        """Return whether a host is not known to be dead; a stalled or unreachable host counts as alive."""
         if host in self.dead:
             return False
         try:
@@ -336,16 +339,16 @@ class Hosts:
         return True
 
     def tell_weather(self, forecast: Forecast) -> None:
-        """Set link faults and slow brokers until the next call; for fault injection."""
+        """Make links cut, slow or faulty, and brokers slow, until the next forecast; for tests of faults."""
         checks.instance("forecast", forecast, Forecast, "a Forecast()")
         self.ask("link_faults", forecast, timeout_seconds=60)
 
     def brokers(self) -> list[BrokerId]:
-        """Return the brokers of the network, as far as known here, dead or alive."""
+        """Return the brokers of the network that this process knows, dead or alive."""
         return list(self.directory.hosts)
 
     def host_of(self, broker: BrokerId) -> Any:
-        """Return the actor of a broker, as far as known here.
+        """Return the actor of a broker, as far as this process knows it.
 
         Raises
         ------
@@ -358,7 +361,7 @@ class Hosts:
         return self.directory.hosts[broker]
 
     def tell(self, what: str) -> None:
-        """Record a moment for the timeline."""
+        """Add an entry to the timeline."""
         self.timeline.append((time.time(), what))
 
     def _named(self, host: Any) -> str:
@@ -366,7 +369,7 @@ class Hosts:
         return f"broker{'s' * (len(brokers) > 1)} {', '.join(brokers)}"
 
     def _buried(self, host: Any) -> list[BrokerId]:
-        """Wait until Ray knows that a host is dead."""
+        """Wait until Ray knows that a host is dead; return its brokers."""
         while host not in self.dead:
             self._answers({host: host.pid.remote()}, 60)
         return [broker for broker, other in self.directory.hosts.items() if other == host]

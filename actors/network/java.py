@@ -1,7 +1,7 @@
-"""Java for Spark, from a wheel, so that it need not be installed.
+"""Java for Spark from a wheel, so that users need not install Java.
 
 Ray's workers inherit the environment of the process that starts Ray, and RayDP starts Java in them. This must
-therefore happen before ``ray.init()``, which is why it is here and not beside Spark.
+therefore run before ``ray.init()``, which is why it is in this package and not beside Spark.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ JAVA_MAJORS: Final = (8, 11, 17)
 
 
 def prepare_java() -> Path:
-    """Make this process, and the Ray that it starts next, find a Java that Spark runs on, and return its home.
+    """Make this process, and the Ray that it starts next, find a Java that Spark runs on; return its home.
 
-    Sets ``JAVA_HOME`` and puts its ``bin`` first on ``PATH``. Idempotent. Raises the errors of `java_home`.
+    Sets ``JAVA_HOME`` and puts its ``bin`` first on ``PATH``. Calling it again changes nothing. It raises the
+    errors of `java_home`.
     """
     home = java_home()
     folder = str(home / "bin")
@@ -34,7 +35,7 @@ def prepare_java() -> Path:
 
 
 def java_home() -> Path:
-    """Return the home of the Java for Spark; nothing is changed.
+    """Return the home of the Java for Spark; this changes nothing.
 
     Returns
     -------
@@ -44,9 +45,9 @@ def java_home() -> Path:
     Raises
     ------
     InputError
-        ``RAYVOUS_JAVA_HOME`` has no ``bin/java``.
+        If ``RAYVOUS_JAVA_HOME`` has no ``bin/java``.
     MissingExtra
-        There is no such variable, and the wheel is not installed.
+        If the variable is not set and the wheel is not installed.
     """
     given = os.environ.get(JAVA_HOME_VARIABLE)
     home = Path(given) if given else _bundled()
@@ -58,7 +59,7 @@ def java_home() -> Path:
 
 
 def java_major(java: str) -> int:
-    """Return the major version of a ``java`` program; 0 when it says none."""
+    """Return the major version of a ``java`` program; 0 if it reports none."""
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(?:1\.)?(\d+)', told)
     return int(found.group(1)) if found else 0

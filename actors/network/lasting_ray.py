@@ -1,10 +1,10 @@
-"""A Ray on this machine that outlives the process that starts it, for networks that are operated from a shell.
+"""A Ray of this machine that outlives the process that starts it, for networks that are operated from a shell.
 
 Rules
 -----
-* It is started only if there is none to join, and records which process started it: no other Ray is ever ended.
-* It ends when the last network on it does. All of its processes have the name of its session in their command
-  lines, by which they are found; processes of another Ray do not.
+* It is started only when there is no Ray to join, and it records who started it: no other Ray is ever ended.
+* It ends with the last network on it. All of its processes have its session name in their command lines; they
+  are found by that name, and no process of another Ray matches.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _START: Final = (
 
 
 def start_lasting_ray() -> None:
-    """Start a Ray on this machine, join it, and record its origin.
+    """Start a Ray on this machine, join it, and record in it that it was started here.
 
     Raises
     ------
@@ -62,9 +62,9 @@ def start_lasting_ray() -> None:
 
 
 def end_lasting_ray() -> bool:
-    """End the Ray that this process has joined if it was started by `start_lasting_ray`; return whether it was.
+    """End the Ray that this process has joined if `start_lasting_ray` started it; return whether it did.
 
-    It leaves that Ray first.
+    This process leaves that Ray first, in either case.
     """
     name = RayStore(_STARTED_HERE).get(_SESSION)
     address = ray.get_runtime_context().gcs_address
@@ -72,7 +72,7 @@ def end_lasting_ray() -> bool:
     if name is None:
         return False
     if services.canonicalize_bootstrap_address(None) == address:
-        reset_ray_address()  # Ray's note of the last one that was started
+        reset_ray_address()  # Ray's record of the Ray started last
     found = [
         one
         for one in psutil.process_iter(["cmdline"])
@@ -89,6 +89,6 @@ def end_lasting_ray() -> bool:
 
 
 def _session() -> str:
-    node = worker._global_node  # Ray has no public name for it
+    node = worker._global_node  # Ray has no public API for it
     assert node is not None
     return str(node.session_name)

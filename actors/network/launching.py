@@ -1,10 +1,10 @@
-"""Starting a network on Ray: claiming its name, and starting and connecting its hosts.
+"""Launching a network on Ray: its name is claimed, and its hosts are started, given their brokers, and connected.
 
 Rules
 -----
 * Every broker host is an actor that requests no CPU: brokers wait more than they compute, and Ray's CPU count
   limits placement, not use.
-* The caller is told of every started actor, also on failure, so that it can leave nothing behind.
+* Every actor that was started is reported to the caller, also on failure, so that the caller leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .taking_up import accepted, store_of, take_up
 CALLS_AT_ONCE: Final = 10_000
 
 NICENESS: Final = "RAY_worker_niceness"
-"""Ray's setting, 15 by default, by which its workers yield to other processes on the machine."""
+"""The Ray setting, 15 by default, that makes its workers yield to other processes on the machine."""
 
 KNOCK_SECONDS: Final = 3.0
 """How long the head of a Ray cluster may take to accept a connection."""
@@ -50,11 +50,11 @@ NEEDS_TOKEN: Final = (
     "it asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where ~/.ray/auth_token has none"
 )
 START_RAY: Final = "ray start --head"
-"""The command that starts a Ray which outlives its process."""
+"""The command that starts a Ray that outlives its process."""
 
 
 def networks() -> list[str]:
-    """Return the names of the networks on this Ray cluster; none if there is no Ray to join."""
+    """Return the names of the networks on this Ray cluster; none when there is no Ray to join."""
     if starts_ray():
         return []
     ensure_ray()
@@ -68,21 +68,21 @@ def networks() -> list[str]:
 
 
 def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
-    """Join the running Ray cluster, or start one on this machine; return whether one was started or joined.
+    """Join the Ray cluster that is running, or start one on this machine; return whether this call did so.
 
     Parameters
     ----------
     lasting
-        Whether it must outlive this process.
+        Whether Ray has to outlive this process.
     stages
-        Told that Ray starts.
+        Receives the progress of Ray's start.
 
     Raises
     ------
     InputError
-        If it must outlive this process and would not; nothing was started then.
+        If Ray has to outlive this process and would not; nothing was started then.
     RayUnavailable
-        If it could not be started or joined.
+        If Ray could not be started or joined.
     """
     if lasting and _ends_with_this_process():
         raise InputError(
@@ -101,9 +101,10 @@ def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
 
 
 def prepare_workers() -> None:
-    """Make the workers of the Ray that this process starts next find a Java for Spark, and run at normal priority.
+    """Make the workers of the Ray that this process starts next find a Java for Spark and run at normal priority.
 
-    A broker that yields to every client on its machine answers when they are done, and seems dead meanwhile.
+    A broker that yields to every client on its machine answers only when the clients are done, and looks dead until
+    then.
     """
     with suppress(MissingExtra):  # only Spark needs Java
         prepare_java()
@@ -111,12 +112,12 @@ def prepare_workers() -> None:
 
 
 def init_ray(address: str | None) -> None:
-    """Join the Ray at an address: that of the machine for ``"auto"``; or start one, for ``"local"``.
+    """Join the Ray at an address, or that of the machine for ``"auto"``; start one for ``"local"``.
 
     Raises
     ------
     RayUnavailable
-        If it could not be started or joined.
+        If Ray could not be started or joined.
     """
     try:
         ray.init(
@@ -131,7 +132,7 @@ def init_ray(address: str | None) -> None:
 
 @contextmanager
 def joined_ray(stages: Stages | None = None) -> Iterator[None]:
-    """Be on Ray for a block; leave at its end if this call joined or started it."""
+    """Be connected to Ray while the block runs; disconnect at its end if this call joined or started Ray."""
     joined = ensure_ray(stages=stages)
     try:
         yield
@@ -156,10 +157,10 @@ def _through_client() -> bool:
 
 
 def _running_ray() -> str | None:
-    """Return the address of the Ray that can be joined, as host:port.
+    """Return the address of the Ray that can be joined, as host:port; None if there is none.
 
-    Ray records in a file where the last one was started, and a killed Ray leaves the file there. Joining that would
-    wait for minutes, so the address is checked first.
+    Ray records in a file where the last Ray was started, and a Ray that was killed leaves the file behind. Joining
+    that address would wait for minutes, so this first checks whether anything accepts connections there.
     """
     named = os.environ.get("RAY_ADDRESS")
     try:
@@ -179,10 +180,10 @@ def _running_ray() -> str | None:
 
 
 def _ends_with_this_process() -> bool:
-    """Return whether the Ray of this process, or the one that it would start, is its own."""
+    """Return whether the Ray that this process is in, or would start, belongs to this process."""
     if not ray.is_initialized():
         return starts_ray()
-    node = worker._global_node  # Ray has no public record of the process that started it
+    node = worker._global_node  # Ray has no public API for who has started it
     return node is not None and bool(node.is_head())
 
 
@@ -191,7 +192,7 @@ def actor(
 ) -> Any:
     """Return an actor class that starts under a name when its `remote` is called.
 
-    Calls of each of the `groups` run concurrently with all others, up to the given number.
+    Calls of one of the `groups` run beside all others, at most as many at once as the group's number.
     """
     if detached:
         options["lifetime"] = "detached"
@@ -201,12 +202,12 @@ def actor(
 
 @cache
 def _actor_class(kind: type, *groups: tuple[str, int]) -> Any:
-    """Return Ray's actor class of a class; created once, because Ray ships it to every process, byte code included."""
+    """Return Ray's actor class for a class; cached, because Ray exports each new one to all processes with its code."""
     return ray.remote(concurrency_groups=dict(groups))(kind) if groups else ray.remote(kind)
 
 
 def claim(name: str, detached: bool, store: RendezvousStore | None, nodes: Sequence[str] = ()) -> Any:
-    """Start the rendezvous point, which takes the name; with a store, one that resumes its state when it dies."""
+    """Start the rendezvous point, which takes the name; with a store, it resumes from there after its process dies."""
     title, options = rendezvous_name(name), near(nodes) | {"groups": {KEYS: 1}}
     if store is not None:
         options |= {"max_restarts": -1, "max_task_retries": -1}
@@ -224,11 +225,11 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
     Raises
     ------
     InputError
-        If a node for brokers is not in the cluster.
+        If a node that brokers are to run on is not in the cluster.
     NetworkExists
         If there is a network of that name.
     BrokerUnavailable
-        If an actor dies meanwhile.
+        If an actor dies during the launch.
     """
     _check_nodes(settings.nodes)
     nodes = settings.nodes or working_nodes(ray.nodes())
@@ -276,9 +277,10 @@ def _check_nodes(nodes: Sequence[str]) -> None:
 
 
 def near(nodes: Sequence[str]) -> dict[str, Any]:
-    """Return the options of an actor that shall run on a node while that lives, if one is given.
+    """Return the options that place an actor on the first of these nodes while that node is alive; none if empty.
 
-    It requests a byte of memory, because Ray places an actor without requests on any node, whatever it prefers.
+    The actor requests one byte of memory, because Ray places an actor that requests nothing on any node, whatever
+    its preference.
     """
     if not nodes:
         return {}
@@ -301,7 +303,7 @@ def launch_hosts(
     stages: Stages,
     life: int = 0,
 ) -> list[tuple[Any, Sequence[Position]]]:
-    """Start the host actors, all at once, and create the brokers; started actors are in `actors`, also on failure."""
+    """Start all host actors at once and seat the brokers; the started actors are in `actors`, also on failure."""
     positions = directory.positions
     made: list[tuple[Any, Sequence[Position]]] = []
     waiting: dict[Any, int] = {}
@@ -327,7 +329,7 @@ def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], re
     calls = []
     for host, seated in made:
         needed = {other for position in seated for other in position.neighbours}
-        # A place may name a broker that has left since, in an earlier network.
+        # A position may name a broker that has since left an earlier network.
         known = {broker: directory.hosts[broker] for broker in sorted(needed) if broker in directory.hosts}
         calls.append(host.connect.remote(known, None if directory.recovery is None else rendezvous))
     with broker_errors("connecting brokers"):
@@ -337,7 +339,7 @@ def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], re
 def _start_host(
     directory: Directory, brokers: Sequence[BrokerId], life: int = 0, members: Sequence[BrokerId] = ()
 ) -> Any:
-    """Start an actor for brokers of a network; Ray restarts it if its brokers would resume from their files."""
+    """Start an actor for brokers of a network; Ray restarts it if its brokers resume from their stores."""
     title = host_name(directory.name, brokers, life)
     options = {"max_concurrency": CALLS_AT_ONCE} | near(directory.node_of(brokers[0], members))
     if directory.numbered:
@@ -350,14 +352,14 @@ def _start_host(
 
 
 def start_new(directory: Directory, rendezvous: Any, places: list[Position], life: int) -> None:
-    """Start brokers that join a running network, each in its own actor; all of them, or none on an error."""
+    """Start brokers that join a running network, each in an actor of its own; on an error, none of them remains."""
     hosts: dict[BrokerId, Any] = {}
     try:
         for place in places:
             hosts[place.broker] = _start_host(directory, [place.broker], members=place.members)
         ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
         known = {**directory.hosts, **hosts}
-        for place in places:  # brokers that have left meanwhile are skipped
+        for place in places:  # skips neighbours that have left in the meantime
             met = {other: known[other] for other in place.neighbours if other in known}
             ray.get(hosts[place.broker].connect.remote(met, rendezvous))
         ray.get(rendezvous.admit.remote(places, hosts))
@@ -370,7 +372,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
 
 
 def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], life: int) -> Any:
-    """Start dead brokers in their own actor, known to the rendezvous point before they send anything."""
+    """Restart dead brokers in one new actor, which the rendezvous point knows before the brokers send anything."""
     positions = [position for position in directory.positions if position.broker in brokers]
     _end_unborn(directory, rendezvous, brokers, life)
     host = _start_host(directory, brokers, life)
@@ -389,10 +391,10 @@ def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerI
 
 
 def _end_unborn(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], life: int) -> None:
-    """End actors of earlier lives that never started: their creator ended meanwhile, and they have the stores."""
+    """End actors of earlier lives that were never registered: their starter has ended, and they hold the stores."""
     known = ray.get([rendezvous.whereabouts.remote(broker) for broker in brokers])
     born = max(life for _, life in known)
     for earlier in range(born + 1, life):
-        with suppress(ValueError):  # there is none
+        with suppress(ValueError):  # there is no such actor
             unborn = ray.get_actor(host_name(directory.name, brokers, earlier), namespace=NAMESPACE)
             ray.kill(unborn)

@@ -1,14 +1,16 @@
-"""The rendezvous point's records of clients whose name outlives their process.
+"""The rendezvous point's records of clients whose names outlive their processes.
 
 Rules
 -----
-* Everything is in the store before it is answered. Every call may be repeated, and gives the same answer.
-* A durable subscriber that calls has attached before: if it is unknown, the call is rejected and nothing is
-  written.
-* A durable subscriber has a life, which grows with every process that attaches and every broker to which it moves.
-  A call of an earlier process is rejected; a call during a process's own move is not.
-* A publisher reserves its numbers in blocks, so that one whose broker is gone can continue above all that it has
-  used.
+* Every change is in the store before the call is answered. Every call is idempotent and returns the same answer
+  again.
+* A durable subscriber must have come before it makes any other call: a call for an unknown subscriber is refused
+  and nothing is written.
+* A durable subscriber has a life, a number that grows with every process that takes the name and with every move to
+  another broker. A call of an earlier process is refused. A call that the same process makes while it moves to
+  another broker is accepted.
+* A publisher reserves its numbers in blocks, so a publisher whose broker is gone can resume above all numbers that
+  it has used.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ BLOCK: Final = 1_000_000
 SUBSCRIBER: Final = "subscriber:"
 PUBLISHER: Final = "publisher:"
 SEQUENCE: Final = "sequence:"
-"""What names of values begin with: the record of a durable subscriber, and of a publisher that comes back; in the copy
-also the last number of any publisher that has left."""
+"""Prefixes of the names of values: the record of a durable subscriber, the record of a returning publisher, and, in
+the copy only, the last number of any publisher that has left."""
 
 
 def seen_later(record: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the record of a subscriber as if all in it had been so much later."""
+    """Return the record of a subscriber with all its times moved later by so many seconds."""
     since = record["since"]
     return record | {"seen": record["seen"] + seconds, "since": None if since is None else since + seconds}
 
@@ -41,7 +43,7 @@ class LastingNames:
     Parameters
     ----------
     store
-        Where they are kept.
+        Where the records are stored.
     """
 
     def __init__(self, store: RendezvousStore) -> None:
@@ -61,14 +63,14 @@ class LastingNames:
         self._store.put(f"{SUBSCRIBER}{name}", record | {"seen": time.time()})
 
     def come(self, name: ClientId, broker: BrokerId, ticket: str) -> dict[str, Any]:
-        """Start a new life at a broker and return the record; a repeated call, by its ticket, starts only one."""
+        """Begin a new life at a broker and return the record; a repeated call (same ticket) begins no other life."""
         record = self.subscriber(name)
         if record["ticket"] != ticket:
             life = record["life"] + 1
             news = {"life": life, "came": life, "broker": broker, "ticket": ticket}
             self._store.put(
                 f"{SUBSCRIBER}{name}", record | news
-            )  # the time of the last contact is for this life
+            )  # `seen` is not updated: the new life needs to know when the subscriber was last seen
             record |= news
         return record
 
@@ -83,7 +85,7 @@ class LastingNames:
         return record
 
     def renew(self, name: ClientId, life: int, broker: BrokerId) -> int:
-        """Start the next life of a process that moves to another broker, and return its number."""
+        """Begin the next life of a process that moves to another broker, and return its number."""
         record = self.subscriber(name)
         if record["life"] == life + 1 and record["broker"] == broker:
             return life + 1
@@ -92,16 +94,16 @@ class LastingNames:
         return life + 1
 
     def acknowledge(self, name: ClientId, life: int, position: dict[ClientId, int]) -> None:
-        """Store a position."""
+        """Store a subscriber's position."""
         self._put(name, self._own(name, life) | {"position": position})
 
     def subscriptions(self, name: ClientId, life: int, machine: dict[str, Any]) -> None:
-        """Store subscriptions."""
+        """Store a subscriber's subscriptions."""
         news = {key: value for key, value in machine.items() if key not in ("life", "position")}
         self._put(name, self._own(name, life) | news)
 
     def end(self, name: ClientId, life: int) -> None:
-        """Delete a subscriber, except its life: brokers that still hold it have an earlier one."""
+        """Forget a subscriber except for its life: brokers that still hold it have an earlier one."""
         record = self._own(name, life)
         self._put(name, record | {"position": {}, "subscriptions": {}, "since": None, "broker": None})
 
@@ -113,13 +115,17 @@ class LastingNames:
         return record
 
     def home(self, name: ClientId, broker: BrokerId, sole: bool) -> None:
-        """Store the broker to which a publisher moves; once that has everything retained, it is the only one."""
+        """Record the broker that a publisher moves to.
+
+        With `sole`, that broker has everything that the publisher retained, and the other brokers are dropped from
+        the record.
+        """
         homes, reserved = self.publisher(name)
         homes = [broker] if sole else [*(other for other in homes if other != broker), broker]
         self._store.put(f"{PUBLISHER}{name}", (homes, reserved))
 
     def reserve(self, name: ClientId, number: int) -> int:
-        """Reserve numbers for a publisher up to at least `number`, and return the last reserved one."""
+        """Reserve numbers for a publisher up to at least `number`, and return the highest reserved number."""
         homes, reserved = self.publisher(name)
         if number > reserved:
             reserved = number + BLOCK

@@ -1,13 +1,13 @@
-"""A network as a TOML file: the parameters of `Network.launch`, for a configuration in a repository.
+"""A network as a TOML file: the arguments of `Network.launch`, for users who keep their configuration in a repository.
 
 Rules
 -----
-* The file uses the names of `Network.launch`; each section uses the names of the class that it becomes. Nothing
-  else is allowed, so a misspelled key is found.
-* A mistake is one `InputError` with the file, the line and the key.
-* A relative folder is relative to the file, wherever the command is run.
+* The keys of the file are the arguments of `Network.launch`; the keys of each section are the fields of its class.
+  No other keys are allowed, so misspelled keys are detected.
+* A mistake raises one `InputError` with the file, the line and the key.
+* A folder that is not absolute is relative to the file, wherever the command is run.
 
-``rayvous init`` writes a file with every key and its meaning.
+``rayvous init`` writes a file with every key and its purpose.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Content(BaseModel):
 
 
 class _Outside(BaseModel):
-    """The part of a file about clients outside Ray; the rest is ignored."""
+    """The sections of a file about clients outside Ray; the others are ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -81,9 +81,9 @@ class _Source:
     text: str
 
     def line_of(self, key: Key) -> int | None:
-        """Return the line that sets a key, or the last one above it that leads there: its section.
+        """Return the line that sets a key; otherwise the last line that sets a prefix of it, such as its section.
 
-        Without one, the first heading within it; or nothing.
+        If there is none either, return the first heading of a table within the key, or None.
         """
         table: Key = ()
         depth, found, within = 0, None, None
@@ -108,7 +108,7 @@ class _Source:
 
 
 def read_network_file(path: str | Path) -> Settings:
-    """Return the validated launch parameters in a file.
+    """Return the validated settings of a network file.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def read_network_file(path: str | Path) -> Settings:
 
 
 def read_gateway_file(path: str | Path) -> tuple[GatewayConfig | None, AccessConfig | None]:
-    """Return the validated part of a file about clients outside Ray; the rest is ignored.
+    """Return the validated settings of a file for clients outside Ray; the rest of the file is ignored.
 
     Raises
     ------
@@ -150,12 +150,12 @@ def read_gateway_file(path: str | Path) -> tuple[GatewayConfig | None, AccessCon
 
 
 def from_file(path: str | Path, name: str | None, given: Settings) -> Settings:
-    """Return the parameters in a file, with another name if given, and detached or not as requested.
+    """Return the settings of a file, with the caller's name if one is given, and the caller's `detached` and `nodes`.
 
     Raises
     ------
     InputError
-        If the file has a mistake, or the caller also gave something that belongs in the file.
+        If the file has a mistake, or the caller gave a setting that belongs in the file.
     """
     plain = Settings(given.topology, given.name, detached=given.detached, nodes=given.nodes)
     for each in fields(Settings):
@@ -190,7 +190,7 @@ def _parsed(source: _Source) -> dict[str, Any]:
 def _sections(
     source: _Source, given: dict[str, Any], content: BaseModel, names: Iterable[str]
 ) -> dict[str, Any]:
-    """Return the sections, validated one by one."""
+    """Return sections, each validated separately."""
     sections = {name: getattr(content, name) for name in names}
     for name, section in sections.items():
         if section is not None:
@@ -202,11 +202,12 @@ def _sections(
 
 def _validated(source: _Source, given: dict[str, Any], kind: type[M]) -> M:
     try:
-        # As JSON: there the keys of a table that are numbers, such as brokers, may stand as the texts that they are.
+        # As JSON, in which the keys of a table that are numbers, such as brokers, may be strings, as they are in
+        # TOML.
         return kind.model_validate_json(json.dumps(given, default=str))
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-    # A missing key is often present, but misspelled.
+    # A missing key is often present but misspelled, so other mistakes are reported first.
     first = min(mistakes, key=lambda mistake: mistake["type"] in _MISSING)
     key = tuple(str(part) for part in first["loc"])
     what = first["msg"]
@@ -219,7 +220,7 @@ def _validated(source: _Source, given: dict[str, Any], kind: type[M]) -> M:
 
 
 def _known(section: Key) -> str:
-    """Return the allowed keys of a section."""
+    """Return a text that lists the keys of a section."""
     kind: Any = _Content
     for part in section:
         kind = _section_class(kind, part)
@@ -248,7 +249,7 @@ def _section_class(kind: Any, part: str) -> type | None:
 
 
 def _checked(source: _Source, section: Key, given: dict[str, Any], check: Any) -> Any:
-    """Return the result of a check; its errors get the line of the key that they name."""
+    """Return the result of one of our own checks; its InputError is raised with the line of the key that it names."""
     try:
         return check()
     except InputError as error:
@@ -256,9 +257,9 @@ def _checked(source: _Source, section: Key, given: dict[str, Any], check: Any) -
 
 
 def _named(given: dict[str, Any], said: str) -> Key:
-    """Return the keys that a message names: the first one, and those in its section that follow it.
+    """Return the keys that a message names: the first one, followed by those in its section.
 
-    Only the first, because a message may list all allowed keys after it.
+    Later keys are ignored, because a message may end with a list of all keys that exist.
     """
     found = [
         (m.start(), -len(key), key)
@@ -273,7 +274,7 @@ def _named(given: dict[str, Any], said: str) -> Key:
 
 
 def _rooted(topology: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of a topology with a root without a parent, where TOML has the empty text."""
+    """Return the description of a topology in which the root has no parent; in TOML its parent is the empty string."""
     parents = topology.get("parents")
     if not isinstance(parents, dict):
         return topology
@@ -281,7 +282,7 @@ def _rooted(topology: dict[str, Any]) -> dict[str, Any]:
 
 
 def _beside(path: Path, sections: dict[str, Any]) -> dict[str, Any]:
-    """Return the sections, with relative folders resolved against the file."""
+    """Return the sections, with folders that are not absolute made relative to the file's folder."""
     beside = path.absolute().parent
     stable, telemetry, gateway = (sections.get(name) for name in ("stable", "telemetry", "gateway"))
     if stable is not None:

@@ -2,19 +2,21 @@
 
 Rules
 -----
-* The rendezvous point assigns identities, and never twice. It knows a broker before the broker sends anything.
+* The rendezvous point gives out identities, and never gives out one twice. It knows a broker before the broker
+  sends anything.
 * A new broker has an actor of its own.
-* A leaving broker gets no new clients, and its clients move to other brokers before it is told to leave. A client
-  that does not move within `client_patience_seconds` is detached; it moves when it notices, and misses nothing.
-* A broker that does not leave in time stays, and this is reported; then only `kill_broker` remains.
-* A broker that is unreachable for a while, or does not answer in time, is asked again: every message to it may be
-  repeated. Before it is told to leave it has detached its clients, even if it was unreachable while they were sent
-  away. Only a broker that Ray reports dead is gone, with everything that only it had.
-* Clusters look for a nearer parent one after the other. In networks with views there is no tree; a cluster is the
-  brokers that came together, and a new broker joins near them. Where every broker is a node of the tree by itself,
-  a cluster is also the brokers that came together, and each finds a parent.
+* A broker that is to leave gets no new clients, and its clients go to other brokers, before it is told to leave. A
+  client that does not go within `client_patience_seconds` is detached; it resumes at another broker when it
+  notices, and misses nothing.
+* A broker that does not leave in time stays as it is, and the error says so; `kill_broker` is the remaining option.
+* A broker that is temporarily unreachable, or does not answer in time, is asked again: everything that it is told
+  is idempotent. Before it is told to leave, it has detached its clients, even if it was unreachable when the
+  clients were sent away. A broker is gone only if Ray says that it has died; what only it held is lost.
+* The clusters look for a nearer parent one after the other. Where membership is by views, there is no tree; a
+  cluster is the brokers that joined together, and a new broker joins near them. Where every broker is a separate
+  node of the tree, a cluster is likewise the brokers that joined together, and each finds a parent of its own.
 
-The messages between brokers are in `operations`.
+The brokers' side of leaving is in `broker.membership.leaving` and `broker.membership.views`.
 """
 
 from __future__ import annotations
@@ -40,22 +42,22 @@ from .launching import start_new
 
 LOOK_SECONDS = 0.05
 ANSWER_SECONDS_MIN = 1.0
-"""The least time that a leaving broker has to answer, even if the time to leave is over."""
+"""How long a leaving broker has to answer at least, even after the deadline for leaving."""
 CLUSTER_BROKERS_MAX = 10_000
 SEARCH_SECONDS_MAX = 20.0
-"""How long one cluster may look for a nearer parent before it is the turn of the next one."""
+"""How long one cluster may look for a nearer parent before the next cluster's turn."""
 
 
 class Operations:
-    """The operations that make a network grow, shrink and move."""
+    """Operations that make a network grow, shrink and change its tree."""
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
 
-    # Joining.
+    # Growing.
 
     def add_broker(self, cluster: ClusterId) -> BrokerId:
-        """Let a broker join a cluster; return its id as soon as it runs. Its cluster knows it a heartbeat later.
+        """Add a broker to a cluster; return its id once it runs. Its cluster knows it a heartbeat later.
 
         Raises
         ------
@@ -70,19 +72,19 @@ class Operations:
         with broker_errors(f"adding a broker to cluster {cluster}"):
             (broker,), _ = ray.get(self._hosts.rendezvous.identities.remote(1, cluster=False), timeout=60)
             place = newcomer(scheme, broker, cluster, (*members, broker), speaks)
-            life = 0  # for a node of the tree by itself, which finds a parent
-            if not claims_of(scheme).flat:  # it is a normal broker, like a restarted one
+            life = 0  # a separate node of the tree, which finds a parent
+            if not claims_of(scheme).flat:  # a normal broker (NEB), like a restarted one
                 life = ray.get(self._hosts.rendezvous.next_life.remote(broker), timeout=60)
             self._start([place], life)
             return int(broker)
 
     def add_cluster(self, brokers: int) -> tuple[ClusterId, list[BrokerId]]:
-        """Let a cluster of so many brokers join; return its id and theirs as soon as they run.
+        """Add a cluster of so many brokers; return its id and theirs once they run.
 
         Raises
         ------
         InputError
-            If the network does not heal, or the number of brokers is not positive.
+            If the network does not heal, or cannot be operated, or `brokers` is out of range.
         """
         checks.whole_number("brokers", brokers, 1, CLUSTER_BROKERS_MAX)
         self._operable()
@@ -95,7 +97,7 @@ class Operations:
         return cluster, ids
 
     def _living(self, cluster: ClusterId, survey: Mapping[BrokerId, Any]) -> list[BrokerId]:
-        """Return the live brokers of a cluster, rising."""
+        """Return the living brokers of a cluster, in rising order."""
         clusters = {
             place.broker: place.cluster for place in self._hosts.directory.positions if place.broker in survey
         }
@@ -108,10 +110,10 @@ class Operations:
         start_new(self._hosts.directory, self._hosts.rendezvous, places, life)
         self._hosts.find_reborn()
 
-    # Leaving.
+    # Shrinking.
 
     def remove_broker(self, broker: BrokerId, timeout_seconds: float = 60.0) -> None:
-        """Let a broker leave in good order, and return when it has left; the last of a cluster takes the cluster along.
+        """Make a broker leave in good order, and return when it is gone; a cluster leaves with its last broker.
 
         Raises
         ------
@@ -124,7 +126,7 @@ class Operations:
         self.remove_brokers([broker], timeout_seconds)
 
     def remove_cluster(self, cluster: ClusterId, timeout_seconds: float = 60.0) -> None:
-        """Let a whole cluster leave in good order, its designated broker last; as `remove_broker`."""
+        """Make a whole cluster leave in good order, its designated broker last; as `remove_broker`."""
         checks.whole_number("cluster", cluster)
         checks.seconds("timeout_seconds", timeout_seconds)
         survey = self._operable()
@@ -132,7 +134,7 @@ class Operations:
         self.remove_brokers(sorted(members, key=lambda broker: survey[broker]["designated"]), timeout_seconds)
 
     def remove_brokers(self, brokers: list[BrokerId], timeout_seconds: float = 60.0) -> None:
-        """Let several brokers leave in good order, one after the other; a broker that dies meanwhile is gone."""
+        """Make brokers leave in good order, one after the other; as `remove_broker`. A broker that dies is gone."""
         brokers = checks.whole_numbers("brokers", brokers)
         checks.seconds("timeout_seconds", timeout_seconds)
         survey = self._operable()
@@ -148,7 +150,7 @@ class Operations:
                 self._lead_out(broker, deadline)
 
     def _has_left(self, broker: BrokerId) -> bool:
-        """Return whether a still known broker has left: the process that removed it ended before it was forgotten."""
+        """Return whether a broker that is still known has left: its remover may have ended before it was forgotten."""
         host = self._hosts.directory.hosts.get(broker)
         try:
             return host is not None and bool(ray.get(host.left.remote(broker), timeout=self._patience))
@@ -156,7 +158,7 @@ class Operations:
             return False
 
     def send_clients_away(self, brokers: list[BrokerId]) -> None:
-        """Move the clients of these brokers to others, and let none attach; detach clients that are late."""
+        """Make the clients of these brokers go to others, and accept none; detach those that have not gone in time."""
         ray.get(self._hosts.rendezvous.retire.remote(brokers), timeout=60)
         patience = self._patience
         self._tell(brokers, "dismiss", patience)
@@ -170,12 +172,12 @@ class Operations:
 
     @property
     def _patience(self) -> float:
-        """The seconds that clients have to move, and that a host has to answer before it is asked again."""
+        """How many seconds clients have to go, and a host has to answer before it is asked again."""
         assert self._hosts.recovery is not None
         return 2 * self._hosts.recovery.client_patience_seconds
 
     def _tell(self, brokers: list[BrokerId], method: str, seconds: float) -> list[Any]:
-        """Return the answers of the hosts of those brokers that can be reached, and answer within so long."""
+        """Return the answers of the hosts of these brokers that are reachable and answer in time."""
         answers = []
         deadline = time.monotonic() + seconds
         for broker, call in [(b, getattr(self._hosts.host_of(b), method).remote(b)) for b in brokers]:
@@ -184,12 +186,12 @@ class Operations:
             except ActorDiedError:
                 self._hosts.dead.add(self._hosts.host_of(broker))
             except (RayActorError, GetTimeoutError):
-                continue  # unreachable: it is told again when it leaves
+                continue  # unreachable: told again in `_lead_out`
         return answers
 
     def _lead_out(self, broker: BrokerId, deadline: float) -> None:
         host = self._hosts.host_of(broker)
-        rest: list[int] = []  # once it has left: how many brokers are still there
+        rest: list[int] = []  # after it has left: the number of brokers still on the host
 
         def answer(call: Any) -> Any:
             left = max(ANSWER_SECONDS_MIN, deadline - time.monotonic())
@@ -218,7 +220,7 @@ class Operations:
             ray.kill(host, no_restart=True)
 
     def _until(self, happened: Callable[[], bool], deadline: float) -> bool:
-        """Return whether the condition held before the deadline."""
+        """Poll until something has happened; return False if it has not by the deadline."""
         while not happened():
             if time.monotonic() > deadline:
                 return False
@@ -228,12 +230,12 @@ class Operations:
     # Nearer parents.
 
     def reoptimise(self) -> list[tuple[ClusterId, ClusterId, ClusterId]]:
-        """Let one cluster after another look for a clearly nearer parent.
+        """Make the clusters look for a clearly nearer parent, one after the other.
 
         Returns
         -------
         list of tuple
-            (cluster, former parent, new parent) of each that has moved.
+            (cluster, former parent, new parent) of each cluster that has moved.
 
         Raises
         ------
@@ -268,13 +270,13 @@ class Operations:
         return claims_of(self._hosts.directory.scheme).views
 
     def _operable(self) -> dict[BrokerId, dict[str, Any]]:
-        """Return the places of the brokers, in a network that can be operated."""
+        """Return the survey of a network that can be operated; raise InputError for any other network."""
         check(self._hosts.directory.scheme, recovery=self._hosts.recovery is not None, operations=True)
         return self._hosts.survey()
 
 
 def _reached(step: Callable[[], bool]) -> bool:
-    """Return whether something is done; not yet if the host is unreachable just now, or does not answer."""
+    """Return whether a step is done; it counts as not done while the host is unreachable or stalled."""
     try:
         return step()
     except ActorDiedError:
@@ -284,7 +286,7 @@ def _reached(step: Callable[[], bool]) -> bool:
 
 
 def _waits(one: Mapping[str, Any]) -> str:
-    """Return what a leaving broker waits for, by its place."""
+    """Return what a leaving broker waits for, according to its survey entry."""
     if not one:
         return "to be reached"
     if "seats" in one:

@@ -1,9 +1,11 @@
-"""The Ray that would be joined from here: ``python -m rayvous.actors.network.ray_here SECONDS`` prints JSON.
+"""The Ray cluster that this machine would join: ``python -m rayvous.actors.network.ray_here SECONDS`` prints JSON.
 
 Rules
 -----
-* It is a separate program, so that its caller can abandon it: joining an unresponsive Ray has no time limit.
-* It ends within the given seconds, even if its caller is gone, and whatever it waits for: the kernel ensures that.
+* It is a separate program so that the caller can abandon it: joining a Ray that does not answer has no time
+  limit.
+* It ends within the given seconds, even if the caller is gone and whatever it waits for: the kernel ensures
+  this (an alarm).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from .launching import ensure_ray, networks, starts_ray
 
 
 def seen() -> dict[str, Any]:
-    """Return `error`; or `address`, which is None if there is no Ray, `version`, `nodes`, `cpus` and `networks`.
+    """Return `error`; or `address`, which is None when there is no Ray, `version`, `nodes`, `cpus` and `networks`.
 
     Nothing is started.
     """
@@ -31,7 +33,7 @@ def seen() -> dict[str, Any]:
         ensure_ray()
     except RayvousError as error:
         return {"error": str(error)}
-    direct = ray.is_initialized() and worker.global_worker.connected  # not so through ray://
+    direct = ray.is_initialized() and worker.global_worker.connected  # false for ray://
     return {
         "address": ray.get_runtime_context().gcs_address,
         "version": ray.__version__,

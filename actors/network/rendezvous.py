@@ -1,14 +1,16 @@
-"""The rendezvous point: the one address that all processes know (paper 1, section 2: RP).
+"""The rendezvous point: the one address that every process knows (paper 1, section 2: RP).
 
-It knows the root, the host of every broker, and the clients, so that a process that knows the network's name can
-attach to it. It takes no part in routing, so its place does not matter.
+It knows the root, the actor of every broker, and the clients, so that a process that knows the network's name can
+attach to it. It takes no part in routing, so its placement does not matter.
 
-`faults.membership.places` decides where a client goes. In a network that heals the rendezvous point also decides
-which broker is root (`faults.membership.root_registry`), and with which number a returning publisher continues. Its
-state is then in a store before it answers, so it resumes when its process dies and Ray restarts it. Every method
-may be repeated with the same arguments, as Ray does for calls that were in flight.
+`faults.membership.places` decides to which broker a client goes. In a network that heals, the rendezvous point also
+decides which broker is root (`faults.membership.root_registry`), and the number from which a publisher resumes
+whose name was used before.
 
-If brokers have stores, it may also resume from where an earlier network has ended (`taking_up`).
+If the network heals or its brokers have stores, the rendezvous point stores its state before it answers, so it
+resumes after its process dies and Ray restarts it. Every method is safe to repeat with the same arguments, because
+Ray repeats calls that were in flight when the process died. If both hold, the rendezvous point may also resume
+where an earlier network ended (`taking_up`).
 """
 
 from __future__ import annotations
@@ -39,21 +41,23 @@ from .store import BORN, CLIENTS, DIRECTORY, ROOT, RendezvousStore
 from .taking_up import Earlier, alive_at, carried_over, earlier_of, note_seconds, written_of
 
 KEYS: Final = "keys"
-"""Calls about keys have their own thread: they write nothing, so they need not wait for writes."""
+"""Calls about keys have a thread of their own: they write nothing, so they need not wait for writes."""
 
 START_SECONDS: Final = 60.0
-"""How long other processes wait for one that restarts brokers; it may have died meanwhile."""
+"""How long other processes that want to restart the same brokers wait for the one that does; it may have died
+meanwhile."""
 
 
 class Rendezvous:
-    """Keeps the directory of one network and places its clients.
+    """Holds the directory of one network and places its clients.
 
     Parameters
     ----------
     store
-        Its persistent state, read after a restart; None for a network that does not heal.
+        Where it stores what must outlive it, and finds it after a restart; None for a network that neither heals
+        nor has stores.
     clock
-        Returns the time, and continues over a restart; `lasting_clock` if None.
+        Returns the time, and continues across a restart; `lasting_clock` when None.
     """
 
     def __init__(
@@ -65,12 +69,12 @@ class Rendezvous:
         self._machine: RendezvousMachine | CubeRendezvous | None = None
         self._places = Places()
         self._sequences: dict[ClientId, int] = {}
-        self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids of new brokers
-        self._lives: dict[BrokerId, int] = {}  # of restarted brokers: the last one assigned
-        self._born: dict[BrokerId, int] = {}  # in which of them each came
-        self._starting: dict[BrokerId, tuple[str, float]] = {}  # the process that restarts it, and since when
+        self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids given to new brokers
+        self._lives: dict[BrokerId, int] = {}  # of restarted brokers: the last life given out
+        self._born: dict[BrokerId, int] = {}  # the life in which each registered
+        self._starting: dict[BrokerId, tuple[str, float]] = {}  # which process restarts it, and since when
         self._repeats = Repeats()
-        self._noted = float("-inf")  # when the network was last recorded as alive
+        self._noted = float("-inf")  # when it was last noted that the network is alive
         if store is not None:
             store.keep(self._copied)
             self.names = LastingNames(store)
@@ -79,9 +83,10 @@ class Rendezvous:
                 self._begin(directory)
 
     def _begin(self, directory: Directory) -> None:
-        """Set the directory, and load the state in the store."""
+        """Take the directory, and read the rest of the state from the store."""
         self._directory = directory
-        # Names must differ if both number their messages to the same broker.
+        # If a publisher and a subscriber both number their messages to a broker under their names, the names must
+        # differ.
         one_name_each = directory.numbered and directory.admission is not None
         brokers = (position.broker for position in directory.positions)
         self._places = Places(brokers, one_name_each=one_name_each)
@@ -103,7 +108,7 @@ class Rendezvous:
             self._machine.restore(state)
 
     def _now(self) -> float:
-        """Return the time of this network."""
+        """Return the network's time."""
         return self._clock() - (0.0 if self._directory is None else self._directory.still_seconds)
 
     def _keep_clients(self) -> None:
@@ -115,7 +120,7 @@ class Rendezvous:
             self._store.write({DIRECTORY: self._directory}, written_of(self._directory))
 
     def _copied(self) -> dict[str, Any]:
-        """Return what the copy has besides the stored values; on any thread."""
+        """Return what only the copy holds; on any thread."""
         directory = self._directory
         if directory is None or directory.recovery is None:
             return {}
@@ -123,7 +128,7 @@ class Rendezvous:
         return {**written_of(directory), **alive_at(self._clock(), directory.recovery), **numbers}
 
     def _note_life(self) -> None:
-        """Record periodically that the network lives."""
+        """Note from time to time that the network is alive."""
         now, directory = self._clock(), self._directory
         if self._store is None or directory is None or directory.recovery is None:
             return
@@ -132,14 +137,14 @@ class Rendezvous:
             self._store.note(alive_at(now, directory.recovery))
 
     def earlier(self, wanted: Mapping[str, Any]) -> Earlier | None:
-        """Return the network of these stores; None if they are new. `wanted` describes the present network.
+        """Return the network that the stores belong to; None if they are new. `wanted` is the result of `made_of`.
 
         Raises
         ------
         InputError
             If the earlier network had other settings.
         StorageFailed
-            If it cannot be read, or that network still runs.
+            If the stores cannot be read, or that network still runs.
         """
         return None if self._store is None else earlier_of(self._store.earlier(), wanted, self._clock())
 
@@ -149,24 +154,22 @@ class Rendezvous:
         earlier: Earlier | None = None,
         accepted: Mapping[ClientId, int] | None = None,
     ) -> None:
-        """Set the directory; from now on processes can attach.
+        """Take the directory; from now on processes can attach.
 
         Parameters
         ----------
         directory
-            Of the network.
+            The network's directory.
         earlier, accepted
-            The network that it resumes, and the last numbers of publishers, as its brokers know them.
+            The network that this one resumes, and the last numbers of publishers, as its brokers know them.
         """
-        if (
-            self._store is not None and self._directory is None
-        ):  # otherwise it has died since, and repeats this
+        if self._store is not None and self._directory is None:  # else: repeated after a restart
             stored, copied = dict[str, Any](), dict[str, Any]()
             if earlier is not None:
                 stored, copied = carried_over(self._store.earlier(), earlier, accepted or {})
             begun = {} if directory.recovery is None else alive_at(self._clock(), directory.recovery)
             self._store.write(stored, copied | written_of(directory) | begun)
-            # Written last: a restarted process that finds it finds everything else.
+            # Stored last: a restarted rendezvous point that finds the directory finds everything else.
             self._store.put(DIRECTORY, directory)
         self._begin(directory)
 
@@ -202,7 +205,7 @@ class Rendezvous:
             self._store.write({}, {f"{SEQUENCE}{name}": self._sequences[name] for name in sequences})
 
     def sequences(self, names: Sequence[ClientId]) -> list[int]:
-        """Return the last number that publishers of these names have used before, 0 for none."""
+        """Return the last number that a publisher of each name has used before; 0 if there was none."""
         return [self._sequences.get(name, 0) for name in names]
 
     def relocate(
@@ -215,10 +218,10 @@ class Rendezvous:
         wanted: BrokerId | None = None,
         near: Tiers | None = None,
     ) -> tuple[BrokerId, Any] | None:
-        """Assign a client that leaves `broker` another one, with its actor; see :meth:`Places.relocate`.
+        """Give a client that leaves `broker` another broker, with its actor; see :meth:`Places.relocate`.
 
-        `dead` are brokers that the client found dead, and their actors; no client is sent to them until they are
-        restarted.
+        `dead` maps brokers that the client saw die to their actors. No client is sent to these brokers until they
+        are restarted.
         """
         directory = self._lose(dead)
         fellows = directory.cluster_of(broker)
@@ -233,12 +236,12 @@ class Rendezvous:
         self._places.lose(broker for broker, host in dead.items() if hosts.get(broker) == host)
         return self._directory
 
-    # Clients whose name outlives their process, in a network that heals.
+    # Clients whose names outlive their processes, in a network that heals.
 
     def come_back(
         self, name: ClientId, broker: BrokerId | None, ticket: str, near: Tiers | None = None
     ) -> tuple[BrokerId, dict[str, Any]]:
-        """Assign a durable subscriber a broker, its former one if that lives, and return its record in its new life.
+        """Give a durable subscriber a broker, its previous one if that is alive, and its record in its new life.
 
         Raises
         ------
@@ -255,9 +258,10 @@ class Rendezvous:
     def publisher_comes_back(
         self, name: ClientId, broker: BrokerId | None, ticket: str, near: Tiers | None = None
     ) -> tuple[BrokerId, dict[BrokerId, Any], int]:
-        """Assign a publisher a broker; return it, the actors of those that may know it, and its highest number.
+        """Give a publisher a broker; return it, the actors of its previous brokers, and its highest number.
 
-        As :meth:`come_back`.
+        The previous brokers are those that may have accepted its last events. It raises the errors of
+        :meth:`come_back`.
         """
         self._places.require_known(broker)
         homes, reserved = self.names.publisher(name)
@@ -284,17 +288,17 @@ class Rendezvous:
     home_of_publisher = of("names", LastingNames.home)
     reserve = of("names", LastingNames.reserve)
 
-    # Publications of gateway clients under a key; all in the group KEYS.
+    # Events that clients of gateways publish under a key; all these calls are in the group KEYS.
 
     def claim(
         self, owner: str, publisher: ClientId, last: int, wishes: Sequence[Wish]
     ) -> tuple[list[Answer], float]:
-        """Claim keys for events about to be published; see :meth:`Repeats.claim`. Also return the time here."""
+        """Claim keys for events that are about to be published; see :meth:`Repeats.claim`. Also return the time."""
         now = self._now()
         return self._repeats.claim(owner, publisher, last, wishes, now), now
 
     def settle(self, owner: str, keys: Sequence[str], publisher: ClientId, *, accepted: bool) -> None:
-        """Record the outcome; see :meth:`Repeats.settle`."""
+        """Record the outcome of a publication; see :meth:`Repeats.settle`."""
         self._repeats.settle(owner, keys, publisher, accepted=accepted)
 
     def withdraw(self, owner: str, publisher: ClientId, last: int) -> None:
@@ -302,7 +306,7 @@ class Rendezvous:
         self._repeats.withdraw(owner, publisher, last)
 
     def bury(self, dead: Mapping[BrokerId, Any]) -> None:
-        """Record that brokers are dead, as a client found, and their actors: they may have been restarted since."""
+        """Record that brokers are dead, as a client saw, with their actors: a broker may have been restarted since."""
         self._lose(dead)
         self._keep_clients()
 
@@ -313,7 +317,7 @@ class Rendezvous:
         return None if self._directory is None else self._directory.hosts.get(broker)
 
     def whereabouts(self, broker: BrokerId) -> tuple[Any, int] | None:
-        """Return the actor of a broker, and its life there; None if there is no such broker."""
+        """Return the actor of a broker and its life there; None if there is no such broker."""
         host = self.host_of(broker)
         return None if host is None else (host, self._born.get(broker, 0))
 
@@ -322,7 +326,7 @@ class Rendezvous:
         return {} if self._directory is None else dict(self._directory.hosts)
 
     def identities(self, brokers: int, *, cluster: bool) -> tuple[list[BrokerId], ClusterId]:
-        """Return ids for so many new brokers, and, if requested, one for a cluster of theirs."""
+        """Return ids for so many brokers that are about to join, and, if `cluster`, a new id for their cluster."""
         assert self._directory is not None, "who asks has its directory"
         places = self._directory.positions
         first = max([self._last[0], *(place.broker for place in places)]) + 1
@@ -331,7 +335,7 @@ class Rendezvous:
         return list(range(first, first + brokers)), last_cluster
 
     def _give_out(self, broker: BrokerId, cluster: ClusterId) -> None:
-        """Record that ids up to these are no longer available."""
+        """Record that ids up to these are not given to new brokers any more."""
         last = max(self._last[0], broker), max(self._last[1], cluster)
         if last != self._last and self._store is not None:
             self._store.put("last", last)
@@ -345,7 +349,7 @@ class Rendezvous:
         others = [place for place in self._directory.positions if place.broker not in hosts]
         now = [*others, *places]
         if not claims_of(self._directory.scheme).flat:
-            cluster = places[0].cluster  # where others may have come since these were made
+            cluster = places[0].cluster  # other brokers may have joined it since these positions were made
             now = with_members(now, cluster, [place.broker for place in now if place.cluster == cluster])
         self._take_places(now)
 
@@ -379,7 +383,7 @@ class Rendezvous:
         self._keep_directory()
 
     def next_life(self, *brokers: BrokerId) -> int:
-        """Return the number of the life that brokers start now; an unused number does no harm."""
+        """Return the number of the life that brokers begin now; an unused number is harmless."""
         life = 1 + max(self._lives.get(broker, 0) for broker in brokers)
         self._lives.update(dict.fromkeys(brokers, life))
         if self._store is not None:
@@ -387,21 +391,23 @@ class Rendezvous:
         return life
 
     def start_again(self, brokers: Sequence[BrokerId], dead: Any, by: str) -> int:
-        """Return the life in which a process may restart brokers; no other process may until it has, or gives up.
+        """Return the life in which a process may restart brokers.
+
+        Other processes may not restart them until this one has, gives up, or has taken longer than `START_SECONDS`.
 
         Parameters
         ----------
         brokers
-            The brokers.
+            The brokers to restart.
         dead
-            Their former actor, which the process found dead.
+            The actor that they were in, which the process saw die.
         by
-            A name of the process for this.
+            A name for this attempt of the process.
 
         Raises
         ------
         BrokerUnavailable
-            If another process has restarted one of them since, or has started to recently.
+            If another process has restarted one of them since, or has recently begun to.
         """
         now = self._now()
         for broker in brokers:
@@ -435,7 +441,7 @@ class Rendezvous:
         self._keep_clients()
 
     def receive(self, source: BrokerId, messages: Sequence[RecoveryMessage]) -> None:
-        """Handle messages of a broker and answer it."""
+        """Handle messages from a broker and answer it."""
         if self._machine is None or self._directory is None:
             return
         before = self._machine.state()
@@ -450,11 +456,11 @@ class Rendezvous:
         for answer in answers:
             if answer.to not in self._directory.hosts:
                 continue
-            # Not awaited: a caller without an answer asks again.
+            # Not waited for: a broker that gets no answer asks again.
             self._directory.hosts[answer.to].receive.remote(answer.to, RENDEZVOUS, [answer.message])
 
     def end(self) -> None:
-        """End for good, when everything is written."""
+        """End for good, once everything is written."""
         if self._store is not None:
             self._store.close()
         ray.actor.exit_actor()
@@ -465,7 +471,7 @@ class Rendezvous:
 
 
 def lasting_clock() -> Callable[[], float]:
-    """Return a clock that continues over a restart, also elsewhere: the present wall clock, and monotone since."""
+    """Return a clock that continues across a restart, also elsewhere: the current wall clock, monotonic from now on."""
     zero = time.time() - time.monotonic()
     return lambda: zero + time.monotonic()
 
@@ -473,7 +479,7 @@ def lasting_clock() -> Callable[[], float]:
 def with_members(
     positions: Iterable[Position], cluster: ClusterId, members: Iterable[BrokerId]
 ) -> list[Position]:
-    """Return the places with a cluster that has these members from now on."""
+    """Return the positions, where this cluster has these members from now on."""
     now = tuple(sorted(members))
     return [
         replace(place, members=now, designated=place.designated if place.designated in now else now[-1])

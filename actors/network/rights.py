@@ -1,4 +1,4 @@
-"""The rights in a network file, checked before anything starts: each is a selector."""
+"""Validation of the rights of a network file before anything starts: each right is a selector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def check_rights(access: AccessConfig) -> None:
     Raises
     ------
     InputError
-        If one is not; the message names the principal.
+        If a right is not a selector; the message names the principal.
     """
     everybody = {f"principals {name}": principal for name, principal in access.principals.items()}
     if access.anonymous is not None:

@@ -1,12 +1,12 @@
-"""A rolling restart: every broker process is replaced, one after the other, while events flow.
+"""Rolling restart: every broker process is replaced, one after the other, while events flow.
 
 Rules
 -----
-* The next restart begins when the network is whole again, never before.
+* A process is replaced only when the network has converged after the one before.
 * In a network that heals, the clients of a process first move to other brokers, as when brokers leave
-  (`Operations.send_clients_away`), and pending messages leave it. Then it ends, and its brokers are restarted
-  together, in their next life, in their places.
-* If brokers number messages, Ray restarts the process, and they resume from their stores.
+  (`Operations.send_clients_away`), and its in-flight messages are sent. Then the process ends, and its brokers are
+  restarted together, in their next life, in their positions.
+* Where brokers number what they send, Ray restarts the process, and the brokers resume from their stores.
 * A process that is already dead is only restarted.
 """
 
@@ -35,11 +35,11 @@ class Replaced:
     Attributes
     ----------
     brokers
-        The restarted brokers.
+        The brokers that were restarted.
     seconds
-        How long it took until the network was whole again.
+        How long it took until the network had converged again.
     left
-        How many processes remain.
+        How many processes are still to be replaced.
     """
 
     brokers: tuple[BrokerId, ...]
@@ -58,26 +58,28 @@ class Rolling:
     def restart_rolling(
         self, timeout_seconds: float = 60.0, progress: Callable[[Replaced], None] | None = None
     ) -> list[Replaced]:
-        """Restart every broker, one process after the other; nothing is lost, and nothing delivered twice.
+        """Restart every broker, one process after the other; no event is lost or duplicated.
 
         Parameters
         ----------
         timeout_seconds
-            For each process, from its end until the network is whole again; and for the network to be whole before.
+            For each process, from its end until the network has converged again. Also for the network to converge
+            before the first one.
         progress
-            Called after each.
+            Called after each process.
 
         Returns
         -------
         list of Replaced
-            In the order of the restarts.
+            In the order of their replacement.
 
         Raises
         ------
         InputError
-            If the network neither heals nor has stores, or heals and has one process only: none could take over.
+            If the network neither heals nor has stores, or if it heals and has only one process, so that no other
+            process could take over.
         BrokerUnavailable
-            If the network is not whole in time; the remaining processes are unchanged.
+            If the network does not converge in time; the remaining processes are left as they were.
         """
         checks.seconds("timeout_seconds", timeout_seconds)
         checks.callback("progress", progress)
@@ -125,7 +127,7 @@ class Rolling:
         self._convergence.await_convergence(timeout_seconds)
 
     def _restart(self, broker: BrokerId, timeout_seconds: float) -> None:
-        """Let Ray restart a process whose brokers resume from their stores, and wait until they have."""
+        """Let Ray restart a process whose brokers resume from their stores, and wait until they have resumed."""
         host, deadline = self._hosts.host_of(broker), time.monotonic() + timeout_seconds
         again = {"max_task_retries": -1}
         before = ray.get(host.pid.options(**again).remote(), timeout=timeout_seconds)

@@ -1,4 +1,4 @@
-"""The launch parameters of a network, validated before Ray starts: a mistake costs no time and leaves nothing."""
+"""The settings of a launch, validated before Ray starts: a mistake costs no time and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Settings:
     access: AccessConfig | None = None
 
     def validate(self) -> Settings:
-        """Return the settings themselves.
+        """Validate the settings and return them.
 
         Raises
         ------
         InputError
-            If one has the wrong type or is out of range, or two of them cannot be combined.
+            If a setting is of the wrong type or out of range, or two of them are incompatible.
         """
         checks.instance("topology", self.topology, Topology, "a topology, for example ClusterTree(4, 3)")
         if len(checks.text("name", self.name)) > NAME_CHARACTERS_MAX or not self.name.isprintable():
@@ -95,5 +95,5 @@ class Settings:
         return self
 
     def positions(self) -> list[Position]:
-        """Return the places of the brokers under the scheme."""
+        """Return the positions of the brokers under the scheme."""
         return routing_scheme(self.scheme).positions(self.topology.positions())

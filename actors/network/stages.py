@@ -1,10 +1,10 @@
-"""Progress while a network starts: "starting Ray", "brokers ready: 3 of 4".
+"""What a user sees while a network starts: "starting Ray", "brokers ready: 3 of 4".
 
 Rules
 -----
-* Progress is shown only on request, and to people: at a terminal, or in a notebook.
-* A terminal has a spinner on standard error that disappears, a notebook one line that stays, a log a line each
-  time.
+* Progress is shown only on request, except to people: at a terminal, or in a notebook.
+* A terminal gets a spinner on standard error that disappears, a notebook one line that stays, a log one line
+  per update.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ RAY: Final = "starting Ray"
 
 
 class Stages(Protocol):
-    """Receives the progress of the start of a network."""
+    """Receives the progress of a network's start."""
 
     def show(self, name: str, done: int, total: int) -> None:
-        """Report the progress of the stage of that name; 0 of 1 when it has begun."""
+        """Show the progress of the stage of that name; 0 of 1 when it has begun."""
         ...
 
 
 Progress: TypeAlias = Callable[[int, int], None] | Stages | bool | None
-"""A function of (brokers ready, brokers in all), an object with a `show`, or whether progress is shown at all."""
+"""A function of (brokers ready, brokers in all), an object with `show`, or a flag: whether people are shown
+progress at all."""
 
 
 class _Silence:
@@ -41,7 +42,7 @@ class _Silence:
 
 
 class _Callback:
-    """Calls a function of (done, total) about the brokers, and nothing else."""
+    """Calls a function of (done, total) for the brokers, and for nothing else."""
 
     def __init__(self, function: Callable[[int, int], None]) -> None:
         self._function = function
@@ -52,7 +53,7 @@ class _Callback:
 
 
 class _Spinner:
-    """A spinner of `rich` with words beside it."""
+    """A spinner of `rich` with text beside it."""
 
     def __init__(self, status: Any) -> None:
         self._status = status
@@ -62,7 +63,7 @@ class _Spinner:
 
 
 class _Lines:
-    """Lines of a log, on standard error."""
+    """Log lines on standard error."""
 
     def show(self, name: str, done: int, total: int) -> None:
         if name != RAY or not done:
@@ -70,7 +71,7 @@ class _Lines:
 
 
 class _Line:
-    """One line of a notebook that is overwritten."""
+    """One line in a notebook that is overwritten."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -86,7 +87,7 @@ def _words(name: str, done: int, total: int) -> str:
 
 
 def check_progress(progress: Progress) -> None:
-    """Raise InputError unless it is a valid progress argument."""
+    """Raise InputError unless this is a valid `progress`."""
     if not (
         progress is None or isinstance(progress, bool) or callable(progress) or hasattr(progress, "show")
     ):
@@ -97,12 +98,12 @@ def check_progress(progress: Progress) -> None:
 
 @contextmanager
 def told(progress: Progress) -> Iterator[Stages]:
-    """Provide the receiver of progress for a block.
+    """Yield the receiver of progress while the block runs.
 
     Parameters
     ----------
     progress
-        The argument of `Network.launch`; None shows it to people, if there are any.
+        As `Network.launch` takes it. None shows progress at a terminal and in a notebook, and nowhere else.
     """
     if progress is None:
         progress = sys.stderr.isatty() or _in_notebook()

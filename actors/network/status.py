@@ -1,10 +1,11 @@
-"""The status of a network: each broker's place, state and load, and what is not repaired yet.
+"""The status of a network at one moment: each broker's position, state and load, and what is not repaired yet.
 
 Rules
 -----
-* A query never fails for a broker that is dead or does not answer: that is part of the status.
-* All brokers are asked at once, so a query takes no longer than one broker may take to answer, however many do not.
-* A rate is the difference of two queries, over the time between them on this process's clock.
+* A query never fails because a broker is dead or does not answer: the status shows such brokers.
+* All brokers are queried at once, so a query takes no longer than one broker may take to answer, however many do
+  not.
+* A rate is the difference of two snapshots divided by the time between them on this process's clock.
 """
 
 from __future__ import annotations
@@ -30,36 +31,36 @@ if TYPE_CHECKING:
     from .hosts import Hosts
 
 _SEEN: Final[WeakKeyDictionary[Hosts, GatewaysSeen]] = WeakKeyDictionary()
-"""The gateway queries of each network that this process knows."""
+"""For each network that this process knows, the object that queries its gateways."""
 
 ANSWER_SECONDS: Final = 5.0
-"""How long a broker may take to answer; beyond it, it is shown as silent."""
+"""How long a broker may take to answer; after that it is shown as silent."""
 
 State: TypeAlias = Literal["alive", "silent", "dead"]
 COUNTED: Final = ("events_in", "events_out", "notifications")
-"""Counters, from which rates are computed."""
+"""Counters that grow, from which rates are computed."""
 LOST: Final = ("lost_events", "shed_notifications", "expired_events")
-"""Counters of losses by limits."""
+"""Counters of what was lost to a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """The status of one broker.
+    """One broker at one moment.
 
     Attributes
     ----------
     broker, label, cluster, role
-        Its identity, and its current role: REB, DEB or NEB.
+        The broker, and its role now: REB, DEB or NEB.
     state
-        Whether it answers: ``"silent"`` is a broker whose process lives and does not answer.
+        Whether it answers: ``"silent"`` means that its process is alive and does not answer.
     parent, children
-        The brokers above and below it in the tree; none in networks with views.
+        The brokers above and below it in the tree; none where membership is by views.
     sizes
-        The sizes of its state and its counters, by name (`Network.describe`); empty if it does not answer.
+        What it holds and has done so far, by name (`Network.describe`); empty when it does not answer.
     sent
-        How many events it has handed to each neighbour so far; ``-1`` is its whole cluster.
+        The number of events that it has sent to each neighbour so far; ``-1`` is its whole cluster.
     books
-        Reservations and capacity, as in `Network.admission`; None without admission control.
+        What it has reserved of what is available, as in `Network.admission`; None without admission control.
     """
 
     broker: BrokerId
@@ -75,33 +76,34 @@ class BrokerStatus:
 
     @property
     def queued(self) -> int:
-        """Events that wait for a link."""
+        """The number of events that wait for a link."""
         return self.sizes.get("outbox_events", 0)
 
     @property
     def lost(self) -> int:
-        """Events and notifications lost by a limit so far."""
+        """The number of events and notifications lost to a limit so far."""
         return sum(self.sizes.get(name, 0) for name in LOST)
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkStatus:
-    """The status of a network.
+    """A network at one moment.
 
     Attributes
     ----------
     name, scheme, heals
-        The launch parameters.
+        As the network was launched.
     at_seconds
-        The time, on this process's monotone clock.
+        The time of the snapshot on this process's monotonic clock.
     brokers
-        Every broker that has not left, rising.
+        Every broker that has not left, in rising order.
     problems
-        What is not repaired yet, in words; empty if all is well.
+        What is not repaired yet, in words; empty when all is well.
     latencies
-        How many notifications had which latency in the last minute, by bucket (`actors.telemetry.latency`).
+        The number of notifications in the last minute, by latency bucket (`actors.telemetry.latency`).
     gateways
-        Every gateway of the launch, or of a later node; gateways do not affect the network's health.
+        Every gateway that the network was launched with or that was added with a node. Gateways do not count for
+        the network's health.
     """
 
     name: str
@@ -120,7 +122,7 @@ class NetworkStatus:
 
     @property
     def condition(self) -> str:
-        """The condition in a few words: healthy, healing, whole without brokers that are dead, or broken."""
+        """The condition in a few words: healthy, healing, whole without the brokers that are dead, or broken."""
         if self.healthy:
             return "healthy"
         if not self.heals:
@@ -132,16 +134,16 @@ class NetworkStatus:
 
     @property
     def latency_seconds(self) -> dict[str, float | None]:
-        """The median and the 99th percentile of the last minute's latencies; None if there were none."""
+        """The median and the 99th percentile of the last minute's latencies; None when there were none."""
         return {"p50": quantile(self.latencies, 0.5), "p99": quantile(self.latencies, 0.99)}
 
     def rates(self, before: NetworkStatus) -> dict[BrokerId, dict[str, float]]:
-        """Return the rates of each broker since an earlier status, by name; not of a new or dead one."""
+        """Return each broker's rates per second since an earlier snapshot, by name; none for new and dead brokers."""
         seconds = self.at_seconds - before.at_seconds
         then = {one.broker: one.sizes for one in before.brokers}
         return {
             one.broker: {
-                name: max(0, one.sizes[name] - then[one.broker][name]) / seconds  # less after a restart
+                name: max(0, one.sizes[name] - then[one.broker][name]) / seconds  # lower after a restart
                 for name in COUNTED
             }
             for one in self.brokers
@@ -149,7 +151,7 @@ class NetworkStatus:
         }
 
     def to_dict(self, rates: dict[BrokerId, dict[str, float]] | None = None) -> dict[str, Any]:
-        """Return the JSON form, with rates if given."""
+        """Return the status as JSON-compatible values, with rates if given."""
         made = asdict(self)
         made["healthy"] = self.healthy
         made["condition"] = self.condition
@@ -163,12 +165,12 @@ class NetworkStatus:
 def status_of(
     hosts: Hosts, convergence: Convergence, answer_seconds: float = ANSWER_SECONDS
 ) -> NetworkStatus:
-    """Query a network once.
+    """Take one snapshot of a network.
 
     Parameters
     ----------
     hosts, convergence
-        The network's.
+        Those of the network.
     answer_seconds
         How long all brokers together may take to answer, and the rendezvous point before them.
 
@@ -202,7 +204,7 @@ def status_of(
 def _said(
     hosts: Hosts, questions: Sequence[str], seconds: float
 ) -> tuple[dict[str, dict[BrokerId, Any]], set[BrokerId]]:
-    """Return the answers of the brokers to each question, asked at once, and the live ones that do not answer all."""
+    """Return the brokers' answers to each question, asked all at once, and the living brokers that did not answer."""
     at: dict[Any, list[BrokerId]] = {}
     for broker in hosts.brokers():
         at.setdefault(hosts.host_of(broker), []).append(broker)
@@ -223,7 +225,7 @@ def _said(
             if isinstance(error, ActorDiedError):
                 hosts.dead.add(host)
             else:
-                silent.update(at[host])  # unreachable just now
+                silent.update(at[host])  # currently unreachable
         else:
             for question, answer in zip(questions, answers, strict=True):
                 said[question] |= answer

@@ -1,14 +1,14 @@
-"""The persistent state of the rendezvous point: Ray's own key-value store, and a copy of it.
+"""The rendezvous point's store for values that outlive its process: Ray's own key-value store, and a copy of it.
 
 Rules
 -----
-* There is a copy if the network heals and its brokers have stores: beside these.
-* A value is stored before the answer that depends on it leaves. Values are small and written as a whole.
-* A restarted rendezvous point reads Ray's store. The copy outlives Ray: it is read when a network is launched there
-  again (`taking_up`). Names of actors or clients' processes are not in it.
-* One thread writes the copy, so values that no caller waits for (`note`) delay nothing. Values that could not be
-  written are written with the next ones; a caller that waited for them is told.
-* A restarted rendezvous point writes the whole copy: on this node it may be of another network.
+* There is a copy if the network heals and its brokers have stores; the copy is stored beside these.
+* A value is stored before the answer that depends on it is sent. Values are small and written whole.
+* A restarted rendezvous point reads Ray's store. The copy outlives Ray: it is read when a network is launched again
+  on the same stores (`taking_up`). The copy holds nothing that names actors or clients' processes.
+* One thread writes the copy, so values that no caller waits for (`note`) delay no caller. A value that could not be
+  written is written with the next ones; a caller that waits for it gets an error.
+* A restarted rendezvous point writes the whole copy again: the copy on its node may belong to another network.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ CLIENTS: Final = "clients"
 BORN: Final = "born"
 ROOT: Final = "root"
 _NOT_COPIED: Final = (DIRECTORY, CLIENTS, BORN)
-"""Names of values that the copy has in another form, or not at all. `ROOT` is only noted there."""
+"""Names of values that are not copied: the copy holds their relevant part in another form, or nothing. `ROOT` is not
+copied when it is stored either, but by `note`."""
 
 _NAMESPACE = b"rayvous"
 _TABLE: Final = "rendezvous"
@@ -48,11 +49,14 @@ class RendezvousStore(Protocol):
     """Values by name."""
 
     def keep(self, rest: Callable[[], Values]) -> None:
-        """Set the function that returns, on any thread, what the copy has besides stored values; before any write."""
+        """Set the function that returns all values that only the copy holds; any thread may call it.
+
+        This comes before anything is stored.
+        """
         ...
 
     def put(self, name: str, value: Any) -> None:
-        """Store a value, replacing the former one."""
+        """Store a value in place of the previous one."""
         ...
 
     def get(self, name: str) -> Any:
@@ -60,19 +64,19 @@ class RendezvousStore(Protocol):
         ...
 
     def write(self, stored: Values, copied: Values) -> None:
-        """Store some values, and copy some others, all in one commit; None deletes from the copy."""
+        """Store some values, and copy some others, in one commit; None deletes a value from the copy."""
         ...
 
     def note(self, copied: Values) -> None:
-        """Copy some values that are not stored, soon: no caller waits for it."""
+        """Copy some values that are not stored, soon; the caller does not wait."""
         ...
 
     def earlier(self) -> dict[str, Any]:
-        """Return what an earlier network has left in the copy; nothing if it is new."""
+        """Return what an earlier network has left in the copy, for a launch; nothing if the copy is new."""
         ...
 
     def close(self) -> None:
-        """Release the copy when noted values are in it; stored values stay."""
+        """Close the copy once all noted values are in it; stored values remain."""
         ...
 
 
@@ -82,7 +86,7 @@ class RayStore:
     Parameters
     ----------
     token
-        Of the network; another network, even of the same name, has another one.
+        The network's token; another network has another, even if it has the same name.
     """
 
     def __init__(self, token: str) -> None:
@@ -93,7 +97,7 @@ class RayStore:
         """Do nothing: there is no copy."""
 
     def put(self, name: str, value: Any) -> None:
-        """Store a value, replacing the former one."""
+        """Store a value in place of the previous one."""
         data = ray.cloudpickle.dumps(value)
         internal_kv._internal_kv_put(self._prefix + name.encode(), data, overwrite=True, namespace=_NAMESPACE)
 
@@ -134,9 +138,9 @@ class LastingStore:
     Parameters
     ----------
     in_ray
-        The former.
+        The store in Ray.
     stable
-        The place of the copy.
+        Where the copy is.
     """
 
     def __init__(self, in_ray: RayStore, stable: Stable) -> None:
@@ -144,17 +148,17 @@ class LastingStore:
         self._stores = BrokerStores(stable, None)
         self._rest: Callable[[], Values] = nothing
         self._writer: ThreadPoolExecutor | None = None
-        # Used by the writer only.
+        # Used by the writer's thread only.
         self._copy: Store | None = None
         self._earlier: dict[str, Any] = {}
         self._due: dict[str, Any] = {}
 
     def keep(self, rest: Callable[[], Values]) -> None:
-        """Set the function that returns what the copy has besides the stored values."""
+        """Set the function that returns all values that only the copy holds."""
         self._rest = rest
 
     def put(self, name: str, value: Any) -> None:
-        """Store a value, replacing the former one; as `write`."""
+        """Store a value in place of the previous one; as `write`."""
         self.write({name: value}, {})
 
     def get(self, name: str) -> Any:
@@ -167,7 +171,7 @@ class LastingStore:
         Raises
         ------
         StorageFailed
-            If they are in Ray's store now and not in the copy.
+            If the values are in Ray's store now but not in the copy.
         """
         self._in_ray.write(stored, {})
         names = stored.keys() - {*_NOT_COPIED, ROOT}
@@ -180,18 +184,18 @@ class LastingStore:
         self._do(self._note, dict(copied)).add_done_callback(_say_failure)
 
     def earlier(self) -> dict[str, Any]:
-        """Return what is in the copy from an earlier network.
+        """Return what an earlier network has left in the copy.
 
         Raises
         ------
         StorageFailed
-            If it cannot be read, or that network still runs.
+            If the copy cannot be read, or that network still runs.
         """
         self._do(self._open).result()
         return dict(self._earlier)
 
     def close(self) -> None:
-        """Release the copy when noted values are in it."""
+        """Close the copy once all noted values are in it."""
         if self._writer is not None:
             self._writer.shutdown()
         if self._copy is not None:
@@ -216,7 +220,7 @@ class LastingStore:
         self._commit(values)
 
     def _open(self) -> Store:
-        """Open the copy, once, and schedule the first write."""
+        """Open the copy, once; in a running network, the whole copy is due to be written after that."""
         if self._copy is not None:
             return self._copy
         runs = self._in_ray.get(DIRECTORY) is not None

@@ -1,17 +1,17 @@
-"""A network that resumes an earlier one whose processes are all gone: it heals, and has stores.
+"""Resuming a network from the stores of an earlier one whose processes are all gone. The network heals and has stores.
 
 Rules
 -----
-* The stores define the brokers and their settings; the topology of the launch counts for a new network. Settings
-  must be as before: the scheme, admission control, and whether stores have checksums.
-* Every broker starts its next life, as a restarted one does, and they find each other like brokers whose whole
-  network has died: they need to know nothing else.
-* What the rendezvous point had written remains valid: names with their positions and numbers, identities, the last
-  root, and what seals the ids of gateways. No client is attached any more.
-* The clock of the network stops at the last moment at which it may have lived, so accepted events are delivered
-  however long the network was down.
-* A publisher continues above what any broker has accepted of it.
-* Nothing is written before the network runs: a failed launch leaves everything for the next one.
+* The stores determine which brokers there are and how they are built. The topology of the launch counts only where
+  the stores are new. The scheme, admission control, and whether stores have checksums must be as before.
+* Every broker begins its next life, as a restarted broker does. The brokers find each other as the brokers of a
+  network do that has died completely; they need to know nothing else.
+* What the rendezvous point has written remains valid: names with their positions and numbers, identities, the last
+  root, and the seal of the ids of gateways. No client is attached any more.
+* The network's clock stands still from the last moment at which the network may have been alive. Accepted events
+  are therefore delivered, however long the network was down.
+* A publisher that used a name before resumes above the highest number that any broker has accepted from it.
+* Nothing is written before all brokers have been launched: a launch that fails leaves the stores to the next one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .settings import Settings
 from .store import BORN, CLIENTS, ROOT, LastingStore, RayStore, RendezvousStore
 
 ALIVE_SECONDS: Final = 5.0
-"""How often at most it is recorded that the network lives."""
+"""The longest interval between notes that the network is alive."""
 
 NOTES_A_RETENTION: Final = 10
 
@@ -46,16 +46,16 @@ _LAST: Final = "last"
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The network to be resumed.
+    """The network that a launch resumes.
 
     Attributes
     ----------
     positions
-        Its brokers' places.
+        The positions of its brokers.
     life
-        The life that all of them start now.
+        The life that all of them begin now.
     launches, still_seconds, seal
-        Of the launched one, as in `Directory`.
+        Values for the network being launched, as in `Directory`.
     """
 
     positions: tuple[Position, ...]
@@ -66,13 +66,13 @@ class Earlier:
 
 
 def made_of(scheme: str, admission: object, recovery: Recovery | None) -> dict[str, Any]:
-    """Return the settings on which stores of brokers depend, by name."""
+    """Return the settings that the brokers' stores depend on, by name."""
     compares = recovery is not None and recovery.compare_seconds is not None
     return {"scheme": scheme, "admission": admission is not None, "compare_heartbeats": compares}
 
 
 def written_of(directory: Directory) -> dict[str, Any]:
-    """Return what the copy has of a network itself."""
+    """Return what the copy holds about the network itself."""
     return {
         _NETWORK: {
             "made_of": made_of(directory.scheme, directory.admission, directory.recovery),
@@ -85,24 +85,24 @@ def written_of(directory: Directory) -> dict[str, Any]:
 
 
 def note_seconds(recovery: Recovery) -> float:
-    """Return how often it is recorded that the network lives: several times per retention period."""
+    """Return the interval between notes that the network is alive: several of them fit into a retention."""
     return min(ALIVE_SECONDS, recovery.retention_seconds / NOTES_A_RETENTION)
 
 
 def alive_at(now: float, recovery: Recovery) -> dict[str, Any]:
-    """Return what the copy has of how long the network may have lived, if written at this moment."""
+    """Return the copy's entry for how long the network may have been alive, if it is written at this moment."""
     return {_ALIVE_UNTIL: now + note_seconds(recovery) + 2 * recovery.heartbeat_seconds}
 
 
 def earlier_of(left: Mapping[str, Any], wanted: Mapping[str, Any], now: float) -> Earlier | None:
-    """Return the network of a copy; None if there is none.
+    """Return the network that a copy belongs to; None if the copy is new.
 
     Parameters
     ----------
     left
         The copy, by name.
     wanted
-        The settings of the launched network.
+        The settings of the network being launched that stores depend on (`made_of`).
     now
         The wall clock.
 
@@ -128,16 +128,16 @@ def earlier_of(left: Mapping[str, Any], wanted: Mapping[str, Any], now: float) -
 def carried_over(
     left: Mapping[str, Any], earlier: Earlier, accepted: Mapping[ClientId, int]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is stored, and what is copied besides, when a network starts that resumes another.
+    """Return the values to store, and those to copy in addition, when a network begins that resumes another.
 
     Parameters
     ----------
     left
-        The copy of that, by name.
+        The copy of the earlier network, by name.
     earlier
-        Its summary.
+        A summary of the same network.
     accepted
-        The last numbers of publishers, as brokers know them.
+        The last numbers of publishers, as the brokers know them.
     """
     passed = earlier.still_seconds - left[_NETWORK]["still_seconds"]
     told = {name.removeprefix(SEQUENCE): its for name, its in left.items() if name.startswith(SEQUENCE)}
@@ -153,14 +153,14 @@ def carried_over(
 
 
 def store_of(settings: Settings, token: str) -> RendezvousStore | None:
-    """Return the place of a rendezvous point's persistent state; None for nowhere."""
+    """Return the store of a network's rendezvous point for values that outlive its process; None if it needs none."""
     if settings.recovery is not None and settings.stable is not None:
         return LastingStore(RayStore(token), settings.stable)
     return RayStore(token) if settings.recovery is not None or settings.stable is not None else None
 
 
 def take_up(settings: Settings, rendezvous: Any) -> Earlier | None:
-    """Return the network of the stores, which the launched one resumes; None if it is new."""
+    """Return the network that the launched one resumes from the stores; None if the stores are new."""
     with broker_errors(f"launching network {settings.name!r}"):
         wanted = made_of(settings.scheme, settings.admission, settings.recovery)
         found: Earlier | None = ray.get(rendezvous.earlier.remote(wanted))
@@ -168,5 +168,5 @@ def take_up(settings: Settings, rendezvous: Any) -> Earlier | None:
 
 
 def accepted(hosts: Sequence[Any]) -> dict[ClientId, int]:
-    """Return the last number that any broker of these hosts has accepted of each publisher."""
+    """Return the last number of each publisher that any broker of these hosts has accepted."""
     return highest(*ray.get([host.accepted_here.remote() for host in hosts]))

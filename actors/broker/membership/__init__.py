@@ -1,1 +1,1 @@
-"""Who is in the network, and the place of this broker in it: in a tree of clusters, or in a view."""
+"""Membership: which brokers are in the network, and this broker's place, on a tree of clusters or in a view."""

@@ -1,12 +1,11 @@
-"""Traffic over the tree: subscriptions, events, and broadcasts to all brokers, through the router inside.
+"""Traffic over the tree: subscriptions, events, and messages for every broker, through the router inside.
 
 Rules
 -----
-* Events from a broker that is not a neighbour are ignored: it will retransmit them over the tree as it is then.
-  Events from a fellow member that follows another designated broker are ignored too, because it sends to the
-  group by another table.
-* A broadcast goes over the tree as it is, after everything that was sent before.
-* The members of the group keep a copy of what each child wants (`copies`), and are told each change.
+* Events from a broker that is not a neighbour are ignored. That broker retransmits them over the repaired tree. Events
+  from a fellow member that follows another designated broker are ignored too: it multicasts by a different table.
+* Messages for every broker follow the current tree, in order after everything sent before.
+* The members of the group hold a copy of each child's filters (`copies`), and are told of each change.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from .tree_rounds import TreeRounds
 
 
 class Carrier:
-    """The traffic that one broker forwards.
+    """Forwarding at one broker.
 
     Attributes
     ----------
     load
-        The rate of arriving events.
+        The rate of incoming events.
     """
 
     SHARED = frozenset({"_place", "_rounds"})
@@ -54,13 +53,13 @@ class Carrier:
     # Subscriptions.
 
     def _on_announce(self, source: Link, message: Announce | Withdraw) -> list[Out]:
-        """Process what a child or a member of the group wants, or no longer wants."""
+        """Handle an announcement or withdrawal from a child or a member of the group."""
         place = self._place
         if not place.designated:
             return []
         child = place.child_of(source)
         if child is None and source not in place.view.members:
-            return []  # a fellow that follows another broker; when it follows this one, it tells everything it wants
+            return []  # it follows another designated broker; once it follows this one, it announces its filters
         if isinstance(message, Withdraw) and child is not None:
             place.unanswered.withdrawn(child.designated, message.filter)
         effects = self._on_routed(source, message)
@@ -76,17 +75,17 @@ class Carrier:
         return self._on_routed(source, message)
 
     def _on_member_installed(self, source: BrokerId, message: MemberInstalled) -> list[Out]:
-        """Process the same as a member of the group; all members are told."""
+        """Handle an installation that is addressed to one member of the group, but multicast to all."""
         if message.member != self._place.home.broker:
             return []
         return self._on_installed(source, Installed(message.token, message.round))
 
     def _on_routed(self, source: Link, message: Any) -> list[Out]:
-        """Pass the router its own messages: what clients want, and what brokers of a scheme tell each other."""
+        """Pass to the router its own messages: subscriptions of clients, and messages between a scheme's brokers."""
         return self.counted(self._place.router.handle(Received(source, message)))
 
     def counted(self, effects: list[Any]) -> list[Out]:
-        """Record which links are ready: a child's link, when everything that it wants is installed up to the root.
+        """Mark links as ready: a child's link is, once all its filters are installed up to the root.
 
         Answers carry the highest round that is known here.
         """
@@ -119,17 +118,17 @@ class Carrier:
         return begun + [self._stamped(effect, message) for effect in effects]
 
     def _stamped(self, effect: Any, message: Events) -> Any:
-        """Stamp events to the group with the ballot, and deliveries with the round that brought them."""
+        """Add the ballot to events that go to the group, and to a delivery the message that brought it."""
         if isinstance(effect, Deliver):
             return Deliver(effect.batch, effect.clients, effect.starts, effect.rows, brought_by=message)
         if isinstance(effect, Multicast) and isinstance(effect.message, Events):
             return Multicast(replace(effect.message, ballot=self._place.view.ballot))
         return effect
 
-    # Broadcasts to all brokers.
+    # Messages for every broker.
 
     def on_tell(self, event: Tell) -> list[Out]:
-        """Broadcast a message of a surrounding layer to every broker."""
+        """Pass on to every broker a message from a layer around this one."""
         place = self._place
         if event.whole and not place.is_whole():
             return []

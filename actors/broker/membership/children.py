@@ -1,12 +1,12 @@
-"""The children of a cluster: which may join, what they want, and when they are dropped (paper 1, 4.2.1 and 4.2.2).
+"""The children of a cluster: joins, their filters, and when they are dropped (paper 1, 4.2.1 and 4.2.2).
 
 Rules
 -----
-* No cluster joins under an empty path, or above the degree or the load limit (`acceptance`).
-* A child tells everything that it wants when it joins, and when its designated broker changes. Until that is
-  installed up to the root, no events go to it.
-* A child that was taken over and does not tell what it wants in time is dropped. It joins again, and tells
-  then.
+* No child may join while the path is empty, nor beyond the degree or the load (`acceptance`).
+* A child announces all its filters when it joins, and when its designated broker changes. Until they are installed up
+  to the root, no events go to it.
+* A child that was taken over and has not announced its filters in time is dropped. It then joins again, and announces
+  them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ChildLinks:
     going
         The children that are about to leave the network.
     refused
-        How many joins were refused.
+        How many join requests were refused.
     """
 
     SHARED = frozenset({"_place", "_rounds", "_carrier"})
@@ -77,10 +77,11 @@ class ChildLinks:
         )
         known = place.children.get(view.cluster)
         if answer.accepted and known is not None and known.newer_than(view):
-            # It was designated before, and does not know yet that it no longer is.
+            # The sender was designated once, and does not know yet that it no longer is.
             return [Send(source, replace(answer, accepted=False, reason="not designated", path=()))]
         if answer.reason == "no way to the root" and known is not None:
-            # It stays a child and waits with this broker: another parent would not help it.
+            # It remains a child, and waits together with this cluster: no other parent would help the clusters below
+            # it.
             answer = replace(answer, accepted=True, reason="")
         if not answer.accepted:
             self.refused += 1
@@ -95,13 +96,13 @@ class ChildLinks:
         return effects + place.changed()
 
     def heard(self, child: ClusterView, view: ClusterView) -> None:
-        """Record the members of a child, for the broker that takes over here."""
+        """Record the members of a child, for a broker that takes over here."""
         if child.designated == view.designated and not child.newer_than(view):
             self._place.children[view.cluster] = view
             self._place.tell_succession()
 
     def moved(self, view: ClusterView) -> list[Out]:
-        """Process that another broker speaks for a child."""
+        """Handle a change of a child's designated broker."""
         place = self._place
         old = place.children.get(view.cluster)
         if old is None:
@@ -130,21 +131,21 @@ class ChildLinks:
         return self._carrier.counted(effects)
 
     def _await(self, view: ClusterView) -> None:
-        """Wait for a child that was taken over to tell what it wants."""
+        """Wait for a child that was taken over to announce its filters."""
         tell_by = self._place.now + 2 * self._place.recovery.answer_seconds
         self._place.unanswered.taken_over(view.designated, view.cluster, tell_by)
 
     def take_over(
         self, before: Mapping[ClusterId, ClusterView], copies: Mapping[ClusterId, Iterable[Filter]]
     ) -> list[Out]:
-        """Speak for the cluster from now on.
+        """Take over the children as the new designated broker, or under a new epoch.
 
         Parameters
         ----------
         before
-            The children to which this broker has spoken before: not empty if it only starts a new epoch.
+            The children that this broker was connected to before; not empty where it only begins a new epoch.
         copies
-            What the other children want, as far as it is known.
+            The filters of the other children, as far as this broker knows them.
         """
         router = self._place.router
         effects: list[Out] = []
@@ -157,11 +158,11 @@ class ChildLinks:
         return effects
 
     def overdue(self) -> list[ClusterId]:
-        """Return the children that were taken over and have not told what they want in time."""
+        """Return the children that were taken over and have not announced their filters in time."""
         return self._place.unanswered.overdue(self._place.now)
 
     def lost(self, cluster: ClusterId) -> list[Out]:
-        """Drop a child, if it is one."""
+        """Drop a cluster, if it is a child."""
         place = self._place
         place.probing.forget(cluster)
         place.unanswered.left(cluster)
@@ -175,13 +176,13 @@ class ChildLinks:
         return [*effects, self._is_none(cluster), *place.changed()]
 
     def is_above(self, cluster: ClusterId) -> list[Out]:
-        """Process that a child is the parent now: it left without notice."""
+        """Handle that a child is the parent now, having left without a goodbye: drop it as a child."""
         self._place.unanswered.left(cluster)
         former = self._place.children.pop(cluster, None)
         return [] if former is None else [*self.disconnect(former.designated), self._is_none(cluster)]
 
     def disconnect(self, link: BrokerId) -> list[Out]:
-        """Remove what was wanted over the link to a child."""
+        """Drop the filters of the link to a child."""
         self._rounds.links.forget(link)
         self._place.unanswered.forget(link)
         effects = self._place.router.drop(link, link)

@@ -1,7 +1,7 @@
-"""A normal broker's copy of the designated broker's table, for an immediate takeover (paper 1, 4.1.1).
+"""A normal broker's copy of its designated broker's table, so that it can take over at once (paper 1, 4.1.1).
 
-Rule: each ballot starts with everything that the children want, followed by each change. What arrives under
-another ballot is from a broker that no longer speaks for the cluster, and does not count.
+Rule: each ballot begins with a copy of all filters of the children, followed by each change. A message of another
+ballot comes from a broker that is no longer designated, and is ignored.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ....routing.filters.filter import Filter
 
 
 class Copies:
-    """What the children of a cluster want, as one member has it from the designated broker.
+    """The filters of a cluster's children, as one member has them from the designated broker.
 
     Parameters
     ----------
     ballot
-        Under which the designated broker speaks, as far as the member knows at the start.
+        The ballot of the designated broker, as far as the member knows at the start.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Copies:
         self._ballot = ballot
 
     def on_entry(self, source: BrokerId, message: TableEntry) -> list[Out]:
-        """Record that a child wants a filter, or no longer wants it."""
+        """Add or remove a filter of a child."""
         if message.ballot == self._ballot:
             wanted = self.tables.setdefault(message.child, {})
             if message.wanted:
@@ -41,7 +41,7 @@ class Copies:
         return []
 
     def on_child(self, source: BrokerId, message: TableOfChild) -> list[Out]:
-        """Record everything that a child wants; nothing if it is no longer a child."""
+        """Replace the filters of a child; none if it is no longer a child."""
         if message.ballot == self._ballot:
             self.tables.pop(message.child, None)
             if message.filters:
@@ -49,7 +49,7 @@ class Copies:
         return []
 
     def take(self, message: TableCopy) -> bool:
-        """Record everything that the children want, unless it is of an earlier ballot; return whether it counts."""
+        """Replace the filters of all children, unless the copy is of an earlier ballot; return whether it was taken."""
         if message.ballot < self._ballot:
             return False
         self._ballot = message.ballot

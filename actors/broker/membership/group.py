@@ -1,19 +1,19 @@
-"""A broker among the members of its cluster: succession, and members that come and go (paper 1, 4.1.1).
+"""A broker in its cluster: succession, and members that join and leave (paper 1, 4.1.1).
 
 Rules
 -----
-* Only the designated broker has a place in the tree. A normal broker keeps a copy of what the children want
-  (`copies`), and takes over with it.
-* A normal broker tells a new designated broker everything that it wants. A broker that was dropped from the
-  members does so when it returns, and its subscribers wait for the next round.
-* A member that has missed a multicast receives none until it is a member (again) at a tick. Then the sender
-  starts anew: a designated broker under a new epoch, so that nothing of the old epoch is taken for the new one;
-  a normal broker as if it had been dropped. The next round retransmits what was missed.
-* If members forward events to each other by a plan (`plans`), a plan belongs to a ballot. Every change of
-  members therefore starts another ballot: the designated broker starts anew, as after a succession. A member
-  that could not reach a fellow asks for another ballot until there is one: what others should have received by
-  way of that fellow they lack as well, and only under the next ballot everything reaches them in order
-  (docs/decisions/0022-fan-out-that-heals.md).
+* Only the designated broker has a place in the tree. A normal broker holds a copy of the children's filters (`copies`),
+  and uses it when it takes over.
+* A normal broker announces all its filters to a new designated broker. A broker that was dropped from the members does
+  so when it is a member again, and its subscribers wait for the next round.
+* A member that has missed a multicast gets no more of them until it is a member (again) at a tick. Then the sender of
+  the missed multicast starts afresh: a designated broker under a new epoch, so that no message of the old epoch is
+  taken for one of the new; a normal broker as if it had been dropped. The round that follows retransmits what was
+  missed.
+* Where members pass events on by a plan (`plans`), a plan belongs to a ballot. So every change of members begins a
+  new ballot: the designated broker starts a new epoch, as after a succession. A member that could not reach a fellow
+  member asks for a new ballot until there is one: the members that this fellow forwards to lack the same events, and
+  only under the next ballot do they receive all of them in order (docs/decisions/0022-fan-out-that-heals.md).
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ UNHEARD_PATIENCES: Final = 4
 
 
 class Group:
-    """One broker's part in its cluster.
+    """One broker as a member of its cluster.
 
     Parameters
     ----------
     anew
         Whether the broker has been restarted, and is not a member yet.
     plans
-        Whether members forward events to each other, by plans of a ballot.
+        Whether members pass events on to each other, by the plans of a ballot.
 
     Attributes
     ----------
     copies
         At a normal broker: what the designated broker holds for each child.
     dropped
-        Whether the designated broker has dropped this one from the members, or has not admitted it yet.
+        Whether the designated broker has dropped this broker from the members, or has not taken it in yet.
     """
 
     SHARED = frozenset({"_place", "_rounds", "_carrier", "_children", "_parent"})
@@ -92,9 +92,9 @@ class Group:
         self._seen_view = place.view
         self.dropped = anew
         self._restored = False  # whether it holds durable subscribers of an earlier life
-        self._missed: dict[BrokerId, float] = {}  # members that receive no multicasts, and since when
-        self._mend_at = 0.0  # they receive none before that time: a call may fail for a while
-        self._member_since: dict[BrokerId, float] = {}  # as far as it is known here
+        self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
+        self._mend_at = 0.0  # earliest time to resume multicasts to them: sends may fail for a while
+        self._member_since: dict[BrokerId, float] = {}  # as far as this broker knows
         self.takes: Takes = {
             ClusterBeat: self._on_cluster,
             MemberBeat: self._on_cluster,
@@ -108,9 +108,9 @@ class Group:
 
     @property
     def busy(self) -> bool:
-        """Whether a member has missed something, or this broker is not a member, or has no designated broker.
+        """Whether a member has missed a multicast, or this broker is not a member or follows no designated broker.
 
-        A broker that has missed something and is no longer a member is awaited when it is a member again.
+        A broker that has missed a multicast and is no longer a member counts once it is a member again.
         """
         place = self._place
         following = place.succession.state is ClusterRole.NORMAL and place.home.broker in place.view.members
@@ -135,7 +135,7 @@ class Group:
         return effects + self._regroup()
 
     def succeed(self, event: Received | Ticked) -> list[Out]:
-        """Pass the succession an event, and act on the result."""
+        """Pass an event to the succession machine, and carry out the results."""
         place = self._place
         effects = self._absorb(place.succession.handle(event))
         if self._member_since.keys() != set(place.view.members):
@@ -150,7 +150,7 @@ class Group:
         return effects
 
     def begin_anew(self) -> list[Out]:
-        """Speak under a new epoch, if this broker speaks for the cluster."""
+        """Start a new epoch, if this broker is designated."""
         return self._absorb(self._place.succession.begin_anew())
 
     def _absorb(self, out: Iterable[Any]) -> list[Out]:
@@ -168,7 +168,7 @@ class Group:
         return effects
 
     def _meet(self, source: BrokerId, message: ClusterBeat | MemberBeat) -> list[Out]:
-        """Admit to the group a broker that has joined the cluster, as told by a beat or a registration."""
+        """Add brokers that have joined the cluster, as a beat or a registration says, to the group."""
         place = self._place
         if isinstance(message, ClusterBeat):
             cluster, named = message.view.cluster, message.view.members
@@ -189,7 +189,7 @@ class Group:
 
     def _take_over(self, view: ClusterView) -> list[Out]:
         place = self._place
-        spoken_for = place.children  # not empty if this broker only starts a new epoch
+        spoken_for = place.children  # not empty where this broker only starts a new epoch
         self._seen_view = view
         self.dropped = False
         place.unanswered.clear()
@@ -198,8 +198,8 @@ class Group:
         effects += self._children.take_over(spoken_for, self.copies.tables)
         for neighbour in place.neighbours():
             place.probing.watch(neighbour, place.now)
-        # By then silent members have been dropped: one that has not told what it wants does not know that it
-        # must.
+        # By then silent members have been dropped. A member that still has not announced its filters does not know
+        # that it must.
         tell_by = place.now + UNHEARD_PATIENCES * place.recovery.suspect_after_seconds
         place.unanswered.await_members(set(view.members) - {place.home.broker}, tell_by)
         self._close_all()
@@ -233,7 +233,7 @@ class Group:
     # As a normal broker.
 
     def _follow(self) -> list[Out]:
-        """Detect another designated broker, and having been dropped from the members."""
+        """Detect a change of the designated broker, and whether this broker was dropped from the members."""
         place, router = self._place, self._place.router
         view, before = place.view, self._seen_view
         self._seen_view = view
@@ -249,19 +249,18 @@ class Group:
             return effects
         if self.dropped:
             self.dropped = False
-            self._rounds.want()  # what was published here meanwhile belonged to a round that is long over
+            self._rounds.want()  # events published here meanwhile belong to a round that is over
         if view.designated != place.home.broker:
             place.stand(attached=True)
             effects += router.forget_parent()
-            # Over the group, like every announcement, to stay in order with those before and after it.
+            # Over the group, as every announcement, so that it stays in order with those before and after it.
             effects.append(Multicast(Wants(router.wants())))
         return effects
 
     def _left_out(self) -> list[Out]:
-        """Process that the designated broker has dropped this one, together with what is wanted here.
+        """Handle that the designated broker has dropped this broker, and its subscriptions with it.
 
-        From here on the group receives only what others want, so the clients attached here wait for the next
-        round.
+        From now on the group gets only the events that others want, so subscribers here wait for the next round.
         """
         if self.dropped:
             return []
@@ -270,9 +269,9 @@ class Group:
         return [*self._place.router.forget_parent()]
 
     def _close_all(self) -> None:
-        """Wait for the next round, with everything that is published or subscribed here.
+        """Close the links of the group and of all subscribers until the next round.
 
-        What a fellow sends under another ballot is rejected on both sides, so there may be gaps until then.
+        Messages of a fellow member under another ballot are refused, here and there, so there may be gaps until then.
         """
         self._rounds.links.close(GROUP)
         for client in self._place.router.subscribers():
@@ -280,7 +279,7 @@ class Group:
         self._rounds.want()
 
     def _on_table_copy(self, source: BrokerId, message: TableCopy) -> list[Out]:
-        """Record what the children want. A broker that has just joined learns by it that it is a member."""
+        """Record the filters of the children; a broker that has joined learns from the message that it is a member."""
         place, router = self._place, self._place.router
         if not self.copies.take(message) or place.designated:
             return []
@@ -288,16 +287,16 @@ class Group:
             return []
         effects = []
         if source == place.view.designated:
-            # It seems so only now: the heartbeat that said so may have been lost.
+            # It seems this broker was dropped until now: the heartbeat that said so may have been lost.
             effects = self._left_out()
         if self._restored:
-            # It admits this broker as a new one, and may have dropped what it knew of it.
+            # The designated broker takes this one in as new, and may have dropped what it had announced before.
             self._close_all()
             effects += [*router.forget_parent(), Multicast(Wants(router.wants()))]
         return effects
 
     def on_restored(self, event: Restored) -> list[Out]:
-        """Restore what was wanted in an earlier life; the cluster is told when it is heard."""
+        """Register the subscriptions of an earlier life again; the cluster is told once its beat is heard."""
         self._restored = True
         for register in event.registers:
             self._place.router.handle(Received(event.client, register))
@@ -308,7 +307,7 @@ class Group:
     def _change_members(self, joined: tuple[BrokerId, ...], left: tuple[BrokerId, ...]) -> list[Out]:
         place = self._place
         effects = self.begin_anew() if self._plans else []
-        # The beat without a member precedes the first event that is not sent for it.
+        # The beat that leaves a member out goes ahead of the first event that is not sent for it.
         effects += place.beat_now()
         if set(left) - place.succession.departed:
             effects += self._rounds.suspected()
@@ -320,7 +319,7 @@ class Group:
         return self._carrier.counted(effects)
 
     def _table_copy(self, joined: tuple[BrokerId, ...] = ()) -> TableCopy:
-        """Return what the children want, for the members that may take over."""
+        """Return the filters of the children, for the members that may take over."""
         router = self._place.router
         wanted = (
             (child.cluster, router.copy(child.designated, child.designated))
@@ -337,17 +336,17 @@ class Group:
         return self._carrier.counted(effects)
 
     def _heard_from(self, member: BrokerId) -> None:
-        """Record that what a member wants is known; after the last one, the group may get events again."""
+        """Note that a member's filters are known; after the last one, the group may get events again."""
         if self._place.unanswered.member_told(member):
             self._rounds.want()
 
     # Members that have missed something.
 
     def missed(self, event: Missed) -> list[Out]:
-        """Record that a member has missed a multicast of this broker.
+        """Note that a member has missed a multicast of this broker.
 
-        A broker that was not known to be back when the multicast was sent is told everything anyway, once it is
-        a member.
+        A restarted broker that is not a member yet, and whose restart was unknown at that time, needs no repair: it
+        gets everything once it is a member.
         """
         place, member = self._place, event.broker
         if event.anew and member not in place.view.members:
@@ -359,7 +358,7 @@ class Group:
         return []
 
     def _mend(self) -> list[Out]:
-        """Start anew with the members that have missed something."""
+        """Start afresh with the members that have missed something."""
         place = self._place
         back = [member for member in self._missed if member in place.view.members]
         if not back:
@@ -371,7 +370,7 @@ class Group:
         return renewed + (self.begin_anew() if place.designated else self._left_out())
 
     def _renew(self, members: Iterable[BrokerId]) -> list[Out]:
-        """Let members receive multicasts again; the next round goes back to when they received none."""
+        """Resume multicasts to members; the next round repairs from when they stopped."""
         effects: list[Out] = []
         for member in members:
             self._rounds.links.doubt_from(self._missed.pop(member))

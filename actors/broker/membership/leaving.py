@@ -1,18 +1,18 @@
-"""A broker that leaves the network in good order, step by step.
+"""The orderly departure of a broker from the network, step by step.
 
 Rules
 -----
 * A normal broker that leaves tells its group, and has left when it hears a beat without itself.
-* A designated broker with fellow members resigns: it names its heir, which takes over at once. It is a normal
-  broker then.
-* The last member takes the whole cluster with it. If it is the root, it first yields to a child and joins below
-  it. It tells its neighbours: the parent counts its place as free, the children join elsewhere, and only then
-  leave it (announce before withdraw). When no child is left, it leaves its parent, and has left when the parent
-  has acknowledged that.
-* Each step is repeated every heartbeat until it has happened, so deaths only delay it.
+* A designated broker with fellow members resigns: it names its heir, which takes over at once. It is a normal broker
+  from then on.
+* The last member takes the whole cluster with it. As the root it first yields to a child, and joins below. It tells
+  its neighbours: the parent counts its place as free, and the children join elsewhere and only then leave it
+  (announce before withdraw). Once it has no children, it leaves its parent, and has left when the parent has said
+  goodbye too.
+* Each step is repeated every heartbeat until it has happened, so crashes meanwhile only delay it.
 
-Nothing is lost with a broker that left: its clients move before it is told to leave, and bring along what they
-retain (see `faults.replay.clients`). What a new link has missed is retransmitted in the next round (see
+No event is lost when a broker leaves. Its clients have moved before it is told to leave, and bring along the events
+that they retain (see `faults.replay.clients`). Events that a new link has missed come with the next round (see
 `faults.replay.rounds`).
 
 Source: docs/decisions/0012-operations.md.
@@ -104,7 +104,7 @@ class Departure:
         if place.root:
             heirs = sorted(place.children.values(), key=lambda child: (child.cluster in going, child.cluster))
             if not heirs:
-                return []  # the others, if there are any, are about to join
+                return []  # other clusters, if there are any, are about to join
             heir = heirs[self._heirs_asked % len(heirs)]
             self._heirs_asked += 1
             return [Send(RENDEZVOUS, YieldRoot(heir, place.term))]
@@ -114,7 +114,7 @@ class Departure:
         return [Send(place.parent.designated, Goodbye(place.view.cluster))]
 
     def _on_goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
-        """Process that a neighbour is no longer one; the parent is the last that has to say so."""
+        """Handle a neighbour's goodbye; the parent's is the last one that is needed to leave."""
         place = self._place
         if place.succession.leaving and place.designated and place.parent and not place.children:
             self.left = self.left or place.is_parent(source)

@@ -1,8 +1,7 @@
-"""The neighbouring clusters in the tree: whether they live, and what happens if they do not (paper 1, 4.1.2).
+"""The neighbouring clusters in the tree: whether they are alive, and what happens when they fail (paper 1, 4.1.2).
 
-Rule: a neighbour that has missed something is dropped like a dead one. What it missed need not be known,
-because a cluster that joins is told everything that is wanted, and the round after it retransmits everything
-retained.
+Rule: a neighbour that has missed a message is dropped like a dead one. Nobody has to know what was lost: a cluster that
+joins announces all its filters again, and the round after it retransmits all retained events.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .tree_rounds import TreeRounds
 
 
 class Neighbours:
-    """The neighbours of one broker's cluster, as they are heard, silent or gone."""
+    """The neighbours of one broker's cluster: heard, silent or gone."""
 
     SHARED = frozenset({"_place", "_rounds", "_children", "_parent"})
 
@@ -39,18 +38,18 @@ class Neighbours:
         }
 
     def watch(self, now: float) -> None:
-        """Watch all neighbours, as if just heard."""
+        """Watch all neighbours, as if they had been heard at `now`."""
         for view in self._place.neighbours():
             self._place.probing.watch(view, now)
 
     def tick(self, event: Ticked) -> list[Out]:
-        """Detect silent neighbours; all are told of them."""
+        """Detect silent neighbours, and tell every broker of new suspicions."""
         probed = set(self._place.probing.probed)
         effects = self._absorb(self._place.probing.handle(event))
         return effects + (self._rounds.suspected() if set(self._place.probing.probed) - probed else [])
 
     def remind(self) -> list[Out]:
-        """Drop the children that have not told what they want: they join again, and tell."""
+        """Drop the children that have not announced their filters in time: they join again, and announce them."""
         return [out for cluster in self._children.overdue() for out in self._lost(cluster)]
 
     def _absorb(self, out: Iterable[Any]) -> list[Out]:
@@ -76,10 +75,10 @@ class Neighbours:
     def _lost(self, cluster: ClusterId) -> list[Out]:
         return self._parent.orphaned() if self._is_parent(cluster) else self._children.lost(cluster)
 
-    # What they say.
+    # Messages from neighbours.
 
     def _on_tree_beat(self, source: BrokerId, beat: TreeBeat) -> list[Out]:
-        """Record that a neighbour lives and its place; tell a broker that is not a neighbour so."""
+        """Record that a neighbour is alive, and its place; tell a sender that is not a neighbour that it is none."""
         place = self._place
         if not place.designated:
             return self._tell(source)
@@ -99,7 +98,7 @@ class Neighbours:
         return self._tell(source)
 
     def _tell(self, source: BrokerId) -> list[Out]:
-        """Say which broker is designated here; a broker that knows only its own past says nothing."""
+        """Answer with the view of this cluster; a broker that knows only its own former role does not answer."""
         place = self._place
         if not place.designated and place.view.designated == place.home.broker:
             return []
@@ -111,7 +110,7 @@ class Neighbours:
         return self._absorb(self._place.probing.handle(Received(source, message)))
 
     def goodbye(self, source: BrokerId, message: Goodbye) -> list[Out]:
-        """Process that a neighbour is no longer one."""
+        """Handle that a broker is no longer a neighbour."""
         place = self._place
         if not place.designated:
             return []
@@ -123,7 +122,7 @@ class Neighbours:
         return []
 
     def _on_leaving(self, source: BrokerId, message: Leaving) -> list[Out]:
-        """Process that a neighbour is about to leave the network: clusters below it join elsewhere first."""
+        """Handle that a neighbour is about to leave the network: clusters below it join elsewhere first."""
         place = self._place
         if not place.designated:
             return []
@@ -135,7 +134,7 @@ class Neighbours:
         return []
 
     def missed(self, event: Missed) -> list[Out]:
-        """Process that a broker has missed a message: it is no longer a neighbour, and joins again.
+        """Handle that a broker has missed a message: a neighbour is dropped, and joins again.
 
         Besides multicasts, a normal broker sends its designated broker only requests for a round.
         """
@@ -146,7 +145,7 @@ class Neighbours:
         lost = next((view for view in place.neighbours() if view.designated == event.broker), None)
         if lost is None or not place.designated:
             return effects
-        # What was sent to it before it was a neighbour does not matter.
+        # Messages to it from before it was a neighbour do not matter.
         since = max(place.now - event.seconds, place.probing.watched_since(lost.cluster))
         self._rounds.links.doubt_from(since)
         self._rounds.want()

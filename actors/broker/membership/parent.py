@@ -1,12 +1,11 @@
-"""The parent of a cluster: finding, losing and improving it, and being the root (paper 1, 4.1.2 and 4.2).
+"""The parent of a cluster: finding one, losing it, moving to a nearer one, being the root (paper 1, 4.1.2 and 4.2).
 
 Rules
 -----
-* Without a path to the root, the path is empty, here and below.
-* A new parent is told everything that is wanted here when the cluster joins; right after that, what has changed
-  since the request.
-* A cluster leaves its former parent only when it has the new one.
-* A better parent is one whose round trip is at most `NEARER` of the present one's.
+* While the root is unreachable, the path is empty, here and below.
+* A cluster announces all its filters to a new parent when it joins; changes since the request follow right after.
+* A cluster leaves its previous parent only once another has taken it.
+* A better parent is one whose round-trip time is at most `NEARER` times that of the present parent.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ if TYPE_CHECKING:
     from random import Random
 
 NEARER: Final = 0.7
-"""A parent is worth moving to if its round trip is at most this fraction of the present one's."""
+"""A parent is worth moving to when its round-trip time is at most this fraction of the present parent's."""
 
 _NONCE: Final = 0
-"""Of the ping to the present parent; the numbers of a search begin at 1."""
+"""Nonce of the ping to the present parent; the nonces of a search begin at 1."""
 
 
 class ParentLink:
@@ -55,7 +54,7 @@ class ParentLink:
     Parameters
     ----------
     chance
-        Random numbers for the waits of a search.
+        Random source for the waits of a search.
     """
 
     SHARED = frozenset({"_place", "_rounds", "_carrier", "_children"})
@@ -75,7 +74,7 @@ class ParentLink:
         self._join = Join(place.recovery, chance)
         # When the parent, or its new designated broker, must have answered; None when no answer is awaited.
         self._answer_by: float | None = None
-        self._offered: dict[Filter, int] = {}  # what the last request to a parent said
+        self._offered: dict[Filter, int] = {}  # the filters in the last request to a parent
         self._pinged_at: float | None = None
         self.takes: Takes = {
             JoinAnswer: self._on_join_answer,
@@ -89,7 +88,7 @@ class ParentLink:
 
     @property
     def searching(self) -> bool:
-        """Whether a search for a parent, a first or a better one, is in progress."""
+        """Whether this cluster looks for a parent, a first or a better one."""
         return self._join.active or self._pinged_at is not None
 
     @property
@@ -98,7 +97,7 @@ class ParentLink:
         return self._answer_by is not None
 
     def may_search(self) -> bool:
-        """Return whether the parent is certain, and no search is in progress."""
+        """Return whether there is a confirmed parent, and no search for another."""
         return self._place.parent is not None and not self.awaited and not self.searching
 
     def _absorb(self, out: Iterable[Any]) -> list[Out]:
@@ -119,7 +118,7 @@ class ParentLink:
     # Time.
 
     def give_up_ping(self) -> None:
-        """Stop waiting for a ping that the parent does not answer."""
+        """Give up a ping that the parent does not answer."""
         place = self._place
         if self._pinged_at is not None and place.now >= self._pinged_at + place.recovery.answer_seconds:
             self._pinged_at = None
@@ -132,14 +131,14 @@ class ParentLink:
         return self._absorb(self._join.handle(event))
 
     def give_up_overdue(self) -> list[Out]:
-        """Drop a parent that has not answered in time."""
+        """Give up a parent that has not answered in time."""
         overdue = self._answer_by is not None and self._place.now >= self._answer_by
         return self.orphaned() if overdue else []
 
-    # A parent that is there.
+    # With a parent.
 
     def follow_path(self, above: tuple[ClusterId, ...], term: int) -> list[Out]:
-        """Record the parent's own path to the root."""
+        """Update the path from the parent's path to the root."""
         place = self._place
         assert place.parent is not None
         if place.view.cluster in above:
@@ -154,7 +153,7 @@ class ParentLink:
         return place.changed()
 
     def moved(self, view: ClusterView) -> list[Out]:
-        """Process that another broker speaks for the parent."""
+        """Handle a change of the parent's designated broker."""
         place = self._place
         assert place.parent is not None
         self._rounds.links.forget(place.parent.designated)
@@ -162,7 +161,7 @@ class ParentLink:
         return self.reconnect() + place.changed()
 
     def reconnect(self) -> list[Out]:
-        """Tell the parent's new designated broker, or a new parent, what the subtree wants."""
+        """Join at the parent's new designated broker, or at the parent after a succession here, with all filters."""
         place, router = self._place, self._place.router
         assert place.parent is not None
         effects = self.stop()
@@ -175,7 +174,7 @@ class ParentLink:
         return [*effects, Send(place.parent.designated, JoinRequest(place.view, router.wants()))]
 
     def orphaned(self) -> list[Out]:
-        """Drop the parent and search for another."""
+        """Give up the parent and look for another."""
         place = self._place
         lost, place.parent = place.parent, None
         self._answer_by = None
@@ -192,10 +191,10 @@ class ParentLink:
         self._rounds.links.forget(parent.designated)
         return Send(parent.designated, Goodbye(self._place.view.cluster))
 
-    # Looking for one.
+    # Searching.
 
     def search(self, *, root_died: bool = False) -> list[Out]:
-        """Search for a parent, while there is none."""
+        """Look for a parent, without having one now."""
         place = self._place
         place.root = False
         place.path = ()
@@ -205,7 +204,7 @@ class ParentLink:
         return effects + self._absorb(started)
 
     def look_elsewhere(self, within: float | None = None) -> list[Out]:
-        """Search for another parent while there is one, perhaps a nearer one."""
+        """Look for another parent while there is one, possibly a nearer one."""
         place = self._place
         assert place.parent is not None
         present, wants = place.parent.cluster, place.router.wants()
@@ -213,11 +212,11 @@ class ParentLink:
         return self._absorb(started)
 
     def stop(self) -> list[Out]:
-        """Look for no parent any more."""
+        """Stop the search for a parent."""
         return self._absorb(self._join.stop())
 
     def step_down(self) -> list[Out]:
-        """Speak for the cluster no more: whoever does now has the parent."""
+        """Stop acting for the cluster: its new designated broker has the parent now."""
         self._answer_by = None
         return self.stop()
 
@@ -261,7 +260,7 @@ class ParentLink:
         return effects + place.changed()
 
     def _moves_from(self, new: ClusterId | None) -> list[Out]:
-        """Leave a parent that is alive, now that another one has taken this cluster, or it is the root."""
+        """Leave a parent that is alive, as another one has taken this cluster, or this cluster is the root."""
         place = self._place
         old = place.parent
         if old is None or old.cluster == new:
@@ -285,27 +284,28 @@ class ParentLink:
     def _on_root(self, source: BrokerId, message: Root) -> list[Out]:
         place = self._place
         if place.root and message.term >= place.term and message.root.cluster != place.view.cluster:
-            # Another cluster became root while this one was not heard; or this one never was, and its state is damaged.
+            # Another cluster became root while this one was unreachable, or this one never was root and its state is
+            # damaged.
             place.term = message.term
             return self.search() + place.changed()
         return self._on_search(source, message)
 
     def _on_become_root(self, source: BrokerId, message: BecomeRoot) -> list[Out]:
-        """Be the root: because a search has found none, or the parent was root, and leaves."""
+        """Become the root: a search has found none, or the parent was root and leaves."""
         place = self._place
         if place.designated and self.may_search() and message.term > place.term:
             return self._made_root(message.term)
         if not place.root:
             return self._on_search(source, message)
-        # Root already, after a succession, say, and the rendezvous point counts another term.
+        # Already root, for example after a succession, and the rendezvous point counts another term.
         place.term = max(place.term, message.term)
         self._rounds.want()
         return place.changed()
 
-    # A nearer one.
+    # Moving to a nearer parent.
 
     def _on_reconsider(self, source: BrokerId, message: Reconsider) -> list[Out]:
-        """Look whether another parent is nearer: first, how far the present one is."""
+        """Begin to look for a nearer parent: first measure the round-trip time to the present one."""
         place = self._place
         if source != RENDEZVOUS or not (place.designated and place.path and self.may_search()):
             return []

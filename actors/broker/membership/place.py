@@ -1,12 +1,12 @@
-"""Where a broker of a tree stands: its cluster, its group, its parent and children, and the way to the root.
+"""The place of a broker in a tree: its cluster, group, parent, children, and the path to the root.
 
 Rules
 -----
-* All parts of the layer read it. Of what it keeps, `ParentLink` changes the parent, the path, the term and whether
-  this is the root, `ChildLinks` the children, and `Group` the group; all at once when this broker begins or ceases to
-  speak for its cluster.
-* Only the designated broker stands in the tree: a normal one has neither parent nor children.
-* The router is told of every change (`stand`), the neighbours and the group of what concerns them (`changed`).
+* All parts of the layer read the place. `ParentLink` changes the parent, the path, the term and whether this cluster is
+  the root; `ChildLinks` changes the children; `Group` changes the group. All of them change at once when this broker
+  becomes, or stops being, the designated broker of its cluster.
+* Only the designated broker has a place in the tree: a normal broker has neither parent nor children.
+* The router is told of every change (`stand`); the neighbours and the group of those that concern them (`changed`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ....routing.schemes.hybrid import Hybrid
 from .starting import Start
 
 Takes: TypeAlias = Mapping[type, Callable[[Any, Any], list[Out]]]
-"""The messages that belong to a part, with the handler of each: the sender, and the message."""
+"""The messages that a part owns, each with its handler, which takes the sender and the message."""
 
 
 class Place:
@@ -36,7 +36,7 @@ class Place:
     Parameters
     ----------
     start
-        The state at the start.
+        The state at the start of this life.
 
     Attributes
     ----------
@@ -45,16 +45,16 @@ class Place:
     router
         Routes events and subscriptions.
     succession
-        Decides which broker speaks for the cluster.
+        Determines the designated broker of the cluster.
     probing
-        Decides whether the neighbours live.
+        The failure detector for the neighbours.
     unanswered
-        The brokers that have yet to tell what they want, or have it installed.
+        The children and members that have yet to announce their filters, or to have them installed.
     fellows
-        The other members of the group: those of the position and those heard of since, without those that have
-        left. A silent member stays one; the view says which are alive.
+        The other members of the group: those of the position, and those heard of since, without those that have left.
+        A silent member stays in it; the view says which members are alive.
     path
-        The clusters from the root to this one; empty without a path to the root.
+        The clusters from the root to this one; empty while the root is unreachable.
     """
 
     def __init__(self, start: Start) -> None:
@@ -83,17 +83,17 @@ class Place:
 
     @property
     def view(self) -> ClusterView:
-        """This cluster, as it is known here."""
+        """This cluster, as this broker knows it."""
         return self.succession.view
 
     @property
     def designated(self) -> bool:
-        """Whether this broker speaks for its cluster."""
+        """Whether this broker is the designated one of its cluster."""
         return self.succession.designated
 
     @property
     def placed(self) -> Placed:
-        """The place in the tree, among the live members of the cluster."""
+        """Its place in the tree, among the live members of its cluster."""
         here = self.router.position, self.view.members
         if here != self._placed_at:
             self._placed_at = here
@@ -101,11 +101,11 @@ class Place:
         return self._placed
 
     def neighbours(self) -> list[ClusterView]:
-        """Return the clusters beside this one in the tree, the parent first."""
+        """Return the neighbouring clusters in the tree, the parent first."""
         return ([] if self.parent is None else [self.parent]) + list(self.children.values())
 
     def above(self) -> Link | None:
-        """Return the next broker on the path to the root."""
+        """Return the next broker on the path to the root; None if there is none."""
         if not self.designated:
             return self.view.designated
         return None if self.parent is None else self.parent.designated
@@ -115,27 +115,27 @@ class Place:
         return [view.designated for view in self.neighbours() if view.designated != source]
 
     def child_of(self, source: Link) -> ClusterView | None:
-        """Return the child for which a broker speaks."""
+        """Return the child whose designated broker `source` is."""
         return next((view for view in self.children.values() if view.designated == source), None)
 
     def is_parent(self, source: Link) -> bool:
-        """Return whether a broker speaks for the parent."""
+        """Return whether a broker is the designated one of the parent."""
         return self.parent is not None and self.parent.designated == source
 
     def is_on_tree(self, source: Link, ballot: Ballot | None) -> bool:
-        """Return whether a message comes over the current tree: from a neighbour, or a fellow under this ballot."""
+        """Return whether a message came over the current tree: from a neighbour, or a fellow under this ballot."""
         if source in self.fellows:
             return ballot == self.view.ballot
         return self.designated and any(view.designated == source for view in self.neighbours())
 
     def is_whole(self) -> bool:
-        """Return whether events that are published here can reach all brokers, as far as known."""
+        """Return whether events that are published here can reach every broker, as far as this broker knows."""
         if self.designated:
             return self.root or bool(self.router.attached and self.path)
         return self.home.broker in self.view.members and self.view.designated != self.home.broker
 
     def spread(self, source: BrokerId, message: Any) -> list[Out]:
-        """Forward a broadcast to every link except that of arrival."""
+        """Forward a message for every broker to every link but the one it arrived on."""
         effects: list[Out] = []
         if self.fellows and source not in self.fellows:
             effects.append(Multicast(message))
@@ -146,7 +146,7 @@ class Place:
     # Changes.
 
     def stand(self, *, attached: bool) -> None:
-        """Tell the router its place, and whether events go up from here."""
+        """Tell the router its position, and whether events go up from here."""
         self.router.move(
             replace(
                 self.home,
@@ -158,7 +158,7 @@ class Place:
         )
 
     def begin_at(self, position: Position) -> None:
-        """Take the initial place in the tree."""
+        """Take the position in the tree that the network begins with."""
         for cluster, designated in zip(position.child_clusters, position.children, strict=True):
             self.children[cluster] = ClusterView(cluster, 0, designated, (designated,))
         if position.parent is not None and position.parent_cluster is not None:
@@ -169,13 +169,13 @@ class Place:
         self.tell_succession()
 
     def found(self) -> None:
-        """Become the designated broker of a new cluster: without a path to the root until the first tick."""
+        """Begin as the designated broker of a new cluster, which searches for a parent from the first tick on."""
         self.stand(attached=False)
         self.router.forget_parent()
         self.tell_succession()
 
     def take_over(self, view: ClusterView) -> None:
-        """Take the place of the cluster that its designated broker reported last."""
+        """Take the place of the cluster as its designated broker last reported it."""
         said = self.succession
         self.parent = said.parent
         self.children = {child.cluster: child for child in said.children}
@@ -184,12 +184,12 @@ class Place:
         self.stand(attached=self.root)
 
     def step_down(self) -> None:
-        """Give up the place in the tree."""
+        """Leave the tree: this broker is no longer designated."""
         self.parent, self.children, self.path, self.root = None, {}, (), False
         self.stand(attached=True)
 
     def tell_succession(self) -> None:
-        """Let the beats of the cluster carry its place in the tree."""
+        """Pass the place in the tree to the succession machine, whose beats report it."""
         self.succession.set_tree(self.parent, tuple(self.children.values()), self.path, self.term)
 
     def changed(self) -> list[Out]:
@@ -198,17 +198,17 @@ class Place:
         return [*self.beat_now(), *self.tree_beats()]
 
     def beat_now(self) -> list[Out]:
-        """Tell the group at once the place of the cluster."""
+        """Tell the group the state of the cluster at once."""
         return list(self.succession.beat_now())  # type: ignore[arg-type]  # beats bring no news
 
     def tree_beats(self) -> list[Out]:
-        """Tell the neighbours the place of this cluster."""
+        """Tell the neighbours the state of this cluster."""
         beat = TreeBeat(self.view, self.path, self.term)
         return [Send(view.designated, beat) for view in self.neighbours()]
 
 
 def _as_member(position: Position) -> Position:
-    """Return the place of a restarted broker: a normal broker, until it hears otherwise."""
+    """Return the position of a restarted broker: a normal one, until it hears otherwise."""
     others = [member for member in position.members if member != position.broker]
     speaks = position.designated if position.designated != position.broker or not others else others[-1]
     return replace(position, designated=speaks, parent=None, children=())

@@ -1,4 +1,4 @@
-"""The state with which a broker that heals starts a life."""
+"""The parameters with which a broker that heals starts a life."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from ....protocol.messages.recovery import Recovery
 
 
 class Start(NamedTuple):
-    """One life of a broker that heals, at its start.
+    """The start of one life of a broker that heals.
 
     Attributes
     ----------
     position
-        The place at the start of the network.
+        Its place at the start of the network.
     recovery
-        How quickly failures are detected and repaired.
+        How quickly the broker detects and repairs failures.
     router
         Makes the router of a place.
     rounds
-        The rounds of this broker, shared with the layer that retransmits.
+        The rounds as this broker sees them; shared with the retransmission layer.
     identity
-        What is known of an earlier life.
+        The state that the broker has from an earlier life.
     incarnation
-        0 at the start of the network, or of a new cluster; higher after each restart, and for a broker that
-        joins.
+        0 at the start of the network, or of a new cluster; higher after each restart, and for a broker that joins.
     seed
-        Of the random numbers for its waits.
+        Seed of the random part of its waits.
     joins
         Whether it joins a running network, as the designated broker of a new cluster.
     """

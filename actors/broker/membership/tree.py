@@ -1,15 +1,15 @@
-"""The layer that maintains the tree of clusters, with the router inside: it heals (paper 1, section 4).
+"""The layer that maintains and repairs the tree of clusters, with the router inside (paper 1, section 4).
 
 Rules
 -----
-* It consists of parts, each with its own state: `place` (the broker's place), `tree_rounds` (when rounds
-  begin), `carrier` (traffic over the tree), `children`, `parent`, `neighbours` (whether both live), `group`
-  (succession, members), `leaving`. Each part is made with the earlier parts of this list that it calls, and
-  knows none of the later ones. What a machine of `faults.membership` reports (`faults.membership.local`) is
-  processed at once by the part that runs it.
-* A part declares its own messages (`takes`). This layer dispatches them, and passes time to all parts.
-  docs/decisions/0011-recovery.md describes the whole, docs/decisions/0085-parts-own-their-state.md the
-  division.
+* It consists of parts, each with its own state: `place` (the broker's place), `tree_rounds` (the start of rounds),
+  `carrier` (traffic over the tree), `children`, `parent`, `neighbours` (liveness of both), `group` (succession,
+  members), `leaving`. Each part is constructed with the earlier parts of this list that it calls, and does not know
+  the later ones. News from a machine of `faults.membership` (`faults.membership.local`) is handled at once by the part
+  that runs the machine.
+* A part declares which messages are its own (`takes`). This layer dispatches each message to its part, and ticks to
+  all of them. docs/decisions/0011-recovery.md has the whole picture, docs/decisions/0085-parts-own-their-state.md the
+  division into parts.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ from .starting import Start
 from .tree_rounds import TreeRounds
 
 MOVES_TOLD: Final = 16
-"""How many of the last changes, of its place or of the live members of its cluster, a broker reports with their
-times."""
+"""For how many changes of its place, or of the live members of its cluster, a broker reports the time."""
 
 
 class HealingBroker(Restorable):
@@ -47,9 +46,9 @@ class HealingBroker(Restorable):
     Parameters
     ----------
     start
-        The state at the start.
+        The state at the start of this life.
     plans
-        Whether members of a cluster forward events to each other, by plans of a ballot.
+        Whether members of a cluster pass events on to each other, by the plans of a ballot.
     """
 
     SHARED = frozenset({"rounds"})
@@ -93,7 +92,7 @@ class HealingBroker(Restorable):
                 self.neighbours.watch(place.now)
 
     def _of_messages(self) -> dict[type, Callable[[Any, Any], list[Out]]]:
-        """Return the part of each message type; no part takes another's."""
+        """Return the handler of each message; a message has one owner."""
         parts = (
             self.carrier, self.tree_rounds, self.children, self.parent, self.neighbours, self.group, self.leaving
         )  # fmt: skip
@@ -111,17 +110,17 @@ class HealingBroker(Restorable):
 
     @property
     def placed(self) -> Placed:
-        """The place in the tree, among the live members of the cluster."""
+        """Its place in the tree, among the live members of its cluster."""
         return self.place.placed
 
     @property
     def designated(self) -> bool:
-        """Whether this broker speaks for its cluster."""
+        """Whether this broker is the designated one of its cluster."""
         return self.place.designated
 
     @property
     def searching(self) -> bool:
-        """Whether a search for a parent, a first or a better one, is in progress."""
+        """Whether this cluster looks for a parent, a first or a better one."""
         return self.parent.searching
 
     @property
@@ -130,13 +129,13 @@ class HealingBroker(Restorable):
         return self.leaving.left
 
     def learn_dead(self, other: BrokerId) -> None:
-        """Process what the transport knows for certain: the process of another broker is dead."""
+        """Record what the transport knows for certain: the process of another broker is dead."""
         self.place.probing.learn_dead(other)
 
     # Events.
 
     def handle(self, event: Event) -> list[Out]:
-        """Handle an event and return the effects."""
+        """Handle an event and return the results."""
         place = self.place
         out: list[Out]
         if isinstance(event, Received):
@@ -164,7 +163,7 @@ class HealingBroker(Restorable):
         place, parent = self.place, self.parent
         founds = False
         if not self._ticked:
-            self._ticked = True  # no broker has been silent before the clock began
+            self._ticked = True  # silence counts only from the first tick
             founds = place.designated and not place.root and place.parent is None
             self.neighbours.watch(event.now)
         place.now = event.now
@@ -187,7 +186,7 @@ class HealingBroker(Restorable):
                 effects.append(Send(RENDEZVOUS, RootBeat(place.view, place.term, children)))
         return effects + self.tree_rounds.ask()
 
-    # Rest.
+    # Resting.
 
     def _on_rested(self, event: Rested) -> list[Out]:
         place = self.place
@@ -199,18 +198,18 @@ class HealingBroker(Restorable):
 
     @property
     def listens_to(self) -> frozenset[BrokerId]:
-        """The brokers whose silence it would detect."""
+        """The brokers whose silence this broker would detect."""
         place = self.place
         if not place.designated:
             return place.succession.listens_to
         return place.succession.listens_to | {view.designated for view in place.neighbours()}
 
     def rests_until(self) -> float:
-        """Return the time of the next tick that it needs: at once while a repair is in progress."""
+        """Return when it next needs a tick if nothing happens before: 0, at once, while anything is being repaired."""
         return 0.0 if self._is_busy() else self.identity.due
 
     def _is_busy(self) -> bool:
-        """Return whether it waits for something other than the brokers that it listens to and its next beat."""
+        """Return whether it waits for anything besides the beats of others and the time of its own next beat."""
         place, parent = self.place, self.parent
         if place.root or self.left or place.succession.leaving or not self._ticked:
             return True
@@ -222,10 +221,10 @@ class HealingBroker(Restorable):
             return True
         return bool(place.unanswered.any or place.probing.probed)
 
-    # Comparison of state.
+    # For comparison with other brokers.
 
     def agreed(self) -> Mapping[BrokerId, Hashable]:
-        """Return the knowledge of the cluster and its place in the tree that this broker must share with others."""
+        """Return the state of the cluster and the tree on which this broker has to agree with other brokers."""
         place, said = self.place, self.place.succession
         me, view = place.home.broker, place.view
         group = tuple(sorted({*place.fellows, me}))
@@ -240,7 +239,7 @@ class HealingBroker(Restorable):
         return known
 
     def _copied_tables(self) -> tuple[tuple[ClusterId, tuple[str, ...]], ...]:
-        """Return what the children want, as known to the designated broker and copied by the others."""
+        """Return the filters of the children: the designated broker's own table, or a normal broker's copy."""
         held: Mapping[ClusterId, Iterable[Any]] = self.group.copies.tables
         if self.designated:
             held = {
@@ -251,17 +250,17 @@ class HealingBroker(Restorable):
         return tuple(sorted((cluster, items) for cluster, items in wanted if items))
 
     def streams(self) -> Mapping[BrokerId, Hashable]:
-        """Return nothing: events have no numbers over the links of a tree."""
+        """Return nothing: events have no sequence numbers on the links of a tree."""
         return {}
 
     def untold(self) -> Collection[BrokerId]:
-        """Return nothing: a broker in the tree has told what it wants, or is dropped in time."""
+        """Return nothing: a broker in a tree announces its filters, or is dropped after a timeout."""
         return ()
 
     # Inspection.
 
     def survey(self) -> dict[str, Any]:
-        """Return the broker's place, for the judge of the whole network."""
+        """Return the broker's place, for checks of a whole network from outside."""
         place, speaks = self.place, self.place.designated
         return {
             "broker": place.home.broker,
@@ -298,7 +297,7 @@ class HealingBroker(Restorable):
             self._check_place()
 
     def _check_place(self) -> None:
-        """Assert that everything that is known of the broker's place agrees."""
+        """Assert that all parts agree on one place."""
         place = self.place
         view, stands, neighbours = place.view, place.router.position, place.neighbours()
         here, known = view.cluster, self.tree_rounds.known

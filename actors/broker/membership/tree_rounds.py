@@ -1,12 +1,12 @@
-"""How rounds begin on a tree: requests go towards the root, which begins the round; all others forward it.
+"""How rounds begin on a tree: requests travel towards the root, which begins a round; all brokers then pass it on.
 
 Rules
 -----
-* The root begins at most one round per heartbeat. In a round the whole network retransmits what it retains
+* The root begins at most one round per heartbeat. In a round, the whole network retransmits its retained events
   (`faults.replay.replay`).
-* A round is wanted when a link is new, or when something may have been lost. It is requested when everything
-  that it must reach is installed.
-* A failure is told to every broker, because the brokers that it concerns may not have noticed it (`Doubt`).
+* A round is wanted when a link is new, or events may have been lost. It is requested once all filters that it has to
+  reach are installed.
+* Every broker is told of a failure, since the brokers that it concerns may not have detected it (`Doubt`).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class TreeRounds:
     Parameters
     ----------
     place
-        The broker's place.
+        The place of the broker.
     links
-        Which links are open, and since which round: shared with the layer that retransmits.
+        Which links are open, and since which round; shared with the retransmission layer.
     known
         The highest round of an earlier life.
 
     Attributes
     ----------
     known
-        The highest round that is known here or was known below.
+        The highest round known here, or reported by a broker below.
     wanted
         Whether a round is wanted here.
     """
@@ -48,9 +48,9 @@ class TreeRounds:
         self.known = known
         self.wanted = False
         self._next_at = 0.0  # when the root may begin the next one
-        self._has_reached_root = False  # whether there has been a path to the root in this life
+        self._has_reached_root = False  # whether the root has been reachable in this life
         if links.holds_any:
-            links.close(GROUP)  # nothing new precedes what may never have been sent
+            links.close(GROUP)  # no new event may overtake retained events that may never have been sent
         self.takes: Takes = {
             AskRound: self._on_ask,
             Round: self._on_round,
@@ -58,7 +58,7 @@ class TreeRounds:
         }
 
     def want(self) -> None:
-        """Request a round when it is time."""
+        """Note that a round is wanted; `ask` requests it as soon as it can."""
         self.wanted = True
 
     def learn(self, number: RoundNumber) -> None:
@@ -66,7 +66,7 @@ class TreeRounds:
         self.known = max(self.known, number)
 
     def tick(self) -> None:
-        """Record how long there is no path to the root: rounds must go back to that time."""
+        """Record the time since which the root is unreachable: rounds have to repair from then on."""
         place = self._place
         if place.path if place.designated else place.succession.path:
             self._has_reached_root = True
@@ -79,12 +79,12 @@ class TreeRounds:
         return self._doubt_since(source, self._place.now - message.seconds)
 
     def suspected(self) -> list[Out]:
-        """Tell every broker of a failure, which may have gone unnoticed for a while."""
+        """Tell every broker of a failure, which may have gone undetected for a while."""
         place = self._place
         return self._doubt_since(place.home.broker, place.now - place.recovery.doubt_seconds)
 
     def _doubt_since(self, source: BrokerId, since: float) -> list[Out]:
-        """Remember a failure and forward it. A broker that knows of it already does not, so forwarding ends."""
+        """Record a failure and pass it on; a broker that knows of it does not, so the forwarding ends."""
         if not self.links.learn(since):
             return []
         return self._place.spread(source, Doubt(self._place.now - since))
@@ -92,7 +92,7 @@ class TreeRounds:
     # Requests.
 
     def on_wanted(self, event: RoundWanted) -> list[Out]:
-        """Process that a surrounding layer wants a round."""
+        """Handle a layer's request for a round; if it has waited long, announce this broker's filters again."""
         self.wanted = True
         router = self._place.router
         if event.again and not self._place.designated and not router.settled():
@@ -100,7 +100,7 @@ class TreeRounds:
         return []
 
     def ask(self) -> list[Out]:
-        """Request a round if one is wanted and everything that it must reach is installed; at the root, begin it."""
+        """Request a round, or begin it at the root, if one is wanted and all filters it has to reach are installed."""
         place = self._place
         if not self.wanted or not place.router.settled():
             return []
@@ -120,7 +120,7 @@ class TreeRounds:
         return [Send(place.parent.designated, AskRound(self.known, self._doubt()))]
 
     def _doubt(self) -> float:
-        """Return how far back the next round must go."""
+        """Return how far back the next round has to repair."""
         return self.links.doubted_seconds() + self._place.recovery.doubt_seconds
 
     def _next(self) -> RoundNumber:
@@ -134,7 +134,7 @@ class TreeRounds:
         self.wanted = True
         return self.ask() if place.designated and not place.root else []
 
-    # The start of a round.
+    # Start of a round.
 
     def _on_round(self, source: BrokerId, message: Round) -> list[Out]:
         if source != self._place.above():
@@ -142,21 +142,21 @@ class TreeRounds:
         return self.begin(message.number, message.doubt_seconds)
 
     def on_heard(self, event: RoundHeard) -> list[Out]:
-        """Begin a round of which this broker, or the sender, has a wrong number: numbers only rise."""
+        """Begin a round that another broker is in: one of the two has a wrong number, and numbers only rise."""
         return self.begin(event.number, self._doubt())
 
     def begin(self, number: RoundNumber, doubt_seconds: float) -> list[Out]:
-        """Begin a round, unless it has begun, and forward it."""
+        """Begin a round, unless it has begun, and pass it on."""
         links, place = self.links, self._place
         if number <= links.current:
             return []
         for link in links.closed_links():
             if link in self._place.unanswered:
-                continue  # ready when the broker behind it has told what it wants, and has requested a round itself
+                continue  # ready once the broker behind it has announced its filters; it requests a round itself
             if place.router.settled() and number > self.known:
                 links.make_ready(link, self.known)
             else:
-                # Too early: something was announced meanwhile, or the round began before.
+                # It is too early: an announcement is pending, or the round began before.
                 self.wanted = True
         links.begin(number, doubt_seconds)
         self.learn(number)

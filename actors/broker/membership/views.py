@@ -1,23 +1,22 @@
-"""The layer that follows the views of the rendezvous point, with the router inside: it heals.
+"""The layer that follows the views of the rendezvous point, with the router inside: membership that heals.
 
 Rules
 -----
-* The rendezvous point decides which brokers are in the network (`view_registry`). A broker's beats keep it in
-  the view; a broker that is not in asks for admission with its beat.
-* Every view is a round. A broker takes part in a view once it knows what all others of the view want. It then
-  retransmits what its publishers gave it lately, in order, before anything newer (`faults.replay.replay`).
-  Messages of a later view are held until then. Messages of an earlier one are dropped, because they will be
-  sent again.
-* Under each view the events of a publisher therefore arrive complete and in order, as the scheme ensures
-  (`hypercube`, `lbdd`), and a subscriber gets no duplicates (`faults.replay.deduplicator`). A publisher that
-  moves republishes what it retains: both of its streams are complete and in order, and the deduplicator takes
-  from each what is new.
-* A round that is wanted is requested with the beat, once everything that it must reach is installed.
-* A broker that has missed something gets nothing more from that sender under this view. The sender requests
-  another view, under which it repeats everything that the other may lack. The longer that continues, the rarer
-  the requests.
-* A broker that leaves asks its clients to move, waits for that a while, and tells the rendezvous point. It has
-  left when a view without it arrives. What was in flight over it is retransmitted under that view.
+* The rendezvous point decides which brokers are in the network (`view_registry`). A broker's beat keeps it in the view.
+  A broker that is not in the view asks with its beat to be admitted.
+* Every view is a round. A broker takes part in a view once it knows the filters of all other brokers of the view. Then
+  it retransmits, in order and before anything newer, the recent events of its publishers (`faults.replay.replay`). A
+  message of a later view is held until then. A message of an earlier view is dropped, because it is sent again.
+* So under each view the events of a publisher arrive complete and in order, which the scheme ensures (`hypercube`,
+  `lbdd`). A subscriber gets no duplicates (`faults.replay.deduplicator`). A publisher that moves republishes the
+  events that it retains: both its streams are complete and in order, and the deduplicator takes from each what is
+  new.
+* A round that is wanted is requested with the beat, once all filters that it has to reach are installed.
+* A broker that has missed a message gets nothing more from that sender under this view. The sender requests another
+  view, under which it retransmits everything that the other may lack. The longer that goes on, the more rarely it
+  asks.
+* A broker that leaves asks its clients to move, waits a while for that, tells the rendezvous point, and is out when a
+  view without it arrives. Messages in flight over it are retransmitted under that view.
 
 Source: docs/decisions/0017-hypercube.md; for leaving paper 2, section 2.4.
 """
@@ -54,13 +53,13 @@ from ....routing.schemes.viewed import ViewedRouter
 from .starting import Start
 
 HELD_MAX: Final = 10_000
-"""How many messages of later views are held; beyond it they are dropped, and a round is requested."""
+"""How many messages of later views are held at most; beyond that they are dropped, and a round is requested."""
 
 PATIENCE_MAX: Final = 10
-"""The longest wait before another view is requested for a broker that misses messages, in suspicion times."""
+"""The longest wait before another view is requested for a broker that misses messages, in suspicion timeouts."""
 
 OfView = Events | Directed | Spread | Echo | CubeWants | ToAll
-"""Messages for brokers that have one view, which are held by brokers that do not have it yet."""
+"""Messages that belong to one view; a broker that has not reached that view yet holds them."""
 
 
 class HealingViews(Restorable):
@@ -69,14 +68,14 @@ class HealingViews(Restorable):
     Parameters
     ----------
     start
-        The state at the start; nothing here is random.
+        The state at the start of this life; nothing here is random.
 
     Attributes
     ----------
     placed
-        The place in the view.
+        Its place in its view.
     left
-        Whether the broker has left the network for good.
+        Whether it has left the network for good.
     """
 
     SHARED = frozenset({"rounds"})
@@ -101,14 +100,14 @@ class HealingViews(Restorable):
         self._clients: dict[ClientId, None] = {}
         self._held: list[tuple[Link, OfView]] = []
         self._wants_round = False
-        self._asked_in = 0  # the view in which a round was last requested
+        self._asked_in = 0  # the last view in which a round was requested
         self._beat_at = 0.0
         self._leave_by: float | None = None
         self._missed: dict[BrokerId, None] = {}  # brokers that get nothing more under this view
-        self._born_at: dict[BrokerId, float] = {}  # when the brokers of the view joined it, as known here
-        self._mend_at = 0.0  # no other view is requested for them before that
+        self._born_at: dict[BrokerId, float] = {}  # when each broker of the view came into it, as known here
+        self._mend_at = 0.0  # earliest time to request another view for them
         self._patience = recovery.heartbeat_seconds
-        self._mends_from = math.inf  # how far back the round of the view goes, once it has begun
+        self._mends_from = math.inf  # since when the round of the view repairs, once it has begun
         self._handlers = self._table()
         self._events: dict[type, Callable[[Any], list[Out]]] = {
             Ticked: self._on_tick,
@@ -141,11 +140,11 @@ class HealingViews(Restorable):
 
     @property
     def designated(self) -> bool:
-        """Return True: no broker speaks for another."""
+        """Return True: every broker acts for itself."""
         return True
 
     def handle(self, event: Event) -> list[Out]:
-        """Handle an event and return the effects."""
+        """Handle an event and return the results."""
         if self.left:
             return []
         if isinstance(event, Received):
@@ -160,12 +159,12 @@ class HealingViews(Restorable):
 
     @property
     def version(self) -> int:
-        """The view that this broker has; 0 for none."""
+        """The version of this broker's view; 0 for none."""
         return 0 if self.router.view is None else self.router.view.version
 
     @property
     def takes_part(self) -> bool:
-        """Whether it knows what all others of its view want, so that events may pass over it."""
+        """Whether it knows the filters of all other brokers of its view, so that events may pass over it."""
         return self.router.view is not None and not self.router.missing
 
     # Time.
@@ -192,20 +191,20 @@ class HealingViews(Restorable):
         return []
 
     def _asks_round(self) -> bool:
-        """Return whether a round is wanted and would help: everything that it must reach is installed."""
+        """Return whether a round is wanted and would be of use: all that it has to reach is installed."""
         if not self._wants_round or not self.takes_part or not self.router.settled():
             return False
         for link in self.rounds.closed_links():
             self.rounds.make_ready(link, self.rounds.current)
         return True
 
-    # What a live broker has missed.
+    # Live brokers that have missed messages.
 
     def _on_missed(self, event: Missed) -> list[Out]:
         view, since = self.router.view, self.now - event.seconds
         known = view is not None and not event.over_group and event.broker in view.born
         if known or not event.anew:
-            # What was sent to a broker before it joined the view was for an earlier life.
+            # Messages sent to a broker before it entered the view were for an earlier life.
             self.rounds.doubt_from(max(since, self._born_at.get(event.broker, since)))
         if not known:
             return [Renew(event.broker, event.over_group)]
@@ -213,7 +212,7 @@ class HealingViews(Restorable):
         return []
 
     def _renewed(self) -> list[BrokerId]:
-        """Return the brokers that receive messages again from now on, under another view."""
+        """Return the brokers that get messages again from now on, under another view."""
         missed, self._missed = list(self._missed), {}
         longest = self.recovery.suspect_after_seconds * PATIENCE_MAX
         self._patience = min(2 * self._patience, longest) if missed else self.recovery.heartbeat_seconds
@@ -232,10 +231,9 @@ class HealingViews(Restorable):
         return out
 
     def _lacks_of_others(self, client: ClientId) -> None:
-        """Let a subscriber that local publishers satisfied so far wait for a round.
+        """Let a subscriber that only publishers here have satisfied so far wait for a round.
 
-        One of these publishers may have gone to another broker, and published there before that is told what is
-        wanted here.
+        One of these publishers may have moved, and published at another broker before that broker knew the filter.
         """
         self.rounds.close(client)
         self.rounds.doubt_from(self.now - self.recovery.doubt_seconds)
@@ -246,16 +244,14 @@ class HealingViews(Restorable):
         return self._on_client(source, message)
 
     def _on_restored(self, event: Restored) -> list[Out]:
-        """Restore what was wanted in an earlier life; others are told when there is a view."""
+        """Register the subscriptions of an earlier life again; other brokers are told when there is a view."""
         return [each for register in event.registers for each in self._on_client(event.client, register)]
 
     # Events.
 
     def _on_events(self, source: Link, message: Events) -> list[Out]:
         if isinstance(source, str):
-            if (
-                not message.again
-            ):  # retained events of publishers that have gone elsewhere are retransmitted too
+            if not message.again:  # retransmissions include publishers that have moved away
                 self._clients[source] = None
             if not self.takes_part:
                 return []  # they are retained, and go out when the round begins
@@ -266,7 +262,7 @@ class HealingViews(Restorable):
     # Other brokers.
 
     def _on_routed(self, source: Link, message: Events | Directed | Spread | Echo | ToAll) -> list[Out]:
-        """Pass the router the messages of the present view; those in order with events, when this broker takes part."""
+        """Pass messages of the present view to the router; those ordered with events once this broker takes part."""
         if isinstance(message, Events | Directed):
             due = self._is_due(source, message, message.round.number, takes_part=True)
         else:
@@ -274,7 +270,7 @@ class HealingViews(Restorable):
         return self._carried(source, message) if due else []
 
     def _carried(self, source: Link, message: Any) -> list[Out]:
-        """Stamp deliveries with what brought them, and pass on a broadcast when its turn has come."""
+        """Add to deliveries the message that brought them; report messages for every broker in their turn."""
         out: list[Out] = []
         routed: list[Any] = self.router.handle(Received(source, message))
         for each in routed:
@@ -297,7 +293,7 @@ class HealingViews(Restorable):
         return [*self.router.adopt(source, message), *self._advance()]
 
     def _is_due(self, source: Link, message: OfView, version: int, *, takes_part: bool = False) -> bool:
-        """Return whether a message is of the present view; one that is too early is held."""
+        """Return whether a message is of the present view; hold a message of a later one."""
         if version < self.version:
             return False
         if version > self.version or (takes_part and not self.takes_part):
@@ -311,12 +307,12 @@ class HealingViews(Restorable):
         else:
             self._wants_round = True
 
-    # Broadcasts to all brokers.
+    # Messages for every broker.
 
     def _on_tell(self, event: Tell) -> list[Out]:
-        """Tell all others at once; a broadcast of another broker was passed on at its arrival."""
+        """Tell all others at once; a message from another broker was already sent to all."""
         if not self.takes_part:
-            if isinstance(event.message, Forgotten):  # the round that begins then carries it
+            if isinstance(event.message, Forgotten):  # the next round tells of the loss
                 self.rounds.doubt_from(self.now - max(age for _, _, age in event.message.entries))
                 self._wants_round = True
             return []
@@ -332,7 +328,7 @@ class HealingViews(Restorable):
             return []
         if self._me not in view.born:
             self.left = self._leave_by is not None
-            return []  # a broker that was dropped without leaving asks for admission with its next beat
+            return []  # a broker that was dropped without leaving asks with its next beat to be taken in
         before = {} if self.router.view is None else self.router.view.born
         came = {broker: self.now for broker, born in view.born.items() if before.get(broker) != born}
         self._born_at = {broker: at for broker, at in self._born_at.items() if broker in view.born} | came
@@ -340,23 +336,24 @@ class HealingViews(Restorable):
         effects: list[Out] = [Renew(broker, False) for broker in missed]
         effects += self.router.install(view, missed)
         if self.rounds.current >= RoundNumber(0, view.version):
-            # No view is later than the newest: the number is damaged, or of an earlier life that had damage.
+            # No view is later than the newest: the number is damaged, or was already in an earlier life.
             self.rounds.current = RoundNumber(0, view.version - 1)
         self._mends_from = min(self._mends_from, self.now - view.doubt_seconds)
         self.placed = self.router.placed()
         if not set(missed).isdisjoint(self.placed.neighbours):
-            # What surrounding layers have told them is lost too: these layers start anew with them.
+            # Messages of the layers around to these brokers are lost, too. Report a place without them first, so that
+            # those layers start afresh with them.
             stay = tuple(each for each in self.placed.neighbours if each not in missed)
             self._told_place = Placed(stay, *self.placed[1:])
             effects.append(self._told_place)
         return [*effects, *self._advance()]
 
     def _advance(self) -> list[Out]:
-        """Begin the round of the view as soon as this broker takes part in it; then process what was held."""
+        """Begin the round of the view once this broker takes part in it; then handle the held messages."""
         effects: list[Out] = []
         view = self.router.view
         if view is not None and self.takes_part:
-            # This view also repairs what an earlier one should have, in which this broker did not take part.
+            # This view also repairs what earlier views should have, in which this broker did not take part.
             if self.rounds.begin(RoundNumber(0, view.version), self.now - self._mends_from):
                 self._mends_from = math.inf
                 self._wants_round = bool(self.rounds.closed_links())
@@ -369,9 +366,9 @@ class HealingViews(Restorable):
     # Leaving.
 
     def _on_leave(self, source: Link, message: LeaveNetwork) -> list[Out]:
-        """Begin to leave, as the rendezvous point requests: clients should go to a neighbour first.
+        """Begin to leave, as the rendezvous point asks: clients should move to a neighbour first.
 
-        The last broker stays until another comes, and a broker that is not in the view yet joins it first.
+        The last broker stays until another joins, and a broker that is not in the view yet is admitted first.
         """
         if source != RENDEZVOUS or self._leave_by is not None:
             return []
@@ -386,24 +383,24 @@ class HealingViews(Restorable):
             return []
         return [Send(RENDEZVOUS, CubeLeave())]
 
-    # Comparison of state.
+    # For comparison with other brokers.
 
     def agreed(self) -> Mapping[BrokerId, Hashable]:
-        """Return the knowledge shared with the rendezvous point: which brokers are in the view."""
+        """Return what this broker has to agree on with others: the members of the view, with the rendezvous point."""
         return {} if self.router.view is None else {RENDEZVOUS: self.router.view.who}
 
     def streams(self) -> Mapping[BrokerId, Hashable]:
-        """Return the numbers under which events have gone between this broker and others under this view."""
+        """Return the sequence numbers of events between this broker and others under this view."""
         return self.router.streams()
 
     def untold(self) -> Collection[BrokerId]:
-        """Return the brokers of the view that have not told yet what they want."""
+        """Return the brokers of the view that have not announced their filters yet."""
         return self.router.missing
 
     # Inspection.
 
     def survey(self) -> dict[str, Any]:
-        """Return the broker's place, for the judge of the whole network."""
+        """Return the broker's place, for checks of a whole network from outside."""
         view = self.router.view
         return {
             "broker": self._me,
