@@ -51,7 +51,10 @@ KEPT_BYTES_MAX: Final = 1 << 30
 """How many bytes of payloads a host keeps for its clients; beyond it the oldest are dropped."""
 
 PASSING_MAX: Final = 256
-"""How many payloads may be in transit through one host."""
+"""How many payloads may be in transit through one host; beyond it the oldest is cut off.
+
+Usually a publisher that died has left it unfinished. A live one sends what is missing in another round.
+"""
 
 GONE: Final = "gone"
 CUT_OFF: Final = "cut off"
