@@ -23,7 +23,7 @@ from .launching import ensure_ray, networks, starts_ray
 
 
 def seen() -> dict[str, Any]:
-    """Return `error`; or `address`, which is None when there is no Ray, `version`, `nodes`, `cpus` and `networks`.
+    """Return `error`; or `address`, None without a Ray, `version`, `nodes`, `cpus`, `dashboard` and `networks`.
 
     Nothing is started.
     """
