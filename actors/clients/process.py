@@ -224,9 +224,7 @@ class ClientProcess:
         """Tell the clients at a broker that it leaves the network."""
         for mover in self._movers:
             if mover.broker == broker:
-                task = asyncio.get_running_loop().create_task(mover.go_from(broker))
-                self._moves.add(task)
-                task.add_done_callback(self._moved)
+                self._begin_move(mover.go_from(broker))
 
     def _moved(self, task: asyncio.Task[None]) -> None:
         self._moves.discard(task)

@@ -220,11 +220,20 @@ class Subscriber(Client):
         raise error
 
     async def subscribe_async(
-        self, filter: Any, *, timeout_seconds: float | None = None, local_first: bool = False
+        self,
+        filter: Any,
+        *,
+        timeout_seconds: float | None = None,
+        priority: int = 0,
+        local_first: bool = False,
     ) -> int:
         """Subscribe from a coroutine; see `subscribe`."""
         return await asyncio.to_thread(
-            self.subscribe, filter, timeout_seconds=timeout_seconds, local_first=local_first
+            self.subscribe,
+            filter,
+            timeout_seconds=timeout_seconds,
+            priority=priority,
+            local_first=local_first,
         )
 
     def unsubscribe(self, number: int) -> None:

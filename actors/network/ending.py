@@ -2,7 +2,7 @@
 
 Rules
 -----
-* The rendezvous point ends first. It writes what it has to write, and answers no more calls. A client whose
+* Telemetry is saved and gateways end first, then the rendezvous point. It writes what it has to write, and answers no more calls. A client whose
   broker ends earlier is therefore not sent elsewhere, so a network that later resumes from its stores finds the
   client at the broker that holds its notifications.
 * All brokers that the rendezvous point knows are ended, including those that another process has started since.

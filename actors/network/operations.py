@@ -6,7 +6,7 @@ Rules
   sends anything.
 * A new broker has an actor of its own.
 * A broker that is to leave gets no new clients, and its clients go to other brokers, before it is told to leave. A
-  client that does not go within `client_patience_seconds` is detached; it resumes at another broker when it
+  client that does not go within twice `client_patience_seconds` is detached; it resumes at another broker when it
   notices, and misses nothing.
 * A broker that does not leave in time stays as it is, and the error says so; `kill_broker` is the remaining option.
 * A broker that is temporarily unreachable, or does not answer in time, is asked again: everything that it is told

@@ -52,7 +52,7 @@ class BrokerStatus:
     broker, label, cluster, role
         The broker, and its role now: REB, DEB or NEB.
     state
-        Whether it answers: ``"silent"`` means that its process is alive and does not answer.
+        Whether it answers: ``"silent"`` means that it is not known to be dead and does not answer.
     parent, children
         The brokers above and below it in the tree; none where membership is by views.
     sizes
