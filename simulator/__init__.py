@@ -1,4 +1,4 @@
-"""The same broker in virtual time: thousands in one process, and every run with the same seed is identical."""
+"""The same broker in virtual time: thousands in one process, and the same seed always gives the same run."""
 
 from .chaos import ChaosReport, run_chaos, run_seeds
 from .network import Step

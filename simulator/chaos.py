@@ -1,16 +1,16 @@
-"""Fault injection in virtual time: a drawn network under a drawn fault plan, then healed and judged.
+"""Chaos in virtual time: a drawn network under a drawn fault plan, then healed, and judged.
 
 Phases
 ------
 1. Build: the network starts, clients subscribe, everything settles. Every subscription must be confirmed.
-2. Faults: the plan is carried out while clients publish, subscribe, cancel and move.
-3. Heal: all faults are repaired, and no cluster may look for a nearer parent any more. Within
-   :data:`CONVERGE_HEARTBEATS` heartbeats the network must be one tree again, with every subscription installed
-   (promise 6), and stay so for :data:`STEADY_LOOKS` looks.
-4. Liveness: every publisher publishes again; :data:`SETTLE_HEARTBEATS` heartbeats later everything is judged
+2. Faults: the plan is carried out while clients publish, subscribe, unsubscribe and move.
+3. Heal: all faults end, and the search of clusters for nearer parents ends. Within :data:`CONVERGE_HEARTBEATS`
+   heartbeats the network must be one tree again, with every subscription installed (promise 6), and stay so for
+   :data:`STEADY_LOOKS` looks.
+4. Liveness: every publisher publishes again. :data:`SETTLE_HEARTBEATS` heartbeats later everything is judged
    (promises 1-3).
 
-A run that fails prints the command that replays it: ``rayvous chaos --on sim --seed N``.
+The report of a failed run says how to repeat it: ``rayvous chaos --on sim --seed N``.
 """
 
 from __future__ import annotations
@@ -44,15 +44,14 @@ from .timeline import Timeline
 
 CONVERGE_HEARTBEATS: Final = 40
 STEADY_LOOKS: Final = 4
-"""How many consecutive looks must be sound; there is one every half heartbeat."""
+"""How many sound looks in a row are required; looks are half a heartbeat apart."""
 
 SETTLE_HEARTBEATS: Final = 10
 FLUSH_HEARTBEATS_MAX: Final = 120
-"""The bound for a flush. A long chain answers late, because each repeated question starts again."""
+"""A long chain replies late: every question that is repeated starts from the beginning."""
 
 LET_IN_HEARTBEATS_MAX: Final = 240
-"""The bound for admitting excess events: of the slowest publisher that is drawn, at ten events a second, all
-events of a run."""
+"""Enough for the slowest publisher that is drawn, with ten events per second, to have all events of a run admitted."""
 
 BUILD_SECONDS_MAX: Final = 30.0
 PROBLEMS_MAX: Final = 20
@@ -80,9 +79,9 @@ def run_chaos(
     damage
         Whether state is damaged too.
     keep_trace
-        Whether the report has the trace of the run.
+        Whether the report contains the trace of the run.
     options
-        Options of :func:`rayvous.faults.chaos.cases.draw_case`: `brokers_max`, `seconds`, `plan`, `recovery`,
+        Passed to :func:`rayvous.faults.chaos.cases.draw_case`: `brokers_max`, `seconds`, `plan`, `recovery`,
         `heals`, `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
     """
     case = draw_sim_case(seed, stable=stable, admission=admission, damage=damage, **options)
@@ -108,9 +107,9 @@ def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosRe
     case
         The drawn case.
     keep_trace
-        Whether the report has the trace of the run.
+        Whether the report contains the trace of the run.
     options
-        Passed on to :class:`Simulation`: `record`, `broker`, `rendezvous`, `strangers` (True by default).
+        Passed to :class:`Simulation`: `record`, `broker`, `rendezvous`, `strangers` (True by default).
     """
     return _Run(case, options, keep_trace).run()
 
@@ -147,7 +146,7 @@ class _Run:
             self._faults()
             if self._converge():
                 self._liveness()
-        except Exception as error:  # a machine that raises is a finding, and a run of many seeds goes on
+        except Exception as error:  # an error in a machine is a finding, and a run of many seeds continues
             self._problem(f"{self.network.now:.3f} s: {_words(error)}")
         self._judge()
         return self.report
@@ -157,7 +156,7 @@ class _Run:
         self._do_all(self.case.opening, BUILD_SECONDS)
         network.advance_to(BUILD_SECONDS)
         while (network.unconfirmed() or self.network.books_problems()) and network.now < BUILD_SECONDS_MAX:
-            network.advance(self.heartbeat)  # a long chain of slow links takes a while
+            network.advance(self.heartbeat)  # a long chain of slow links takes time
         for client, number in network.unconfirmed():
             self._problem(f"before the first fault: {client} #{number} is not confirmed")
         for problem in structure_problems(network, self.degree):
@@ -182,7 +181,7 @@ class _Run:
         self._revive()
         network.advance(found_heartbeats(self.case) * self.heartbeat)
         steady, problems = 0, ["not looked at"]
-        while self.operations is not None and self.operations.searching:  # every move begins a round
+        while self.operations is not None and self.operations.searching:  # every move starts a round
             network.advance(self.heartbeat / 2)
             self._revive()
             self._look()
@@ -224,21 +223,21 @@ class _Run:
             network.run()
 
     def _let_in(self) -> None:
-        """Wait for events above the advertised rate: they count from the time when the quota admits them."""
+        """Wait for events beyond the advertised rate: each counts as published when its publisher's quota admits it."""
         network = self.network
         deadline = network.now + LET_IN_HEARTBEATS_MAX * self.heartbeat
         while self.case.adverts and held_back(network) and network.now < deadline:
             network.advance(self.heartbeat)
 
     def _revive(self) -> None:
-        """Restart every client process that can be; a publisher whose brokers are dead for good goes elsewhere."""
+        """Restart every dead client process that can return; a publisher whose brokers are gone for good moves."""
         network = self.network
         for client in network.stopped():
             if not network.start(client) and network.homeless(client):
                 network.start_elsewhere(client)
 
     def _end_of_stable(self) -> None:
-        """Check that everything is delivered, and that no broker holds anything that no client waits for."""
+        """Check that every publisher is told that all is delivered, and that brokers retain nothing without need."""
         network = self.network
         publishers = [
             name for name, session in network.sessions.items() if session.homes and session.is_publisher
@@ -267,7 +266,7 @@ class _Run:
             }
         if self.case.stable:
             trace.dead_for_good(network.now, network.hosts.keys() - set(network.living()))
-        trace.settled(network.now)  # it had all the time that it may take
+        trace.settled(network.now)  # the full time for settling is over
         judged = trace if self.judged_from is None else trace.since(self.judged_from)
         report.judge(judged, keep_trace=self.keep_trace)
         report.moves = network.clients.moves
@@ -296,10 +295,10 @@ class _Run:
                 network.at(network.now + self.heartbeat, self._do, action)
             return
         if session is not None and not session.alive:
-            return  # there is no client to do it
+            return  # a dead client does nothing
         staying = network.staying()
         if not staying:
-            return  # all brokers are restarting: there is none that it could tell
+            return  # all brokers are restarting: the client has no broker to talk to
         if broker not in staying:
             broker = staying[0]
         if action.do == "subscribe":
@@ -314,7 +313,7 @@ class _Run:
             network.publish(action.client, broker, action.events)
         elif action.do == "cancel":
             if session is None or action.number not in session.machine.subscriptions():
-                return  # it was dead when it would have subscribed
+                return  # the client was dead when it was to subscribe
             network.unsubscribe(action.client, action.number)
         elif action.do == "move":
             if self.case.recovery is not None:
@@ -322,7 +321,7 @@ class _Run:
         else:
             raise ClientError(f"{action.client} cannot {action.do!r}")
 
-    # Operations.
+    # Operations on the network.
 
     def _operate(self, operation: Operation) -> None:
         assert self.operations is not None
@@ -337,7 +336,7 @@ class _Run:
     def _tell(self, what: str) -> None:
         self.timeline.say(self.network.now, f"operation: {what}")
 
-    # Results.
+    # Observation.
 
     def _look(self) -> bool:
         sound = not structure_problems(self.network, self.degree)
@@ -368,18 +367,18 @@ def run_seeds(
     progress: Callable[[ChaosReport], None] | None = None,
     **options: Any,
 ) -> list[ChaosReport]:
-    """Run many seeds, several at a time; a failure does not stop the others.
+    """Run many seeds, several in parallel; a failed seed does not stop the others.
 
     Parameters
     ----------
     seeds
         The seeds.
     processes
-        How many at a time; None for one per processor, 1 for this process only.
+        How many run in parallel; None for one per processor, 1 for this process only.
     progress
-        Called with each report as it arrives, in any order.
+        Called with each report when its run ends, in any order.
     options
-        Those of :func:`run_chaos`.
+        Passed to :func:`run_chaos`.
 
     Returns
     -------

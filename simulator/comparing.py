@@ -1,8 +1,8 @@
-"""Clients that report periodically what they have received or published, for their brokers to compare.
+"""Clients that periodically report what they have received or published, for their brokers to compare.
 
-Rule: the client is right; a broker that knows something else is damaged (`faults.membership.comparing`). A
-client that is disconnected, or whose broker is, reports nothing. A durable subscriber reports what it has
-acknowledged, because that is what its broker stores.
+Rule: the client's report is right; if its broker knows something else, the broker's state is damaged
+(`faults.membership.comparing`). A client that is dead, detached or disconnected from its broker does not report. A
+durable subscriber reports what it has acknowledged, because that is what its broker stores.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def say_now_and_then(network: SimulatedNetwork, sessions: Sessions, session: ClientSession) -> None:
-    """Let a client report what it knows, in a network whose brokers compare state, and repeat it at each interval."""
+    """Let a client report what it knows, now and after each interval, in a network whose brokers compare."""
     recovery = network.recovery
     if recovery is None or recovery.compare_seconds is None:
         return

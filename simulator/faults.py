@@ -1,10 +1,10 @@
-"""The faults of brokers and links, and their repair; `faults.chaos.injector` carries out the plan.
+"""Faults of the brokers of a network and of their links, and their ends; `faults.chaos.injector` executes the plan.
 
 Rules
 -----
-* Messages in flight to a broker are lost when it dies. A paused broker processes nothing, and loses nothing.
+* A broker that dies loses the messages in flight to it. A paused broker takes in nothing, and loses nothing.
 * The last broker that stays is spared.
-* A cut link holds what is sent over it, and delivers it when the last reason for the cut is gone.
+* A cut link holds what is sent over it, and carries it when the last reason for the cut is gone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Faults:
-    """Injects faults into one network.
+    """Causes faults in one network.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Faults:
     Attributes
     ----------
     mourners
-        Called with the process that a crash has ended, and whether it was paused then.
+        Called with the process that a crash has ended, and whether the process was paused.
     """
 
     def __init__(self, network: SimulatedNetwork) -> None:
@@ -44,7 +44,7 @@ class Faults:
         self.mourners: list[Callable[[Host, bool], None]] = []
 
     def crash(self, broker: BrokerId) -> bool:
-        """Kill a broker's process; return False, and spare it, if it is dead or the last live one that stays."""
+        """Kill a broker's process; return False, and spare it, if it is dead or the last living one that stays."""
         host = self._network.host(broker)
         if not host.alive or (host.id != RENDEZVOUS and self._last(broker)):
             return False
@@ -52,7 +52,7 @@ class Faults:
         return True
 
     def end(self, host: Host) -> None:
-        """End a process, even the last one."""
+        """End a process, whichever others are left."""
         paused = host.paused
         host.die()
         for mourn in self.mourners:
@@ -62,12 +62,12 @@ class Faults:
         return (self._network.staying() or self._network.living()) == [broker]
 
     def crash_after(self, broker: BrokerId, effects: int) -> None:
-        """Let a broker die after so many more effects, before the next one: also within a step."""
+        """Let a broker die after it has carried out this many more effects, even within a step."""
         host = self._network.host(broker)
         host.fuse, host.plain = effects, False
 
     def restart(self, broker: BrokerId) -> bool:
-        """Start a dead broker with a clean state; return False if it is alive."""
+        """Restart a dead broker; return False if it lives or has left for good."""
         host = self._network.host(broker)
         if host.alive or host.gone:
             return False
@@ -99,9 +99,9 @@ class Faults:
         return True
 
     def leave(self, broker: BrokerId) -> bool:
-        """Ask a broker to leave, in a network that heals by views; its process ends when it has left.
+        """Ask a broker to leave, in a network that heals by views; its process ends once it has left.
 
-        Returns False if it is dead or the last one.
+        Returns False if it is dead or the last one, or the network does not heal by views.
         """
         host = self._network.hosts[broker]
         if not claims_of(self._network.scheme).views or not host.alive or self._last(broker):
@@ -120,7 +120,7 @@ class Faults:
         host.factor, host.plain = factor if host.alive else 1.0, False
 
     def damage(self, broker: BrokerId, what: str = "tables") -> int:
-        """Damage a part of the state of a broker, by random numbers of its own; return the number of changed values."""
+        """Damage a part of the state of a broker, with its own random choices; return how many values were changed."""
         host = self._network.hosts[broker]
         dice = random.Random(f"damage/{self._network.seed}/{broker}/{self._network.now}")
         if what == "store":
@@ -128,7 +128,7 @@ class Faults:
         return damage(host.machine, what, dice) if host.alive else 0
 
     def shake(self, fault: Shake) -> None:
-        """Make links unreliable for a while."""
+        """Degrade links for a while."""
         self._network.link_faults.shakes.append((self._network.now + fault.seconds, fault))
 
     def host_link(self, fault: HostLink) -> bool:
@@ -136,7 +136,7 @@ class Faults:
         return False
 
     def calm(self) -> None:
-        """End every cut, unreliable period, pause and slowness."""
+        """End every cut, bad period, pause and slowness."""
         self.mend()
         self._network.link_faults.shakes.clear()
         for broker, host in self._network.hosts.items():
@@ -145,12 +145,12 @@ class Faults:
                 self.slow(broker, 1.0)
 
     def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
-        """Cut the links between pairs of brokers, both ways."""
+        """Cut the links between pairs of brokers, in both directions."""
         for one, other in pairs:
             self._network.cuts.add(one, other, reason)
 
     def mend(self, reason: object = None) -> bool:
-        """Remove one reason for cuts, or all; return whether a link was repaired."""
+        """Remove a reason for cuts, or all reasons; return whether a link was mended."""
         net = self._network
         mended = set(net.cuts.clear() if reason is None else net.cuts.remove(reason))
         for connection in net.transport.connections.values():

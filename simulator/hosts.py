@@ -1,4 +1,4 @@
-"""A process of the simulated network: one broker, or the rendezvous point; it can die, be paused or be slow."""
+"""A process in the simulated network: one broker, or the rendezvous point; it can die, be paused or be slow."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def in_memory(broker: BrokerId) -> Store:
-    """Return a broker's store that lasts as long as the simulation."""
+    """Return a store for a broker that lasts as long as the simulation."""
     return MemoryStore()
 
 
 def in_memory_with_sums(broker: BrokerId) -> Store:
-    """Return such a store that detects whether it was damaged, and is cleared then."""
+    """Return such a store with checksums, which detects damage, and is then cleared."""
     return SummedStore(MemoryStore())
 
 
 @dataclass(frozen=True, slots=True)
 class FromClient(Received[ClientId, Any]):
-    """A message from a client, and the connection over which it came."""
+    """A message from a client, and the number of the client's connection that it came over."""
 
     connection: int
 
@@ -44,18 +44,19 @@ class Host:
     cluster
         Its cluster; -1 for the rendezvous point.
     boot
-        Makes the machine of one life, by its number.
+        Makes the machine of one life, given the number of the life.
     store
-        Where its machines persist what must outlive them.
+        Where its machines store what must outlive them.
 
     Attributes
     ----------
     life
-        How often it has been started, minus one: the incarnation.
+        How often it has been restarted: its incarnation.
     alive, paused, factor
         Its state; a factor above 1 is slow.
     plain
-        Whether a step has no effects beyond those returned, in a plain network without faults.
+        Whether a step consists only of the returned effects: the network is plain, and no fault affects this
+        process.
     retiring, gone
         Whether it is to leave the network, and whether it has left for good.
     parent
@@ -65,17 +66,17 @@ class Host:
     links
         The links whose messages are lost when it dies.
     ways, group
-        Its links to others, and those that make up its group; None before first use.
+        Its links to others, and those of its group; None before the first use.
     free_at
-        When it has put on its links what it was busy with.
+        When it has finished sending what it is busy with.
     cleared
         How often its store was found damaged, and cleared.
     fuse
-        How many effects it carries out until it dies in the middle of a step; None for no such end.
+        How many effects it carries out before it dies in the middle of a step; None if it does not.
     told_at
-        The time of its last tick.
+        When it was last told the time.
     waiting
-        Messages not processed yet because it is paused or slow; None is a tick.
+        Inputs that wait because it is paused or slow; None is a tick.
     """
 
     __slots__ = (
@@ -141,13 +142,13 @@ class Host:
             self.machine = self.boot(self.life)
         except StateDamaged:
             assert isinstance(self.store, SummedStore)
-            self.store.clear()  # it does not read what it has written: it starts clean
+            self.store.clear()  # the store does not contain what was written: start with an empty one
             self.cleared += 1
             self.machine = self.boot(self.life)
         self.handle = self.machine.handle
 
     def die(self) -> None:
-        """End this life; the machine remains for inspection until the next one."""
+        """End this life; the machine stays for inspection until the next one."""
         self.alive = self.paused = self.serving = False
         self.factor = 1.0
         self.fuse = None

@@ -1,20 +1,17 @@
-"""Links between brokers: connections, or datagrams; delayed and lossy during faults, and cut, broken and repaired.
+"""Links between brokers: connections or datagrams, which can be slow, lossy, cut, broken and mended.
 
 Rules
 -----
-* A connection is first in, first out. A message arrives once and in order, or not at all: if one of its ends
-  dies before it arrives, or the connection breaks, it is lost. With a `loss` in the model single messages are
-  lost.
-* While a link is cut, arriving messages are held. When it is repaired, all of them arrive at once, in order,
-  one delay later, before anything newer.
-* A connection may break while both ends live. Everything that arrives until it is renewed is lost, except
-  heartbeats.
-* A delay that a fault adds to one message also delays all messages behind it (see
-  :mod:`rayvous.faults.chaos.link_faults`).
-* A datagram may be lost, duplicated, or reordered.
-* The random numbers of a link come from its own generator, seeded with (seed, link), so that events on one link
-  do not depend on events on another, nor on any hash order.
-* The group link of a member is separate from its unicast link to the same member, as multicast is from TCP.
+* A connection is first in, first out. A message arrives once and in order, or not at all: it is lost if one of the
+  ends dies before it arrives, or if the connection breaks. With a `loss` in the model, single messages are lost.
+* While a link is cut, messages that would arrive are held. When the link is mended, all of them arrive at once, in
+  order, one delay later, before anything newer.
+* A connection may break while both ends live. Everything sent until it is renewed is lost, except heartbeats.
+* If a bad period delays a message, all messages behind it wait too (see :mod:`rayvous.faults.chaos.link_faults`).
+* A datagram may be lost, arrive twice, or overtake others.
+* The random choices of a link come from a generator of its own, seeded with (seed, link). What happens on one link
+  therefore depends neither on other links nor on hash order.
+* The group link to a member is separate from the unicast link to it, as multicast is separate from TCP.
 """
 
 from __future__ import annotations
@@ -35,14 +32,14 @@ from .hosts import Host
 
 @dataclass(frozen=True, slots=True)
 class Datagrams:
-    """The quality of datagrams: probabilities from 0 to 1, and the largest difference between two delays."""
+    """The quality of datagrams: probabilities, and the maximum additional delay of one datagram over another."""
 
     loss: float = 0.0
     duplicate: float = 0.0
     reorder_seconds: float = 0.0
 
     def arrivals(self, arrives: float, dice: random.Random) -> list[float]:
-        """Return the arrival times of the copies of a datagram that would arrive then."""
+        """Return the arrival times of the copies of a datagram that is due at `arrives`."""
         if dice.random() < self.loss:
             return []
         copies = 1 + (dice.random() < self.duplicate)
@@ -50,8 +47,7 @@ class Datagrams:
 
 
 Ticket: TypeAlias = "list[Connection]"
-"""Identifies a message in flight over a connection; empty if it is lost, because the connection broke, or an end
-died."""
+"""The connection of messages in flight; emptied when they are lost, because the connection broke or an end died."""
 
 
 class Connection:
@@ -62,30 +58,30 @@ class Connection:
     source, target
         Its ends.
     delay_seconds
-        The least delay of a message, except for what the model adds once for a link.
+        The minimum delay of a message, without the spread that the model adds once per link.
     model
         Spread, jitter and loss.
     arrive
-        Receives arriving messages, with the ticket under which each was sent.
+        Takes each message that arrives, with the ticket under which it was sent.
     name
-        The seed and the kind of link, for its own random numbers.
+        The seed and the kind of link, for its own random generator.
 
     Attributes
     ----------
     arrive
-        Receives a message that is sent now, when it arrives.
+        Takes a message sent under the current ticket, when it arrives.
     delay_seconds
-        The least delay of a message.
+        The minimum delay of a message.
     broken_life
         The life of its source in which it has broken and has not been renewed; -1 for none.
     held
-        What has arrived since it was cut, each with its ticket; None if it is not cut.
+        The messages that have arrived since it was cut, each with its ticket; None when there are none.
     plain
-        Whether, without faults, every message takes `delay_seconds`, as far as known.
+        Whether every message takes exactly `delay_seconds` outside of bad periods, as far as is known.
     known_lives
-        The life of its source, and the life of its target that the source knows.
+        The life of its source, and the life of its target that the source knows of.
     lost_at
-        Since when messages to another life of its target are lost; None if none is.
+        When the first message was lost that was for another life of its target; None if none was.
     """
 
     __slots__ = (
@@ -118,7 +114,7 @@ class Connection:
         self.source = source
         self.target = target
         self.held: list[tuple[Ticket, Received]] | None = None
-        self.last = 0.0  # when the last delayed message arrives
+        self.last = 0.0  # the latest arrival of a message that took longer
         self._arrive = arrive
         self._ticket: Ticket = [self]
         self.arrive: Callable[[Received], None] = MethodType(arrive, self._ticket)
@@ -154,24 +150,25 @@ class Connection:
 
     @property
     def pair(self) -> tuple[BrokerId, BrokerId]:
-        """Its ends, the lower one first."""
+        """Its ends, the lower id first."""
         return pair_of(self.source.id, self.target.id)
 
     @property
     def broken(self) -> bool:
-        """Whether it has broken, and its source, which knows or will know, has not renewed it."""
+        """Whether it has broken, and its source, which knows or will learn that, has not renewed it."""
         return self.broken_life == self.source.life
 
     def reaches(self, leaves: float, *, counts: bool) -> bool:
-        """Return whether the target lives, in the life known to the source; if not, a message that `counts` is lost.
+        """Return whether the target lives, in the life that the source knows of; if not, note a loss that `counts`.
 
-        A restarted broker asks where all others are; a running one learns of a new life when it hears it.
+        A process that starts asks where all others are. A process that runs already learns of a new life when it
+        hears from it.
         """
         source, target = self.source, self.target
         if self.known_lives[0] != source.life:
             self.known_lives, self.lost_at = (source.life, target.life), None
         if RENDEZVOUS in (source.id, target.id):
-            return target.alive  # it knows all, and is where it was
+            return target.alive  # the rendezvous point knows all brokers, and its address does not change
         if target.alive and self.known_lives[1] == target.life:
             return True
         if counts and self.lost_at is None:

@@ -1,19 +1,19 @@
-"""Brokers, the rendezvous point and the links between them in virtual time, with all options at once.
+"""Brokers, the rendezvous point and the links between them, in virtual time.
 
 Rules
 -----
-* One heap holds future events, ordered by time and then by insertion; time jumps from one to the next. All
-  randomness comes from the seed, nothing from hash order or wall time: the same calls give the same run.
-* The broker is the same object as in the Ray host: it handles an event and returns effects, which are carried
-  out here in order. A store outlives its broker, which finds it again after a restart.
-* A broker that heals, or has a store, gets ticks, each broker with an offset of its own, and the first one at
-  its start. Without such brokers there are no ticks, and the network becomes quiescent.
-* Messages in flight to or from a process die with it. A paused process keeps its state, and arriving messages
-  wait. After it resumes it may get the time before or after what has waited. A slow process handles its input
-  one by one, each after a delay.
+* All future actions are in one heap, ordered by time and then by insertion; time jumps from one to the next. All
+  random choices come from the seed; nothing depends on hash order or wall time. The same calls give the same run.
+* The broker is the same object as in the Ray host: it takes an event and returns effects, which are carried out
+  here in order. A store outlives its broker, which finds it again when it restarts.
+* A broker that heals, or has a store, is told the time at its start and then periodically, with an offset of its
+  own. Without such brokers there are no ticks, and the network becomes quiescent.
+* Messages in flight to or from a process are lost when it dies. A paused process keeps its state, and its inputs
+  wait. When it resumes, it learns the time before or after the waiting inputs. A slow process takes its inputs one
+  by one, each after a delay.
 
-The parts have their own modules: :mod:`transport`, :mod:`faults`, :mod:`overload`, :mod:`telemetry`. Clients
-are added by :class:`rayvous.simulator.Simulation`.
+The parts have modules of their own: :mod:`transport`, :mod:`faults`, :mod:`overload`, :mod:`telemetry`.
+:class:`rayvous.simulator.Simulation` adds the clients.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ from .transport import SimulatedTransport, Traffic, Watcher
 
 TICKS_PER_HEARTBEAT: Final = 4
 SERVICE_SECONDS: Final = 0.001
-"""The time that a slow broker takes for one message, to be multiplied by its factor."""
+"""The time that a slow broker takes for one message, before it is multiplied by the broker's factor."""
 
 STEPS_MAX: Final = 100_000_000
 
 
 class Step(NamedTuple):
-    """One step of a broker: the time, the broker after it, the input, and the effects."""
+    """One step of a broker: the time, the broker in its state after the step, the input, and the returned effects."""
 
     now: float
     broker: Broker
@@ -79,69 +79,68 @@ class SimulatedNetwork:
     Parameters
     ----------
     positions
-        A topology, or where the brokers stand at the start, as `positions()` of one gives them.
+        A topology, or the initial places of the brokers, as its `positions()` returns them.
     scheme
-        The routing scheme of all of them.
+        The routing scheme of all brokers.
     recovery
         How they heal; None for brokers that do not.
     store
-        Makes the store of a broker, which outlives it; None for brokers without.
+        Makes the store of a broker, which outlives the broker; None for brokers without stores.
     stability
         Times and limits of brokers with stores that do not heal.
     admission
-        What brokers admit, and what they can carry; None for everything.
+        The admission configuration, with the brokers' capacities; None admits everything.
     queues
-        What brokers and links can do in a second, beyond which events wait; None for no limit.
+        The capacities of brokers and links, beyond which events wait; None for no limit.
     links
         Delay, spread, jitter and loss.
     datagrams
-        How bad links are that are no connections; None for connections.
+        The quality of links that are datagrams; None for connections.
     last_words
-        Whether what a broker had sent before it died still arrives, as it does where messages wait in the receiver's
-        queue.
+        Whether what a broker sent before it died still arrives, as where messages wait in the receiver's queue.
     strangers
-        Whether a broker that was started again cannot be reached by another one before that hears of it, as it is where
-        messages go to a process: what is lost so is told when it is heard.
+        Whether a restarted broker is unreachable for another one until that one hears of the restart, as where
+        messages go to a process; the loss is reported to the sender when it hears of it.
     seed
-        The seed of all chance.
+        The seed of all random choices.
     delay_of
-        Delay between two brokers in seconds, where `links` leaves it to the topology.
+        The delay between two brokers in seconds, where `links` leaves it to the topology.
     record
         Called with every step of every broker, before its effects are carried out.
     telemetry
-        Takes what brokers' hosts write down; True keeps it, None is for nothing.
+        Takes the telemetry of the brokers' hosts; True makes one that stores it, None records none.
     broker
-        Makes a broker of (position, scheme, recovery, incarnation, seed), and of what else there is by name: `joins`,
-        `store`, `stability`, `admission`; for tests with machines of their own.
+        Makes a broker from (position, scheme, recovery, incarnation, seed), and by name `joins`, `store`,
+        `stability` and `admission` where they apply; for tests with machines of their own.
     rendezvous
-        Makes the rendezvous point of (recovery, root view, or view of a hypercube); None for none.
+        Makes the rendezvous point from (recovery, root view, or view of a hypercube); None for none.
 
     Attributes
     ----------
     now
         Virtual time in seconds.
     plain
-        Whether a step of a broker is what it returns, and nothing else: nothing heals, waits, is kept or written down.
+        Whether a step of a broker consists only of its effects: nothing heals, queues, or is stored or recorded.
     carry_out
         How each kind of effect is carried out.
     numbered
-        Whether what is said has numbers, and is said again until it is acknowledged: with stores, where nothing heals.
+        Whether messages are numbered and retransmitted until acknowledged: with stores, where nothing heals.
     stores
         Whether brokers have stores.
     steps
-        Events that machines have taken in.
+        The number of events that machines have taken in.
     lost
-        Messages that were lost on links, or died with one of their ends.
+        The number of messages lost on links, or with one of their ends.
     failures
-        The last error of each broker whose store failed; it died of it.
+        The last error of each broker whose store failed; the broker died of it.
     hosts, rendezvous
         The processes.
     positions, members
-        Where each broker stands, and the brokers of each cluster, dead or alive.
+        The place of each broker, and the brokers of each cluster, dead or alive.
     watchers
-        Who is called when a message of a type is sent.
+        The function to call when a message of a type is sent.
     faults, link_faults, cuts
-        What goes wrong. The methods of `faults` are the network's, too: `crash`, `restart`, `cut` and so on.
+        The faults. The methods of `faults` are also the network's: `crash`, `restart`, `cut` and so on.
     """
 
     def __init__(
@@ -218,7 +217,7 @@ class SimulatedNetwork:
             self.start_ticking(host)
 
     def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
-        """Make the process of a broker; `before` is the number of its lives before this network."""
+        """Make the process of a broker; `before` is the number of its lives before this network's time."""
         store = None if self._make_store is None else self._make_store(place.broker)
         how: dict[str, Any] = {} if self.admission is None else {"admission": self.admission}
         if store is not None:
@@ -255,22 +254,22 @@ class SimulatedNetwork:
     # The driver.
 
     def advance(self, seconds: float) -> int:
-        """Let that much time pass; return the number of steps."""
+        """Let this much time pass; return how many steps were made."""
         return self.advance_to(self.now + checks.seconds("seconds", seconds))
 
     def advance_to(self, until: float) -> int:
-        """Let time pass until then; return the number of steps."""
+        """Let time pass until `until`; return how many steps were made."""
         steps = self._drive(checks.seconds("until", until))
         self.now = max(self.now, until)
         return steps
 
     def run(self, steps_max: int = STEPS_MAX) -> int:
-        """Let time pass until the network is quiescent; return the number of steps.
+        """Let time pass until the network is quiescent; return how many steps that took.
 
         Raises
         ------
         InputError
-            If the network heals, or has stores: there are always ticks.
+            If the network heals, or has stores: then ticks never end.
         SimulationStepLimit
             If it takes more than `steps_max` steps.
         """
@@ -284,7 +283,7 @@ class SimulatedNetwork:
         return steps
 
     def at(self, when: float, action: Callable[..., object], *values: Any) -> None:
-        """Schedule a call at a future time."""
+        """Schedule an action."""
         checks.seconds("when", when)
         if not callable(action):
             raise InputError(f"action is {checks.shown(action)}: it must be a function")
@@ -304,11 +303,11 @@ class SimulatedNetwork:
         return self.steps - before
 
     def step(self, host: Host, event: Received | Ticked | Drained | Missed) -> None:
-        """Let a process handle an event, and carry out the effects."""
+        """Let a process handle an event, and carry out the returned effects."""
         if isinstance(event, FromClient):
             host.attached[event.source] = event.connection
             if self._quotas and type(event.message) is Events:
-                self.step(host, Ticked(self.now))  # a publisher has so many a second
+                self.step(host, Ticked(self.now))  # quotas are per second
         if type(event) is Ticked:
             host.told_at = self.now
         elif self.recovery is not None and self.now - host.told_at > self.recovery.heartbeat_seconds:
@@ -341,23 +340,23 @@ class SimulatedNetwork:
     # Hooks for clients.
 
     def _client_effects(self) -> Mapping[type, Callable[[Host, Any], None]]:
-        """Return the handlers of effects that are for clients."""
+        """Return how the effects of brokers that address clients are carried out."""
         return {}
 
     def _taken_in(self, host: Host, event: FromClient) -> None:
-        """Record that a broker has accepted what a client has sent."""
+        """Note that a broker has taken in a message of a client."""
 
-    # Ticks.
+    # Time at the brokers.
 
     @property
     def _tick_seconds(self) -> float | None:
-        """The interval of ticks; None for no ticks."""
+        """How often brokers are told the time; None for never."""
         if self.recovery is not None:
             return self.recovery.heartbeat_seconds / TICKS_PER_HEARTBEAT
         return None if self._make_store is None else self.stability.retransmit_seconds / 2
 
     def tell_time(self, host: Host, after: float) -> None:
-        """Send a process one tick, some seconds from now, if it gets no regular ticks."""
+        """Tell a process the time once, in `after` seconds, if it is not told periodically."""
         if self._quotas:
             self.at(self.now + after, self._tell_time, host, host.life)
 
@@ -366,7 +365,7 @@ class SimulatedNetwork:
             self.take_in(host, None)
 
     def start_ticking(self, host: Host) -> None:
-        """Send a process ticks from now on, if it needs them."""
+        """Tell a process the time, now and periodically, if it needs that."""
         host.plain = host.plain and self.plain
         period = self._tick_seconds
         if period is not None:
@@ -381,16 +380,16 @@ class SimulatedNetwork:
             self.take_in(host, None)
 
     def _queue(self, host: Host, given: Received | Drained | Missed | None) -> None:
-        """Deliver a message to a process when it is its turn; time does not wait for it."""
+        """Hand an input to a process when it is its turn; the time does not queue."""
         assert self.queues is not None
         if given is None or self.queues.pass_on(host, given):
             self.serve(host, given)
 
     def serve(self, host: Host, given: Received | Drained | Missed | None) -> None:
-        """Deliver a message, or a tick if it is None, to a process as soon as it is ready."""
+        """Hand a message, or the time if it is None, to a process as soon as the process is ready."""
         if host.paused or host.serving or host.factor > 1.0:
             if given is None and host.waiting and host.waiting[-1] is None:
-                return  # one waiting tick tells as much as two
+                return  # two waiting ticks would say no more than one
             host.waiting.append(given)
             if not host.paused and not host.serving:
                 self._serve_later(host)
@@ -414,7 +413,7 @@ class SimulatedNetwork:
     def _persist(self, host: Host, effect: Persist) -> None:
         try:
             host.store.commit(effect.writes)
-        except StorageFailed as error:  # it is stopped until it is restarted
+        except StorageFailed as error:  # it is dead until it is restarted
             self._die_of(host, error)
 
     def _die_of(self, host: Host, error: StorageFailed) -> None:
@@ -422,24 +421,24 @@ class SimulatedNetwork:
         self.faults.end(host)
 
     def _start_again(self, host: Host, error: StateDamaged) -> None:
-        """End a process that has found its state damaged, and start it clean."""
+        """End a process that has detected that its state is damaged, and restart it with empty state."""
         assert self.recovery is not None
         self._die_of(host, error)
         self.at(self.now + self.recovery.heartbeat_seconds, self.faults.restart, host.id)
 
     def _drain(self, host: Host, effect: Drain) -> None:
-        # A connected client has a message after this time, and everything delivered before.
+        # A connected client receives a message after this delay. By then it has all earlier deliveries.
         self.at(self.now + self.links.client_seconds, self._drained, host, host.life, Drained(effect.number))
 
     def _drained(self, host: Host, life: int, event: Drained) -> None:
         if host.alive and host.life == life:
             self.take_in(host, event)
 
-    # Inspection.
+    # Queries.
 
     @property
     def sent(self) -> Counter[type]:
-        """The number of messages that brokers have sent each other, by type; a multicast counts once."""
+        """How many messages brokers have sent each other, by type; a multicast counts once."""
         sent = self.transport.sent
         return sent["up"] + sent["down"] + sent["multicast"]
 
@@ -448,15 +447,15 @@ class SimulatedNetwork:
         return self.transport.traffic()
 
     def living(self) -> list[BrokerId]:
-        """Return the brokers whose process runs, in rising order."""
+        """Return the brokers whose process exists, in ascending order."""
         return [broker for broker, host in self.hosts.items() if host.alive]
 
     def staying(self) -> list[BrokerId]:
-        """Return the live brokers that are not about to leave, in rising order: clients may go there."""
+        """Return the living brokers that are not leaving, in ascending order: clients may move there."""
         return [broker for broker, host in self.hosts.items() if host.alive and not host.retiring]
 
     def dead(self) -> list[BrokerId]:
-        """Return the brokers whose process does not run, in rising order, without those that have left for good."""
+        """Return the brokers whose process is dead, in ascending order, without those that have left for good."""
         return [broker for broker, host in self.hosts.items() if not host.alive and not host.gone]
 
     def broker(self, broker: BrokerId) -> Broker:
@@ -476,7 +475,7 @@ class SimulatedNetwork:
         Raises
         ------
         ClientError, InputError
-            If it is not there.
+            If there is none.
         """
         if broker == RENDEZVOUS:
             if self.rendezvous is None:

@@ -1,13 +1,14 @@
-"""Operations on a simulated network while it runs: brokers and clusters join, leave in good order, and move nearer.
+"""Operations on a running simulated network: brokers and clusters join, leave gracefully, and move nearer.
 
 Rules
 -----
-* Identities are never reused. A broker that has left, or was to leave and died, is never restarted.
-* Clients leave first: before a broker is told to leave, its clients go elsewhere (`faults.membership.places`).
-* The last broker that is not to leave is kept.
-* A tree is re-optimised one cluster after another. In networks with views, or where every broker is a node of
-  the tree by itself, a cluster is the brokers that came together: a new broker joins near them, and clients go
-  there first.
+* Ids are not reused. A broker that has left, or was to leave and died, is never restarted.
+* Clients leave first: before a broker is told to leave, its clients move to other brokers
+  (`faults.membership.places`).
+* The last broker that is not to leave stays.
+* A tree is re-optimised one cluster after another. Where views define the membership, or every broker is a tree
+  node by itself, a cluster is the set of brokers that joined together: it says near whom a broker joins, and where
+  clients move first.
 
 The counterpart on Ray is :class:`rayvous.actors.network.operations.Operations`.
 """
@@ -29,18 +30,18 @@ from .simulation import Simulation
 LOOK_SECONDS = 0.25
 NO_TREE = "scheme {scheme!r} has no tree to make better: no broker hangs below another"
 SEARCH_SECONDS_MAX = 20.0
-"""How long one cluster may look for a nearer parent before it is the turn of the next one."""
+"""How long one cluster may look for a nearer parent before it is the next one's turn."""
 
 
 class SimulatedOperations:
-    """Operates one network.
+    """Operations on one network.
 
     Parameters
     ----------
     network
         The network; its brokers heal.
     say
-        Called with each operation, as a sentence.
+        Called with a sentence for what has happened.
     """
 
     def __init__(self, network: Simulation, say: Callable[[str], None] | None = None) -> None:
@@ -52,7 +53,7 @@ class SimulatedOperations:
         self._views, self._flat = claims.views, claims.flat
         self._searches = 0
 
-    # Joining.
+    # Growing.
 
     def add_broker(self, cluster: ClusterId) -> BrokerId:
         """Let a broker join a cluster; return its id.
@@ -60,7 +61,7 @@ class SimulatedOperations:
         Raises
         ------
         InputError
-            If the cluster does not exist, or all of it is about to leave.
+            If the cluster does not exist, or all of it is leaving.
         """
         network = self._network
         if not self._staying(cluster):
@@ -74,7 +75,7 @@ class SimulatedOperations:
         return broker
 
     def add_cluster(self, size: int) -> tuple[ClusterId, list[BrokerId]]:
-        """Let a cluster of so many brokers join; return its id and theirs."""
+        """Let a cluster of `size` brokers join; return its id and theirs."""
         if size < 1:
             raise InputError(f"a cluster of {size} brokers: it has at least one")
         network = self._network
@@ -90,7 +91,7 @@ class SimulatedOperations:
         return cluster, list(members)
 
     def _regroup(self, cluster: ClusterId, members: tuple[BrokerId, ...]) -> None:
-        """Record the members, for brokers that start from now on."""
+        """Record the members of a cluster, for brokers that start from now on."""
         network = self._network
         network.members[cluster] = members
         for member in () if self._flat else members:
@@ -99,14 +100,14 @@ class SimulatedOperations:
                 speaks = place.designated if place.designated in members else members[-1]
                 network.positions[member] = replace(place, members=members, designated=speaks)
 
-    # Leaving.
+    # Shrinking.
 
     def remove_broker(self, broker: BrokerId) -> bool:
-        """Let a broker leave; return False, and keep it, if it is dead, already leaving, or the last one."""
+        """Let a broker leave; return False, and do nothing, if it is dead, already leaving, or the last one."""
         return self._remove([broker])
 
     def remove_cluster(self, cluster: ClusterId) -> bool:
-        """Let a cluster leave; return False, and keep it, if no member lives or stays, or it is the last one."""
+        """Let a cluster leave; return False, and do nothing, if none of it lives and stays, or it is the last one."""
         return self._remove(self._staying(cluster))
 
     def _remove(self, brokers: Iterable[BrokerId]) -> bool:
@@ -123,7 +124,7 @@ class SimulatedOperations:
                     target = network.clients.elsewhere(session)
                     assert target is not None, "somebody is not to leave"
                     network.clients.move(session, target)
-            # After the last messages of its clients.
+            # This arrives after the last messages of its clients.
             network.at(network.now + 2 * network.links.client_seconds, self._order, broker)
         return True
 
@@ -134,7 +135,7 @@ class SimulatedOperations:
         self._watch(broker)
 
     def _watch(self, broker: BrokerId) -> None:
-        """End the process of a broker that has left."""
+        """End the process of a broker once it has left."""
         network, host = self._network, self._network.hosts[broker]
         if host.alive and not host.machine.healing.left:
             network.at(network.now + LOOK_SECONDS, self._watch, broker)
@@ -149,7 +150,7 @@ class SimulatedOperations:
         self._regroup(host.cluster, tuple(m for m in network.members[host.cluster] if m != broker))
 
     def leaving(self) -> list[BrokerId]:
-        """Return the brokers that are about to leave."""
+        """Return the brokers that are leaving and have not left yet."""
         hosts = self._network.hosts
         return [broker for broker, host in hosts.items() if host.retiring and not host.gone]
 
@@ -161,7 +162,7 @@ class SimulatedOperations:
         Raises
         ------
         InputError
-            If the network heals by views: there is no tree.
+            If the network heals by views: then there is no tree.
         """
         network = self._network
         if self._views:
@@ -172,7 +173,7 @@ class SimulatedOperations:
 
     @property
     def searching(self) -> bool:
-        """Whether some cluster still has its turn to look for a nearer parent."""
+        """Whether the re-optimisation still goes on."""
         return self._searches > 0
 
     def _reconsider(self, speakers: list[BrokerId]) -> None:
@@ -181,7 +182,7 @@ class SimulatedOperations:
             host = network.hosts[speakers[0]]
             if host.alive and not host.paused and self._speaks(host.id):
                 before = host.machine.healing.place.parent
-                network.take_in(host, None)  # the order is one of those before which the time is told
+                network.take_in(host, None)  # a broker is told the time before such an order
                 network.take_in(host, Received(RENDEZVOUS, Reconsider()))
                 after = partial(self._searched, speakers, before and before.cluster, network.now)
                 network.at(network.now + LOOK_SECONDS, after)
@@ -204,9 +205,9 @@ class SimulatedOperations:
     # Drawn operations.
 
     def do(self, what: str, pick: float, size: int) -> str:
-        """Carry out a drawn operation on one of the existing brokers or clusters; return it in words.
+        """Do a drawn operation, on one of the brokers or clusters that are there; return a description.
 
-        One client in four goes to the new brokers.
+        One client in four moves to brokers that have joined.
         """
         network = self._network
         staying = network.staying()
@@ -243,7 +244,7 @@ class SimulatedOperations:
                 self._network.move(name, brokers[place // 4 % len(brokers)])
         return " ".join(map(str, brokers))
 
-    # Members.
+    # Queries.
 
     def _staying(self, cluster: ClusterId) -> list[BrokerId]:
         hosts = self._network.hosts

@@ -1,12 +1,12 @@
-"""Brokers and links with limited capacity, in virtual time; events that wait too long are dropped and counted.
+"""Brokers and links of limited capacity, in virtual time; events that wait too long are dropped and counted.
 
 Rules
 -----
-* A broker takes in one event after the other, at its rate; a link sends one after the other, at its own.
-  Further events wait, first in, first out. Announcements and answers cost nothing. In networks that heal they
-  wait behind the events that came before them, because links there are first in, first out.
-* An event that would wait longer than the deadline at one place is dropped there (`admission.waiting`) and
-  counted: "cpu" at a broker, "bandwidth" at a link.
+* A broker takes in events one after the other, at its rate; a link sends them one after the other, at its own rate.
+  Other events wait, first in, first out. Announcements and replies cost nothing. Where brokers heal they wait
+  behind the events before them, because links there are first in, first out.
+* An event that would wait longer than the deadline at one place is dropped there (`admission.waiting`) and counted:
+  "cpu" at a broker, "bandwidth" at a link.
 
 Source: paper 3, section 5.1 (the processing and link rates, and the 5 s after which a node drops an event).
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Queues:
-    """The queues of the brokers of one network, and of their links.
+    """The queues in front of the brokers of one network, and of their links.
 
     Parameters
     ----------
@@ -39,18 +39,18 @@ class Queues:
     deadline_seconds
         How long an event may wait at one place.
     cpu_counts
-        Whether a broker spends CPU on the events that it takes in, or also on the copies that it sends, each as
-        long.
+        Whether a broker spends CPU time only on events that it takes in, or also, equally long each, on copies that
+        it sends.
 
     Attributes
     ----------
     dropped
-        Events dropped so far, by resource and broker.
+        How many events were dropped so far, by resource and broker.
     mourn
-        Called with events that are dropped, how long they would have waited, and how long they may.
+        Called with dropped events, how long they would have waited, and how long they may.
     taken_in, sent, worked
-        Events that each broker has taken in, that each directed link has carried, and that each broker has
-        worked on: those taken in and, if copies count, those sent.
+        How many events each broker has taken in, each directed link has carried, and each broker has spent CPU time
+        on: those taken in and, where copies count, those sent.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Queues:
         self._copies = cpu_counts == "copies"
         self._deadline = deadline_seconds
         self._network: SimulatedNetwork
-        self._cpu_free_at: dict[tuple[BrokerId, int], float] = {}  # of one life of a broker
+        self._cpu_free_at: dict[tuple[BrokerId, int], float] = {}  # by broker and its life
         self._link_free_at: dict[tuple[BrokerId, BrokerId], float] = {}
         self.dropped: dict[str, Counter[BrokerId]] = {"cpu": Counter(), "bandwidth": Counter()}
         self.mourn: Callable[[EventBatch, float, float], None] | None = None
@@ -72,11 +72,11 @@ class Queues:
         self.worked: Counter[BrokerId] = Counter()
 
     def join(self, network: SimulatedNetwork) -> None:
-        """Install the queues in this network."""
+        """Attach the queues to the brokers and links of this network."""
         self._network = network
 
     def pass_on(self, host: Host, given: Received | Drained | Missed) -> bool:
-        """Return whether a broker may take something in at once; otherwise it waits for its turn, or is dropped."""
+        """Return whether a broker may take an input at once; otherwise queue or drop the input."""
         network, now = self._network, self._network.now
         start = max(now, self._cpu_free_at.get((host.id, host.life), 0.0))
         batch = _events(given.message) if isinstance(given, Received) else None
@@ -99,7 +99,7 @@ class Queues:
             self._network.serve(host, given)
 
     def leave(self, host: Host, effect: Effect) -> float | None:
-        """Return when an effect's message leaves; None if it would wait too long, and is dropped."""
+        """Return when an effect's message leaves; None if it would wait too long and is dropped."""
         now = self._network.now
         batch = _events(effect.message) if isinstance(effect, Send | Multicast) else None
         if batch is None and self._network.recovery is None:
@@ -127,11 +127,11 @@ class Queues:
             self.mourn(batch, waits, self._deadline)
 
     def dropped_events(self) -> dict[str, int]:
-        """Return how many events were dropped so far, by the resource for which they waited."""
+        """Return how many events were dropped so far, by the resource that they waited for."""
         return {resource: counts.total() for resource, counts in self.dropped.items()}
 
 
 def _events(message: Any) -> EventBatch | None:
-    """Return the events in a message, also in a numbered one; None if it has none."""
+    """Return the events in a message, also in a numbered one; None if there are none."""
     inner = message.message if isinstance(message, Numbered) else message
     return inner.batch if isinstance(inner, Events | Directed) else None

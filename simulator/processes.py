@@ -1,6 +1,6 @@
-"""Processes that share the work of many runs.
+"""Worker processes for many runs.
 
-Rule: none of them outlives the process that started it.
+Rule: no worker outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import threading
 from typing import Final
 
 YOUNG_OBJECTS: Final = 50_000
-"""How many new objects trigger a garbage collection. Reference cycles are rare in a simulation, and a collection
+"""How many new objects trigger the garbage collector. Reference cycles are rare in a simulation, and looking for them
 every few hundred objects takes a tenth of its time."""
 
 
 def begin_sharing() -> None:
-    """Prepare a process for many runs: the `initializer` of a pool."""
+    """Prepare a worker process for many runs: for the `initializer` of a pool."""
     gc.set_threshold(YOUNG_OBJECTS)
     end_with_parent()
 
 
 def end_with_parent() -> None:
-    """Let this process end when its parent is killed; otherwise it would continue to the end, unseen."""
+    """Let this process end when the process that started it is killed; otherwise it would work on unseen."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Runs a scenario in virtual time and returns its outcome."""
+"""Runs a scenario in virtual time and returns the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .transport import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a scenario.
+    """The result of a scenario.
 
     Attributes
     ----------
@@ -31,11 +31,11 @@ class Outcome:
     traffic
         Messages by kind of link.
     steps, lost
-        Messages that brokers handled, and copies that links lost.
+        The number of messages that brokers took in, and of copies that links lost.
     virtual_seconds
         The duration.
     trace
-        The actions and notifications of clients, in order.
+        What clients did and received, in order.
     """
 
     scenario: Scenario
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
-    """Run a scenario to its end and return the outcome.
+    """Run a scenario to its end and return the result.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
 
 
 def run_prepared(simulation: Simulation, explicit: Scenario) -> Outcome:
-    """Run a scenario from `prepare` to its end; its network can be inspected afterwards."""
+    """Run a scenario as `prepare` returns it to its end; its network can be inspected afterwards."""
     unconfirmed = []
     for place, step in enumerate(explicit.steps):
         try:
@@ -111,7 +111,7 @@ def prepare(scenario: Scenario, **options: Any) -> tuple[Simulation, Scenario]:
 
 
 def do_step(simulation: Simulation, step: ScenarioStep, publish_interval_seconds: float = 0.0) -> bool:
-    """Execute one step that names a broker by id; return False only for a subscription that was never confirmed."""
+    """Do one step whose broker is an id; return False only for a subscription that was never confirmed."""
     if isinstance(step, Subscribe):
         simulation.subscribe(step.client, broker_of(step), step.selector, step.number)
         return simulation.run_until_installed(step.client, step.number)

@@ -1,17 +1,16 @@
-"""Clients and their brokers in virtual time: what reaches them, and where clients go when their broker is dead.
+"""Clients and their brokers in virtual time: what clients receive, and where they move when their broker is dead.
 
 Rules
 -----
-* A client learns `detect_seconds` after its broker's death that its connection is gone. It goes where
-  `faults.membership.places` says, perhaps to the same broker, started afresh; when nobody is there it looks again as
-  long after.
-* Where brokers number what they tell each other, a client stays at its broker: when that one is there again it
-  connects again, says BACK, and sends what is not acknowledged again.
-* Messages between a client and its broker arrive in order, or not at all when the broker dies first, or the client has
-  left it.
-* Events that wait for their publisher's quota are accepted when they are let in, and those that are refused are lost by
-  name.
-* What clients remember is theirs: `faults.replay.clients`, the same machines as on Ray.
+* A client detects `detect_seconds` after its broker's death that its connection is gone. It moves to the broker
+  that `faults.membership.places` chooses, possibly the same broker in a new life, and looks again later if there is
+  none.
+* Where brokers number their messages, a client stays at its broker. When the broker is back, the client reconnects,
+  sends BACK, and retransmits what is not acknowledged.
+* Messages between a client and its broker arrive in order, unless the broker dies first or the client has left it.
+* Events that wait for their publisher's quota are accepted when they are admitted; refused events are reported
+  lost.
+* The state of clients is in `faults.replay.clients`, the same machines as on Ray.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from .network import SimulatedNetwork
 
 ACKNOWLEDGE_SECONDS: Final = 0.7
-"""How long a durable subscriber works on what it was given, before it acknowledges."""
+"""How long a durable subscriber processes notifications before it acknowledges them."""
 
 CLIENT: Final = "client"
 """The kind of all clients: one may both publish and subscribe."""
@@ -51,9 +50,9 @@ class ClientSession:
     Attributes
     ----------
     subscriber, publisher
-        What it remembers as the one and as the other; None for what it is not.
+        Its state as a subscriber and as a publisher; None for what it is not.
     link
-        The numbers of what it says and is told; None where nothing is numbered.
+        The numbers of the messages that it sends and receives; None if messages are not numbered.
     alive
         Whether its process runs.
     first
@@ -61,7 +60,7 @@ class ClientSession:
     left
         Whether it has detached, and may attach anywhere.
     heard_at
-        When it surely had all that its broker had for it.
+        When it certainly had received everything that its broker had for it.
     homes
         Of a publisher: the brokers that may have accepted its last events.
     news
@@ -98,17 +97,17 @@ class ClientSession:
         self.connect(home)
 
     def connect(self, home: Host) -> None:
-        """Go to the life that a broker is in."""
+        """Connect to the current life of a broker."""
         self.home, self.life = home, home.life
 
     @property
     def connected(self) -> bool:
-        """Whether its broker still is in the life that it went to."""
+        """Whether its broker is still in the life that the client connected to."""
         return self.home.alive and self.home.life == self.life
 
     @property
     def machine(self) -> Any:
-        """What it remembers, of one that is either a publisher or a subscriber."""
+        """The state of a client that is either a publisher or a subscriber."""
         return self.subscriber or self.publisher
 
     @property
@@ -125,28 +124,28 @@ class Sessions:
     network
         The network.
     detect_seconds
-        How long a client takes to notice that its broker is dead.
+        How long a client takes to detect that its broker is dead.
     keep
-        Whether to write down what clients publish and are notified of.
+        Whether to record what clients publish and are notified of.
 
     Attributes
     ----------
     by_name
         The clients.
     account
-        What clients did and heard.
+        The record of what clients did and received.
     places
         Which broker each client is at.
     effects
-        How the effects of brokers are carried out that are for clients.
+        How the effects of brokers for clients are carried out.
     moves
         How often a client changed its broker.
     notified
-        Notifications handed to subscribers.
+        The number of notifications handed to subscribers.
     flushed
-        (time, publisher, number) of each question of a publisher that was answered.
+        (time, publisher, number) of each answered flush of a publisher.
     admitted, refused
-        (subscriber, number) of the subscriptions that were admitted, and how often one was refused.
+        (subscriber, number) of each admitted subscription, and the number of refused ones.
     """
 
     def __init__(self, network: SimulatedNetwork, detect_seconds: float, *, keep: bool) -> None:
@@ -175,15 +174,16 @@ class Sessions:
         self._tell_news = self._tells(self._informed, numbered=True)
         network.faults.mourners.append(self._died)
 
-    # What clients say.
+    # From clients to brokers.
 
     def attach(self, client: ClientId, broker: BrokerId) -> ClientSession:
-        """Return a client, which is new there when it is nowhere.
+        """Return a client; attach it if it is not attached.
 
         Raises
         ------
         ClientError
-            If there is no such broker, or it is dead; or the client is attached to another one and cannot have moved.
+            If there is no such broker, or it is dead; or the client is attached to another one and cannot have
+            moved.
         """
         session, home = self.by_name.get(client), self._network.host(broker)
         if session is not None and not session.left:
@@ -207,7 +207,7 @@ class Sessions:
         return session
 
     def tell(self, session: ClientSession, messages: Sequence[Any]) -> None:
-        """Let a client say something to its broker, under numbers where it has to."""
+        """Send messages of a client to its broker, numbered if its link has numbers."""
         for message in messages:
             if isinstance(message, Events):
                 self._network.transport.sent["publish"][Events] += 1
@@ -230,7 +230,7 @@ class Sessions:
             self._network.lost += 1
 
     def _remind(self, session: ClientSession) -> None:
-        """Send what is not acknowledged again, now and then; connect again when the broker has died meanwhile."""
+        """Retransmit periodically what is not acknowledged; reconnect if the broker has died meanwhile."""
         assert session.link is not None
         if session.connected:
             self._pass(session, session.link.kept())
@@ -241,7 +241,7 @@ class Sessions:
         self._network.at(again, self._remind, session)
 
     def taken_in(self, host: Host, event: FromClient) -> None:
-        """Take in that a broker has accepted events, once it has; the publisher knows a while later."""
+        """Note that a broker has accepted events, once it has; the publisher learns it later."""
         if isinstance(event.message, Detach):
             waiting = self._waiting.get((host.id, host.life), [])
             waiting[:] = [other for other in waiting if other.source != event.source]
@@ -257,7 +257,7 @@ class Sessions:
             self._accept(host, event)
 
     def _let_in(self, host: Host, client: ClientId, number: int) -> None:
-        """Take in that events which waited for their publisher's quota have passed."""
+        """Note that events that waited for their publisher's quota were admitted."""
         waiting = self._waiting.get((host.id, host.life), [])
         for event in [event for event in waiting if event.source == client]:
             if int(event.message.batch.sequence[-1]) <= number:
@@ -279,12 +279,12 @@ class Sessions:
             if session.publisher.published == last:
                 for left in (home for home in session.homes if home is not host):
                     self._give(session, left, left.life, session.publisher.taken_over())
-                session.homes = [host]  # it has everything
+                session.homes = [host]  # this broker has everything
 
-    # What clients hear.
+    # From brokers to clients.
 
     def _tells(self, heard: _Heard, *, numbered: bool = False) -> Callable[[Host, Any], None]:
-        """Return how an effect is carried out that is for one client, which hears of it a while later."""
+        """Return the function that carries out an effect for one client, which receives it with a delay."""
 
         def carry_out(host: Host, effect: Any) -> None:
             over, number = host.attached.get(effect.client), effect.number if numbered else 0
@@ -307,7 +307,7 @@ class Sessions:
     def _listening(
         self, client: ClientId, host: Host, life: int, over: int | None, number: int
     ) -> ClientSession | None:
-        """Return the client if what that broker has sent it still reaches it, and for the first time."""
+        """Return the client if the broker's message still reaches it, and for the first time."""
         session = self.by_name[client]
         here = session.home is host and session.life == life == host.life and host.alive
         if not here or session.connection != over:
@@ -348,7 +348,7 @@ class Sessions:
             self.acknowledge(session)
 
     def acknowledge(self, session: ClientSession) -> None:
-        """Let a durable subscriber acknowledge all that it was given."""
+        """Let a durable subscriber acknowledge everything that it was given."""
         if session.alive:
             self.tell(session, subscriber(session).acknowledge())
 
@@ -383,13 +383,13 @@ class Sessions:
         self._tell_news(host, effect)
 
     def _refused(self, host: Host, client: ClientId, news: OverQuota) -> None:
-        """Take in that a publisher's quota has refused events, and how much would have waited for it."""
+        """Note that a publisher's quota refused events, and how much would have waited with them."""
         self._over.add((client, news.number))
         events = [(client, sequence) for sequence in range(news.number - news.events + 1, news.number + 1)]
         config, waiting = self._network.admission, host.machine.waiting(client)
         assert config is not None
         measured, allowed = news.events + sum(map(len, waiting)), config.held_events_max
-        if measured <= allowed:  # then they are too large
+        if measured <= allowed:  # then their size was the reason
             published = self.account.publications()
             refused = batch_of(published[event].event for event in events if event in published)
             measured = refused.nbytes + sum(batch.nbytes for batch in waiting)
@@ -415,17 +415,17 @@ class Sessions:
     def _answered(
         self, session: ClientSession, machine: SubscriberMachine, news: Answers | Unanswered
     ) -> None:
-        """Take in for whose events a subscription is in force, if publishers at its broker satisfy it or did so."""
+        """Note which publishers' events a subscription covers, if publishers at its broker satisfy it or did so."""
         known = news.known if isinstance(news, Answers) else ()
         if machine.answered(news) and (isinstance(news, Unanswered) or news.here):
             session.heard_at = self._network.now
             publishers = (answer.publisher for answer in known)
             self.account.answered(self._network.now, session.name, news.number, publishers)
 
-    # Other brokers.
+    # Moving to other brokers.
 
     def move(self, session: ClientSession, target: Host) -> bool:
-        """Let a client leave its broker and go on at another; return False when it cannot, or is there already."""
+        """Let a client move to another broker; return False if it cannot, or is there already."""
         if not session.alive or not target.alive or target is session.home:
             return False
         if session.connected:
@@ -436,7 +436,7 @@ class Sessions:
         return True
 
     def settle_at(self, session: ClientSession, target: Host) -> None:
-        """Let a client go on at a broker, and say there what has to be known."""
+        """Connect a client to a broker, and tell the broker what it must know."""
         now = self._network.now
         session.connect(target)
         session.connection += 1
@@ -450,12 +450,12 @@ class Sessions:
         session.heard_at = now
 
     def _has_heard(self, session: ClientSession) -> None:
-        """Note that its broker was there up to now: clients ask for news all the time."""
+        """Note that its broker was alive up to now, since clients poll all the time."""
         if session.alive and session.life == session.home.life:
             session.heard_at = max(session.heard_at, self._network.now - self._network.links.client_seconds)
 
     def _died(self, host: Host, paused: bool) -> None:
-        """Let the clients of a broker that has died learn of it a while later."""
+        """Let the clients of a dead broker detect its death after a while."""
         self.account.crashed(self._network.now, host.id)
         if self._numbered:
             return
@@ -477,7 +477,7 @@ class Sessions:
             self._network.at(self._network.now + self.detect_seconds, self.learn, session, connection)
 
     def elsewhere(self, session: ClientSession) -> Host | None:
-        """Return where a client goes that cannot stay at its broker; None while nobody is there."""
+        """Return where a client moves that cannot stay at its broker; None while there is no such broker."""
         network = self._network
         staying = network.staying()
         self.places.add(staying)
@@ -487,14 +487,14 @@ class Sessions:
 
 
 def subscriber(session: ClientSession) -> SubscriberMachine:
-    """Return what a subscriber remembers; ClientError if the client is none."""
+    """Return the state of a subscriber; raise ClientError if the client is not one."""
     if session.subscriber is None:
         raise ClientError(f"{session.name!r} is a publisher")
     return session.subscriber
 
 
 def publisher(session: ClientSession) -> PublisherMachine:
-    """Return what a publisher remembers; ClientError if the client is none."""
+    """Return the state of a publisher; raise ClientError if the client is not one."""
     if session.publisher is None:
         raise ClientError(f"{session.name!r} is a subscriber")
     return session.publisher

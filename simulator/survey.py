@@ -1,9 +1,9 @@
-"""Surveys of a whole simulated network: its structure, and the routes of its brokers.
+"""Observes a whole simulated network from outside: its structure, and the routes of its brokers.
 
-The queries to brokers and clients are here; the judgement is in `faults.chaos.structure` and
-`faults.chaos.routes`, for both hosts.
+This module queries brokers and clients; `faults.chaos.structure` and `faults.chaos.routes` judge the answers, for
+the simulator and for Ray.
 
-A paused broker counts as dead: the two cannot be told apart while the pause lasts.
+In the structure, a paused broker counts as dead: during the pause nobody can tell the difference.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def survey(network: SimulatedNetwork, broker: BrokerId) -> structure.Said:
-    """Ask one broker for its place; one that does not heal has its initial place."""
+    """Return the place that one broker reports; a broker that does not heal stays at its initial position."""
     healing = network.broker(broker).healing
     return _standing(network, broker) if healing is None else healing.survey()
 
 
 def survey_of(network: SimulatedNetwork, *, paused: bool = True) -> structure.Survey:
-    """Ask all live brokers, with or without paused ones."""
+    """Return the places that all living brokers report, with or without paused ones."""
     living = network.living()
     return {
         broker: survey(network, broker) for broker in living if paused or not network.hosts[broker].paused
@@ -67,17 +67,17 @@ def _standing(network: SimulatedNetwork, broker: BrokerId) -> dict[str, Any]:
 
 
 def root_of(network: SimulatedNetwork) -> BrokerId | None:
-    """Return the live broker that claims to be the root; if several do, the one of the latest term."""
+    """Return the living broker that says it is the root; if there are several, the one with the latest term."""
     return structure.root_of(survey_of(network))
 
 
 def structure_problems(network: SimulatedNetwork, degree: int | None = None) -> list[str]:
-    """Return the defects of the clusters and the tree, as sentences; none if it is one tree, or has one view."""
+    """Return the errors in the structure, as sentences; none if it is one tree, or all brokers have one view."""
     return structure.structure_problems(survey_of(network, paused=False), degree)
 
 
 def subscription_problems(network: Simulation) -> list[str]:
-    """Return the defects of the subscriptions and the routes, given that the structure is sound."""
+    """Return the errors in the subscriptions and the routes, given that the structure is sound."""
     problems = [
         f"{client} #{number} is not confirmed at broker {network.sessions[client].home.id}"
         for client, number in network.unconfirmed()
@@ -98,12 +98,12 @@ def subscription_problems(network: Simulation) -> list[str]:
 
 
 def books_seen(network: SimulatedNetwork) -> dict[BrokerId, SeenBooks]:
-    """Return the books of the live brokers."""
+    """Return the books of the living brokers."""
     return {broker: books_of(network.broker(broker)) for broker in network.living()}
 
 
 def ways_of(network: SimulatedNetwork) -> tuple[Links, Way]:
-    """Return the links, and the paths of events."""
+    """Return which brokers are linked, and how events travel."""
     return structure.ways_of(survey_of(network), network.scheme)
 
 
@@ -119,7 +119,7 @@ def held_back(network: Simulation) -> list[ClientId]:
 
 
 def durable_problems(network: Simulation) -> list[str]:
-    """Return what brokers hold for durable subscribers and should not, at the end of a run."""
+    """Return what brokers still hold for durable subscribers at the end of a run, and should not."""
     problems = []
     for broker in network.living():
         for name, entry in network.broker(broker).durable.entries.items():  # type: ignore[union-attr]
@@ -134,7 +134,7 @@ def durable_problems(network: Simulation) -> list[str]:
 
 
 def calm_now(simulation: Simulation) -> bool:
-    """Return whether no client and no broker with a store waits for an acknowledgement."""
+    """Return whether no client, and no broker with a store, waits for an acknowledgement."""
     if any(session.link or not session.connected for session in simulation.sessions.values()):
         return False
     stable = [host.machine.stable if host.alive else None for host in simulation.hosts.values()]

@@ -1,4 +1,4 @@
-"""The telemetry that hosts would record for the collector, in virtual time (`protocol.telemetry.recorder`)."""
+"""The telemetry that brokers' hosts would send to the collector, in virtual time; see `protocol.telemetry.recorder`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ..protocol.telemetry.tables import Table
 from .hosts import Host
 
 FLUSH_STEPS: Final = 200_000
-"""The number of steps after which telemetry is flushed at the latest, long before a buffer is full."""
+"""Telemetry is flushed at least after this many steps, long before a buffer is full."""
 
 
 class SimulatedTelemetry:
-    """The tables of all brokers of one network.
+    """The telemetry tables of all brokers of one network.
 
     Parameters
     ----------
     take
-        Called with chunks of the tables of `protocol.telemetry.tables`, the same as on Ray; None keeps them for
+        Called with chunks of the tables of `protocol.telemetry.tables`, the same as on Ray; None collects them for
         `tables`.
     trace_events
-        Whether the tables with one row per event are recorded too.
+        Whether to record the tables with one row per event too.
     limits
-        Of these, only `telemetry_rows_max` is used.
+        Only `telemetry_rows_max` matters here.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SimulatedTelemetry:
         self._unflushed = 0
 
     def join(self, place: Position) -> None:
-        """Create a buffer for a broker."""
+        """Create the buffer of a broker."""
         self._buffers[place.broker] = TelemetryBuffer(place, self._limits, trace_events=self._trace_events)
 
     def effect(self, now: float, host: Host, effect: Effect) -> None:
@@ -57,7 +57,7 @@ class SimulatedTelemetry:
             self._buffers[host.id].effect(now, effect)
 
     def stepped(self, now: float, host: Host, event: Any) -> None:
-        """Record an input, if it is a publication."""
+        """Record an input of a broker, if it is a publication; flush when it is time."""
         if isinstance(event, Received) and isinstance(event.source, str):
             message = event.message.message if isinstance(event.message, Numbered) else event.message
             if isinstance(message, Events):
@@ -67,12 +67,12 @@ class SimulatedTelemetry:
             self.flush()
 
     def tables(self) -> dict[str, Table]:
-        """Return the records so far, by table; nothing if they were handed over."""
+        """Return everything recorded so far, by table; nothing if it was passed to `take` instead."""
         self.flush()
         return merge_tables(self._kept)
 
     def flush(self) -> None:
-        """Hand over the records so far."""
+        """Hand over everything recorded since the last flush."""
         self._unflushed = 0
         chunk = merge_tables(buffer.flush() for buffer in self._buffers.values())
         if chunk:

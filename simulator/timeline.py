@@ -1,7 +1,7 @@
 """The timeline of a chaos run in virtual time, as observed on the links.
 
-Rule: only messages are observed: a probe is a suspicion, a beat of a designated broker that was not known as
-such is a takeover, an accepted join is a rejoin. The clients of a paused broker wait as long as it is paused.
+Rule: only messages are observed. A probe is a suspicion. A heartbeat of a designated broker that was not known as
+such is a takeover. An accepted join is a rejoin. The clients of a paused broker wait as long as it is paused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Timeline(RecoveryTimes):
     Parameters
     ----------
     network
-        Its messages are observed.
+        The network whose messages are observed.
     """
 
     def __init__(self, network: SimulatedNetwork) -> None:

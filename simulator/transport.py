@@ -1,11 +1,10 @@
-"""The transport between brokers: messages leave, are in flight, and arrive, unless a fault prevents it.
+"""The transport between brokers: sent messages leave, are in flight, and arrive, unless a fault prevents it.
 
 Rules
 -----
-* A multicast is one message, and one copy for each other member that can be reached, each over a link of its
-  own.
-* A broker that is busy with sending, or has to wait for its turn, sends later.
-* A link is created on first use; :mod:`links` determines the delay of a message.
+* A multicast is one message, and one copy for each other reachable member, each over a link of its own.
+* A broker that is busy sending, or must wait for its turn, sends later.
+* A link is created on first use; :mod:`links` determines how long a message takes over it.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class SimulatedTransport:
     Attributes
     ----------
     effects
-        The handlers of effects of brokers for other brokers.
+        How the effects of brokers that address other brokers are carried out.
     sent
         How many messages left over the links of each kind, by type.
     connections
@@ -87,7 +86,7 @@ class SimulatedTransport:
         }
 
     def traffic(self) -> dict[str, Traffic]:
-        """Return how many messages of each kind of link carried events, and how many did not."""
+        """Return how many messages over each kind of link carried events, and how many did not."""
         found = {}
         for kind, counts in self.sent.items():
             events = sum(counts[each] for each in CARRIERS)
@@ -130,7 +129,7 @@ class SimulatedTransport:
                 self.transmit(connection, received, leaves)
 
     def leave(self, host: Host, effect: Effect, copies: int = 1) -> float | None:
-        """Return when the effect's messages leave, for several the time of the middle one; None if they are dropped."""
+        """Return when an effect's messages leave, of several the middle one; None if they are dropped."""
         net = self._network
         turn = net.now if net.queues is None else net.queues.leave(host, effect)
         if turn is None:
@@ -153,7 +152,7 @@ class SimulatedTransport:
         return [known.get((host.id, other, True)) or self._connect(host, other, True) for other in members]
 
     def transmit(self, connection: Connection, received: Received, leaves: float) -> None:
-        """Send a message that leaves then over one link."""
+        """Send a message over one link at time `leaves`."""
         net = self._network
         if self._strangers and not connection.reaches(leaves, counts=not is_beat(received.message)):
             net.lost += 1
@@ -179,14 +178,14 @@ class SimulatedTransport:
             heappush(net.heap, (late, next(net.order), connection.arrive, received))
 
     def release(self, connection: Connection) -> None:
-        """Deliver what a link has held, unless it was cut again meanwhile."""
+        """Let the messages that a link has held arrive, unless it was cut again meanwhile."""
         if connection.held and connection.pair not in self._network.cuts.reasons:
             held, connection.held = connection.held, None
             for ticket, received in held:
                 self._arrive(ticket, received)
 
     def break_link(self, source: BrokerId, to: BrokerId, *, over_group: bool, after: float = 0.0) -> None:
-        """Lose what one broker sends to another over one link, until it has learned of it, `after` so many seconds."""
+        """Lose what one broker sends another over one link; the sender learns of the loss `after` seconds later."""
         net = self._network
         host = net.hosts[source]
         connection = self.connections.get((source, to, over_group)) or self._connect(host, to, over_group)
@@ -196,7 +195,7 @@ class SimulatedTransport:
             net.at(net.now + after, self._tell_missed, connection, host.life, event)
 
     def _seek(self, here: Host, other: Host) -> None:
-        """Let a process that finds another one dead ask whether it was restarted, if it can reach one to ask."""
+        """Let a process that found another one dead look up its new life, if the rendezvous point is reachable."""
         net = self._network
         point, pair = net.rendezvous, pair_of(here.id, RENDEZVOUS)
         if point is not None and point.alive and other.alive and pair not in net.cuts.reasons:
@@ -207,7 +206,7 @@ class SimulatedTransport:
             self._hear(here, other)
 
     def _hear(self, here: Host, other: Host) -> None:
-        """Record that a process hears another one: messages lost since that was restarted are reported."""
+        """Note that a process hears another one: report what was lost since the other one restarted."""
         for over_group in (False, True):
             connection = self.connections.get((here.id, other.id, over_group))
             if connection is None or connection.known_lives == (here.life, other.life):
@@ -251,7 +250,7 @@ class SimulatedTransport:
 def _arrival_in(
     net: SimulatedNetwork, hear: Callable[[Host, Host], None] | None
 ) -> Callable[[Ticket, Received], None]:
-    """Return the handler of arriving messages; a separate function, because it is called for each of them."""
+    """Return the function that takes arriving messages; a plain function, since it is called for each of them."""
     cut = net.cuts.reasons
 
     def arrive(ticket: Ticket, received: Received) -> None:
@@ -264,7 +263,7 @@ def _arrival_in(
             connection.held.append((ticket, received))
             return
         host = connection.target
-        if host.plain:  # what `step` does, without what does not apply
+        if host.plain:  # a shortcut for `step` that skips what a plain host does not need
             net.steps += 1
             carry_out = net.carry_out
             for effect in host.handle(received):

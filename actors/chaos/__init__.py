@@ -1,1 +1,1 @@
-"""Fault injection on real actors: processes killed and paused, links cut, clients that die, and the run judged."""
+"""Chaos tests on real actors: processes are killed and stopped, links cut, clients killed, and the run is judged."""

@@ -1,7 +1,6 @@
-"""Convergence of a network that heals, for callers that wait for it or display it.
+"""What a network that heals reports about itself, to code that waits for it or displays it.
 
-Rule: the brokers are surveyed, and their answers are only read here. `faults.chaos.structure` judges whether they
-are sound.
+Rule: this module asks the brokers and reads their answers. `faults.chaos.structure` judges whether they are sound.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ POLL_SECONDS: Final = 0.05
 """The interval between two checks whether the network has converged."""
 
 HEALED: Final = "healed"
-"""The beginning of the timeline entry for the moment at which everything is repaired."""
+"""The first word of the timeline entry for the moment at which everything is repaired."""
 
 
 class Convergence:
-    """Waits until a network has converged, and until the clients of this process have moved."""
+    """Waits until a network is quiescent, and until the clients of this process have moved."""
 
     def __init__(self, hosts: Hosts, attached: Attaching) -> None:
         self._hosts = hosts
         self._attached = attached
 
     def problems(self) -> list[str]:
-        """Return what keeps the live brokers from being one quiescent tree, and which clients have yet to move."""
+        """Return why the living brokers are not one settled tree, and which clients must still move."""
         return self.problems_by(self._hosts.survey())
 
     def problems_by(self, survey: Survey) -> list[str]:
-        """Return the problems that a survey shows, and which clients have yet to move."""
+        """Return the problems that a survey shows, and which clients must still move."""
         living = set(self._hosts.hosts())
         lost = [
             str(client)
@@ -50,16 +49,16 @@ class Convergence:
         return [*problems(survey), *(f"{client} has not moved yet" for client in lost)]
 
     def converged(self) -> bool:
-        """Return whether the live brokers are one quiescent tree (promise 6)."""
+        """Return whether the living brokers are one settled tree (promise 6)."""
         return not self.problems()
 
     def await_convergence(self, timeout_seconds: float = 60.0) -> float:
-        """Wait until the live brokers are one quiescent tree, and return how many seconds it took.
+        """Wait until the living brokers are one settled tree, and return how many seconds it took.
 
         Raises
         ------
         BrokerUnavailable
-            If they are not in time; the message says what is missing.
+            If they are not within the timeout; the message says what is missing.
         """
         checks.seconds("timeout_seconds", timeout_seconds)
         assert self._hosts.recovery is not None or self._hosts.survey()
@@ -75,12 +74,12 @@ class Convergence:
         return time.monotonic() - started
 
     def settle(self, timeout_seconds: float = 60.0, *, deliveries: bool = True) -> None:
-        """Wait until everything published so far has arrived where it must.
+        """Wait until everything published so far has arrived everywhere it must.
 
         Parameters
         ----------
         timeout_seconds
-            For the whole wait.
+            The timeout for the whole wait.
         deliveries
             Whether to wait also until every attached process has fetched its notifications.
 
@@ -100,7 +99,7 @@ class Convergence:
                 if handled == before:
                     break
                 before = handled
-            # A host that was unreachable just then has not confirmed that nothing is in flight there.
+            # An unreachable host has not confirmed that it has nothing in flight.
             hosts = {self._hosts.directory.hosts.get(broker) for broker in state or ()}
             if len(handled) >= len(hosts) and state == self._healed(
                 deadline
@@ -112,7 +111,7 @@ class Convergence:
                 )
 
     def _healed(self, deadline: float) -> Any:
-        """Wait until a network that heals has converged; return its state, which reveals a change."""
+        """Wait until a network that heals has converged; return its state, which changes if it heals again."""
         if self._hosts.recovery is None:
             return None
         self.await_convergence(max(0.001, deadline - time.monotonic()))
@@ -120,7 +119,7 @@ class Convergence:
 
 
 def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:
-    """Return what changes when the network heals again: if two states are equal, nothing happened between them."""
+    """Return a state that changes when the network heals again: if two are equal, nothing happened in between."""
     if in_views(survey):
         return {broker: (one["version"], one["left"]) for broker, one in survey.items()}
     return {
@@ -135,7 +134,7 @@ def standing(position: Position, survey: Survey) -> Position:
     if "seats" in one:
         return replace(
             position, children=one["neighbours"], cube=None
-        )  # the first view, which others have followed
+        )  # `position` is of the first view, and other views have followed
     view, parent = one["view"], one["parent"]
     return replace(
         position,

@@ -1,17 +1,20 @@
-"""Injects faults into a running network on Ray: kills, pauses and restarts processes, tells hosts of link faults.
+"""Injects faults into a running network on Ray: kills, stops and restarts brokers, and breaks links.
 
 Rules
 -----
-* A crash is a SIGKILL of the process or a `ray.kill`, alternately. A pause is SIGSTOP. All processes must run on
+* A crash is alternately a SIGKILL of the process and a `ray.kill`. A pause is SIGSTOP. All processes must be on
   this machine.
-* Link faults and slow brokers are told to every live host (`link_faults`), which applies them where it sends.
-* State is damaged in the process, by a call of its host; a store when its broker is dead, because it is read at a
-  start. A broker that finds its state damaged ends, and is restarted when that is noticed.
-* Ray restarts the rendezvous point as soon as it is dead, so a plan's restart of it does nothing.
-* The last live broker is spared. Each broker must have an actor of its own.
-* Among own hosts (`hosts`) the link of a whole host is cut or disturbed, as a network does. A broker behind a cut
-  link is silent until it has answered again, or Ray has given it up: then it is dead.
-* Brokers may join and leave meanwhile (`operating`): a broker that was to leave and died is not restarted.
+* Every living host is told which links are bad and which brokers are slow (`link_faults`), and applies this where
+  it sends.
+* The host of a broker damages the state in its process on request. A store is damaged while its broker is dead,
+  because it is read at the start. A broker that detects that its state is damaged ends; it is restarted once that
+  is noticed.
+* Ray restarts the rendezvous point as soon as it is dead, so a restart of it in a plan does nothing.
+* The last living broker is spared. Each broker must have an actor of its own.
+* On the run's own hosts (`machines`), the link of a whole host is cut or degraded by the network itself. Brokers
+  behind a cut link count as silent until they have answered again, or until Ray has given them up and so killed
+  them.
+* Brokers may join and leave meanwhile (`operating`). A broker that was to leave and died is not restarted.
 """
 
 from __future__ import annotations
@@ -47,17 +50,17 @@ from ..network.network import Network
 from .link_faults import Forecast
 
 TELL_SECONDS: Final = 2.0
-"""How long hosts may take to record link faults; a paused host records them when it resumes."""
+"""How long hosts have to take in the link faults; a paused host takes them in when it resumes."""
 
 REACHED_SECONDS: Final = 30.0
-"""How long brokers behind a cut link may take to answer once everything heals: TCP retries at growing intervals."""
+"""How long brokers behind a cut link have to answer once everything heals: TCP backs off between retries."""
 
 LEFT_SECONDS: Final = 0.1
-"""The interval between two checks whether a leaving broker has left."""
+"""The interval between two checks whether a broker has left, or has answered."""
 
 
 class Breaker:
-    """A network into which faults are injected, as :class:`rayvous.faults.chaos.injector.Breakable` defines it.
+    """A network in which faults can be caused, as :class:`rayvous.faults.chaos.injector.Breakable` specifies.
 
     Parameters
     ----------
@@ -66,16 +69,16 @@ class Breaker:
     clock
         Returns the seconds of the run.
     layout
-        The own hosts of the brokers; None if there are none.
+        The run's own hosts, on which the brokers are; None if there are none.
     stable
-        The stores of the brokers; None if they have none.
+        Where the brokers have their stores; None if they have none.
     turn
-        Whether the first kill is a SIGKILL (even) or a `ray.kill` (odd); they alternate.
+        Whether the first kill is a SIGKILL (even) or a `ray.kill` (odd); then they alternate.
 
     Attributes
     ----------
     asking
-        Held during a survey of all brokers but the silent ones, so that no link is cut before they have answered.
+        Held while all brokers except the silent ones are queried, so that no link is cut before they have answered.
 
     Raises
     ------
@@ -115,9 +118,7 @@ class Breaker:
         self._given_up: set[int] = set()
         self._bad_links: set[int] = set()
         self.asking = threading.Lock()
-        self._unreached: dict[
-            BrokerId, Any
-        ] = {}  # behind a cut link: the questions asked since it was repaired
+        self._unreached: dict[BrokerId, Any] = {}  # behind a cut link: the call pending since it was mended
         self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = itertools.count()
         self._kills = itertools.count(turn)
@@ -128,45 +129,45 @@ class Breaker:
         return self._clock()
 
     def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
-        """Schedule an action, for `run`."""
+        """Schedule an action, which `run` will do."""
         heappush(self._agenda, (when, next(self._order), action, values))
 
     def run(self) -> None:
-        """Carry out all scheduled actions, each at its time."""
+        """Do all scheduled actions, each at its time."""
         while self._agenda:
             when, _, action, values = heappop(self._agenda)
             time.sleep(max(0.0, when - self.now))
             action(*values)
 
     def living(self) -> list[BrokerId]:
-        """Return the brokers whose process runs or is paused."""
+        """Return the brokers whose process exists, even if it is paused."""
         return [broker for broker in list(self.positions) if broker not in self._dead | self._gone]
 
     def dead(self) -> list[BrokerId]:
-        """Return the others, without those that have left for good."""
+        """Return the dead brokers, without those that have left for good."""
         return sorted(self._dead - self._gone)
 
     def staying(self) -> list[BrokerId]:
-        """Return the live brokers that are not about to leave."""
+        """Return the living brokers that are not leaving."""
         return [broker for broker in self.living() if broker not in self._retiring]
 
     def leaving(self) -> list[BrokerId]:
-        """Return the brokers that are about to leave."""
+        """Return the brokers that are leaving and have not left yet."""
         return sorted(self._retiring - self._gone)
 
     def silent(self) -> list[BrokerId]:
-        """Return the brokers that would not answer now: dead, paused, or behind a cut link."""
+        """Return the brokers that would not answer now: those that are dead, paused, or behind a cut link."""
         return sorted((self._dead | self._paused | self._unreached.keys()) - self._gone)
 
     @property
     def cut_off(self) -> bool:
-        """Whether brokers are behind a cut link, or have not been heard of since."""
+        """Whether there are brokers behind a cut link, or brokers that have not answered since it was mended."""
         return bool(self._unreached)
 
-    # Brokers that join, and leave in good order.
+    # Brokers that join, and that leave gracefully.
 
     def came(self, brokers: Iterable[BrokerId]) -> None:
-        """Record brokers that have joined the network; from now on faults can affect them too."""
+        """Note brokers that have joined the network; faults may affect them from now on."""
         places = {place.broker: place for place in self._net.positions}
         for broker in brokers:
             self._met(broker)
@@ -180,15 +181,15 @@ class Breaker:
             self._places[broker] = self._net.node_of(broker)
 
     def retire(self, brokers: Iterable[BrokerId]) -> None:
-        """Record brokers that are to leave: one that dies before is not restarted."""
+        """Note brokers that are to leave: one that dies before it has left is not restarted."""
         self._retiring.update(brokers)
 
     def stay(self, brokers: Iterable[BrokerId]) -> None:
-        """Record brokers that do not leave after all."""
+        """Note brokers that do not leave after all."""
         self._retiring.difference_update(brokers)
 
     def left(self, brokers: Iterable[BrokerId]) -> None:
-        """Record brokers that have left, or died before they had."""
+        """Note brokers that have left, or died before they had."""
         self._gone.update(brokers)
         for broker in brokers:
             self._unreached.pop(broker, None)
@@ -199,14 +200,14 @@ class Breaker:
     # Processes.
 
     def crash(self, broker: BrokerId) -> bool:
-        """Kill a process; return False, and spare it, if it is dead or the last live broker."""
+        """Kill a process; return False, and spare it, if it is dead or the last living broker."""
         if broker == RENDEZVOUS:
             ray.kill(self.rendezvous, no_restart=False)
             return True
         if broker not in self.living() or len(self.living()) == 1:
             return False
         self._dead.add(broker)
-        # Ray asks a process to end itself, which a paused one does not hear.
+        # Ray asks a process to end itself, and a paused process does not receive that.
         if next(self._kills) % 2 == 0 or broker in self._paused:
             self._signal(broker, signal.SIGKILL)
         elif (host := self._host(broker)) is not None:
@@ -216,28 +217,30 @@ class Breaker:
         return True
 
     def restart(self, broker: BrokerId) -> bool:
-        """Start a dead broker with a clean state; False if it lives, as the rendezvous point always does, or leaves."""
+        """Restart a dead broker; return False if it lives, as the rendezvous point always does, or is to leave."""
         with self._starting:
             if broker not in self._dead - self._retiring:
                 return False
-            self._net.kill_broker(broker)  # it is dead; wait until Ray knows
+            self._net.kill_broker(broker)  # it is dead; this waits until Ray knows that
             self._net.restart_broker(broker)
             self._met(broker)
             self._dead.discard(broker)
-            self._unreached.pop(broker, None)  # that was its former life
+            self._unreached.pop(broker, None)  # the pending call was to its earlier life
             ray.get(self._net.host_of(broker).link_faults.remote(self._forecast()))
             return True
 
     def start_fallen(self) -> list[BrokerId]:
-        """Restart the brokers that ended by themselves because their state was damaged; return them."""
-        known = set(self._net.hosts())  # but those that were seen to be dead
-        near = [broker for broker in self.staying() if broker not in self._unreached]  # not behind a cut link
+        """Restart the brokers that have ended because their state was damaged; return them."""
+        known = set(self._net.hosts())  # without those that are known to be dead
+        near = [
+            broker for broker in self.staying() if broker not in self._unreached
+        ]  # those not behind a cut link
         fallen = [broker for broker in near if self._host(broker) not in (None, *known)]
         self._dead.update(fallen)
         return [broker for broker in fallen if self.restart(broker)]
 
     def leave(self, broker: BrokerId) -> bool:
-        """Let a broker leave; its process ends when it has left. False if it is dead, the last one, or in a tree."""
+        """Let a broker leave, then kill its process; return False if it is silent, the last one, or in a tree."""
         if not self._views or broker in self.silent() or len(self.living()) == 1:
             return False
         ray.get(self.rendezvous.retire.remote([broker]))
@@ -269,7 +272,7 @@ class Breaker:
         return self._signal(broker, signal.SIGCONT)
 
     def _signal(self, broker: BrokerId, number: signal.Signals) -> bool:
-        """Send a signal to a broker's process; return False if it has ended meanwhile."""
+        """Send a signal to a broker's process; return False if the process has ended meanwhile."""
         try:
             os.kill(self._pids[broker], number)
         except ProcessLookupError:
@@ -277,7 +280,7 @@ class Breaker:
         return True
 
     def _host(self, broker: BrokerId) -> Any:
-        """Return the actor of a broker; None when it has just left."""
+        """Return the actor of a broker; None if it has left."""
         return self._net.host_of(broker) if broker in self._net.brokers() else None
 
     # Links, and slow brokers.
@@ -289,13 +292,13 @@ class Breaker:
             self._tell()
 
     def cut(self, pairs: Iterable[tuple[BrokerId, BrokerId]], reason: object) -> None:
-        """Cut links both ways."""
+        """Cut links in both directions."""
         for one, other in pairs:
             self._cuts.add(one, other, reason)
         self._tell()
 
     def mend(self, reason: object = None) -> bool:
-        """Remove one reason for cuts, or all; return whether a link was repaired."""
+        """Remove a reason for cuts, or all reasons; return whether a link was mended."""
         mended = self._cuts.clear() if reason is None else self._cuts.remove(reason)
         self._tell()
         return bool(mended)
@@ -314,12 +317,12 @@ class Breaker:
             return 0
 
     def _damage_store(self, broker: BrokerId, seed: str) -> int:
-        """Damage a store, whose broker dies of that; its restart finds the store as it is left here."""
+        """Damage the store of a broker, after killing the broker if it lives; it finds the rest when it restarts."""
         if self._stable is None or not (broker in self._dead or self.crash(broker)):
             return 0
         self._net.kill_broker(
             broker
-        )  # wait until Ray knows that it is dead, and no process has the store open
+        )  # this waits until Ray knows that it is dead, and nobody has the store open
         store = BrokerStores(self._stable, self._net.directory.recovery).store_of(broker, life=1)
         try:
             return damage_store(store, Random(seed))
@@ -327,12 +330,12 @@ class Breaker:
             store.close()
 
     def shake(self, fault: Shake) -> None:
-        """Make links unreliable for a while."""
+        """Degrade links for a while."""
         self._shakes.append((self.now + fault.seconds, fault))
         self._tell()
 
     def host_link(self, fault: HostLink) -> bool:
-        """Disturb the link of a host for a while; return False if there are no hosts."""
+        """Cut or degrade the link of a host for a while; return False if there are no hosts."""
         if self._layout is None:
             return False
         self._bad_links.add(fault.host)
@@ -353,7 +356,7 @@ class Breaker:
         links.change(self._layout, host)
         for broker in [broker for broker, asked in list(self._unreached.items()) if asked is None]:
             if self._places[broker] == self._nodes[host]:
-                self._unreached.pop(broker, None)  # a broker that died behind it is dead, and not silent
+                self._unreached.pop(broker, None)  # a broker that died behind it is dead, not silent
         actors = {broker: self._host(broker) for broker in self._on_host(host)}
         self._unreached |= {
             broker: actor.pid.remote() for broker, actor in actors.items() if actor is not None
@@ -361,18 +364,18 @@ class Breaker:
         self._hear()
 
     def _hear(self, seconds: float = 0.0) -> None:
-        """Record which brokers have answered or, as Ray says, are dead; check again later, or wait so long for all."""
+        """Process the answers, and deaths that Ray reports; wait at most this long for all, and schedule a retry."""
         asked = {answer: broker for broker, answer in list(self._unreached.items()) if answer is not None}
         ready = ray.wait(list(asked), num_returns=len(asked), timeout=seconds)[0] if asked else []
         for answer in ready:
             broker = asked[answer]
             if self._unreached.get(broker) != answer:
-                continue  # it was restarted, or has left, meanwhile
+                continue  # it has restarted or left meanwhile
             try:
                 ray.get(answer)
             except ActorDiedError:
                 self._dead.add(broker)
-            except RayActorError:  # unreachable just now
+            except RayActorError:  # unreachable at the moment
                 if (actor := self._host(broker)) is not None:
                     self._unreached[broker] = actor.pid.remote()
                     continue
@@ -387,11 +390,11 @@ class Breaker:
         return new
 
     def _on_host(self, host: int) -> list[BrokerId]:
-        """Return the live brokers of a host."""
+        """Return the brokers that live on a host."""
         return [broker for broker in self.living() if self._places[broker] == self._nodes[host]]
 
     def calm(self) -> None:
-        """End every cut, unreliable period, pause and slowness; brokers behind a cut link are heard of first."""
+        """End every fault: cuts, bad periods, pauses and slowness; first hear from the brokers behind cut links."""
         for broker in list(self._paused):
             self.resume(broker)
         for host in sorted(self._bad_links):

@@ -1,12 +1,13 @@
-"""The link faults at one host: cut links, unreliable periods, slow brokers.
+"""The faults at one host during a test: cut links, bad periods of links, slow brokers.
 
 Rules
 -----
-* A link is a connection: a message that it gets while it is cut waits until it is repaired, a delayed message
-  arrives late, and everything behind it on the same link waits too (docs/decisions/0011-recovery.md).
-* The sending host applies the faults, so both ends of a cut link must be told. Messages of the rendezvous point are
-  delayed at the receiver.
-* A host that was never told of link faults has none, and does not check for them.
+* A link is a connection. A message that is sent while its link is cut waits until the link is mended. A message
+  that a bad period delays arrives late, and everything behind it on the same link waits too
+  (docs/decisions/0011-recovery.md).
+* The sending host applies the faults, so both ends of a cut link must be told. What the rendezvous point sends is
+  delayed where it arrives.
+* A host that was never told of any faults has none, and does not check for them.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from ...faults.chaos.plans import Shake
 from ...protocol.ids import BrokerId
 
 SERVICE_PART: Final = 0.001
-"""The time that a slow broker takes for one message, in heartbeats, to be multiplied by its factor."""
+"""The time that a slow broker takes for one message, in heartbeats, before it is multiplied by the broker's factor."""
 
 Lane: TypeAlias = tuple[BrokerId, BrokerId, str]
-"""From, to, and "link" or "group": in each of these the order is kept."""
+"""From, to, and "link" or "group": each lane keeps its order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """All present link faults, as the driver tells them to every host.
+    """All present faults, as the driver tells them to every host.
 
     Attributes
     ----------
     cut
         The pairs of brokers that cannot reach each other, the lower one first.
     shakes
-        (remaining seconds, fault) of each unreliable period.
+        (remaining seconds, fault) of each bad period.
     factors
-        How many times as long a slow broker takes.
+        How many times as long each slow broker takes.
     failing
-        (from, to) of each direction in which calls fail, and lose their messages, though both ends live.
+        (from, to) of each direction in which calls fail and lose what they carry, although both ends live.
     """
 
     cut: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
@@ -53,14 +54,14 @@ class Forecast:
 
 
 class HostLinkFaults:
-    """The link faults at one host; used on its event loop.
+    """The faults at one host; used on its event loop.
 
     Parameters
     ----------
     heartbeat_seconds
-        Of its brokers.
+        The heartbeat period of its brokers.
     seed
-        Of the random numbers.
+        The seed for the random choices in bad periods.
     """
 
     def __init__(self, heartbeat_seconds: float, seed: int = 0) -> None:
@@ -84,12 +85,12 @@ class HostLinkFaults:
         self._changed = asyncio.Event()
 
     async def passage(self, source: BrokerId, to: BrokerId, lane: str) -> None:
-        """Wait until a message may leave; a caller that continues at once keeps the order of its lane.
+        """Wait until a message may leave; a caller that proceeds at once keeps the order of its lane.
 
         Raises
         ------
         ConnectionResetError
-            If calls fail in this direction.
+            If calls in this direction fail.
         """
         pair = (source, to) if source < to else (to, source)
         async with self._lanes[source, to, lane]:  # a lock is granted in the order of requests
@@ -102,7 +103,7 @@ class HostLinkFaults:
                 raise ConnectionResetError(f"the call of broker {source} to broker {to} was made to fail")
 
     async def service(self, broker: BrokerId, messages: int = 1) -> None:
-        """Wait until a broker is ready for so many messages, which it handles at once after that."""
+        """Wait as long as a slow broker takes for this many messages; the broker then handles them at once."""
         async with self._counters[broker]:
             factor = self._factors.get(broker, 1.0)
             if factor > 1.0:

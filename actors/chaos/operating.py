@@ -1,13 +1,13 @@
-"""Drawn operations on a network on Ray: brokers and clusters join, leave in good order, and move nearer.
+"""Carries out drawn operations on a Ray network: brokers and clusters join, leave gracefully, and move nearer.
 
 Rules
 -----
-* Every operation is carried out at its time, whatever the others are doing: some take until the network has healed.
-* Its subject is chosen among the brokers that are there by then and stay, as in the simulator
+* Every operation is done at its time, whatever the others are doing: some take until the network has healed.
+* The broker or cluster is chosen among those that are there by then and stay, as in the simulator
   (:class:`rayvous.simulator.operations.SimulatedOperations`).
-* A broker that has left, or was to leave and died, is never restarted. The last one that stays is kept.
-* A broker that has not left in the end is a finding, and so is a failed operation. But while a host is cut off, Ray
-  may have placed a new broker there, and given it up before it started.
+* A broker that has left, or was to leave and died, is never restarted. The last broker that stays is not removed.
+* A broker that was to leave and has not left in the end is a finding, and so is an operation that failed. There is
+  one exception: while a host is cut off, Ray may place a new broker there, and give it up before it has joined.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ COMING: Final = ("add_broker", "add_cluster")
 
 
 class Operator:
-    """Operates one network.
+    """Carries out operations on one network.
 
     Parameters
     ----------
     net, breaker, players
         The network, its fault injector, and its clients.
     say
-        Called with each operation, as a sentence.
+        Called with a sentence for what has happened.
     finding
-        Called with each failure, as a sentence.
+        Called with a sentence for what has failed.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Operator:
         self._threads: list[threading.Thread] = []
 
     def begin(self, operations: Sequence[Operation], start: float) -> None:
-        """Carry out these operations, each at its time, counted from `start` on the clock of the run."""
+        """Start these operations, each at its time, counted from `start` on the clock of the run."""
         self._threads = [
             threading.Thread(target=self._do_at, args=(each, start), daemon=True, name=each.do)
             for each in operations
@@ -67,7 +67,7 @@ class Operator:
             thread.start()
 
     def unfinished(self) -> list[str]:
-        """Return, as sentences, the operations that are not finished, and the brokers that have not left."""
+        """Return, as sentences, which operations are not done yet, and which brokers have not left."""
         leaving = [f"broker {broker} has not left" for broker in self._breaker.leaving()]
         return leaving + [f"{thread.name} is not done" for thread in self._threads if thread.is_alive()]
 
@@ -76,8 +76,8 @@ class Operator:
             time.sleep(wait)
         try:
             done = self._do(operation.do, operation.pick, operation.size)
-        except Exception as error:  # a thread that it ended would report nothing
-            gone = isinstance(error, InputError)  # its subject
+        except Exception as error:  # otherwise the thread would end silently
+            gone = isinstance(error, InputError)  # the broker or cluster that was chosen
             never_came = isinstance(error, BrokerUnavailable) and operation.do in COMING
             if not (gone or (never_came and self._breaker.cut_off)):
                 self._finding(f"{self._breaker.now:.3f} s: {operation.do}: {type(error).__name__}: {error}")
@@ -86,7 +86,7 @@ class Operator:
         self._say(f"operation: {operation.do}: {done}")
 
     def _do(self, what: str, pick: float, size: int) -> str:
-        """Carry out a drawn operation on one of the existing brokers or clusters; return it in words."""
+        """Do an operation, on one of the brokers or clusters that are there; return a description."""
         clusters = sorted({self._cluster(broker) for broker in self._breaker.staying()})
         cluster = clusters[int(pick * len(clusters))]
         if what == "add_broker":
@@ -112,7 +112,7 @@ class Operator:
         return self._breaker.positions[broker].cluster
 
     def _fill(self, brokers: list[BrokerId]) -> str:
-        """Tell the injector of new brokers, and let one client in four move there."""
+        """Tell the injector of brokers that have joined, and move one client in four there."""
         self._breaker.came(brokers)
         self._players.go_to(brokers)
         return " ".join(map(str, brokers))
@@ -121,7 +121,7 @@ class Operator:
         try:
             moved = self._net.reoptimise()
         except RayvousError as error:
-            return f"cut short: {error}"  # the asked broker has died
+            return f"cut short: {error}"  # the broker that was asked has died
         words = [f"cluster {each} from below {former} to below {parent}" for each, former, parent in moved]
         return ", ".join(words) or "nobody found a nearer parent"
 
@@ -139,7 +139,7 @@ class Operator:
                     break
                 except InputError:
                     if self._living(order) == living:
-                        raise  # none of them has died meanwhile
+                        raise  # none of them has died, so the error has another cause
         except InputError:
             self._breaker.stay(leaving)
             raise

@@ -1,23 +1,24 @@
-"""Fault injection on Ray: a drawn network of real actors under a drawn fault plan, then healed and judged.
+"""Chaos on Ray: a drawn network of real actors under a drawn fault plan, then healed, and judged.
 
 Phases
 ------
-1. Build: the network starts, clients subscribe, everything settles.
-2. Faults: the plan is carried out while clients publish, subscribe, cancel and move.
-3. Heal: all faults are repaired; within :data:`CONVERGE_SECONDS` the network must be one tree again with every
-   subscription installed and every client at a live broker (promise 6), and stay so for several looks.
-4. Liveness: every publisher publishes again; when the network is quiescent everything is judged (promises 1-3).
+1. Build: the network is launched, clients subscribe, everything settles.
+2. Faults: the plan is carried out while clients publish, subscribe, unsubscribe and move.
+3. Heal: all faults end. Within :data:`CONVERGE_SECONDS` the network must be one tree again, with every subscription
+   installed and every client at a living broker (promise 6), and stay so for a few looks.
+4. Liveness: every publisher publishes again. When the network has settled, everything is judged (promises 1-3).
 
-The case of a seed is drawn as for the simulator (:mod:`rayvous.faults.chaos.cases`), for few brokers, each with a
-process of its own. Whenever the network is quiescent the routes of all brokers are judged
-(:mod:`rayvous.faults.chaos.routes`). With `stable` each broker has a file, from which it recovers, and processes of
-clients are killed too (:mod:`rayvous.faults.chaos.stable_cases`, :mod:`.killable_clients`). With `operations`
-brokers join and leave (:mod:`.operating`). With `admission` brokers admit only what they can carry, and all their
-books are judged too (:mod:`rayvous.faults.chaos.books`). With `damage` parts of brokers' state are changed
-(:mod:`rayvous.faults.chaos.damage_cases`): a broker that detects it ends, and is restarted.
+The case of a seed is drawn as for the simulator (:mod:`rayvous.faults.chaos.cases`), but with few brokers, each in
+a process of its own. Whenever the network is quiescent, the routes of all brokers are judged
+(:mod:`rayvous.faults.chaos.routes`). With `stable`, each broker recovers from a store of its own, and processes of
+clients are killed too (:mod:`rayvous.faults.chaos.stable_cases`, :mod:`.killable_clients`). With `operations`,
+brokers join and leave (:mod:`.operating`). With `admission`, brokers admit only what they can carry, and all their
+books are judged too (:mod:`rayvous.faults.chaos.books`). With `damage`, parts of brokers' state are damaged
+(:mod:`rayvous.faults.chaos.damage_cases`): a broker that detects damage to its own state ends, and is restarted.
 
-A plan's first fault is that of ``AIMS[seed % 6]``, so six consecutive seeds have every kind of kill; with a scheme
-without a tree it is ``FLAT_AIMS[seed % 5]``. The same seed is the same case; interleavings depend on the machine.
+The first fault of a plan kills the target that ``AIMS[seed % 6]`` names, so six consecutive seeds cover every kind
+of killing; with a scheme without a tree it is ``FLAT_AIMS[seed % 5]``. The same seed gives the same case; the
+timing inside it depends on the machine.
 """
 
 from __future__ import annotations
@@ -63,12 +64,12 @@ from .workload import RunningWorkload
 
 BROKERS_MAX: Final = 9
 FAULT_SECONDS: Final = 8.0
-"""The duration of faults in a drawn plan."""
+"""How long the faults of a drawn plan last."""
 
 CONVERGE_SECONDS: Final = 30.0
 SETTLE_SECONDS: Final = 60.0
 STEADY_LOOKS: Final = 4
-"""How many consecutive looks must be sound; there is one every half heartbeat."""
+"""How many sound looks in a row are required; looks are half a heartbeat apart."""
 
 PROBLEMS_MAX: Final = 20
 
@@ -92,11 +93,11 @@ def draw_ray_case(
     seed
         The seed.
     brokers_max
-        The largest network that is drawn.
+        The maximum number of brokers.
     plan
-        Replaces the drawn one.
+        Used instead of a drawn plan.
     scheme
-        One that heals.
+        A scheme that heals.
     stable
         Whether brokers have stores, and clients die too.
     admission
@@ -106,7 +107,8 @@ def draw_ray_case(
     damage
         Whether state is damaged too.
     hosts
-        The number of own hosts; the plan then affects their links (:mod:`rayvous.faults.chaos.host_plans`).
+        The number of hosts of the run's own; if not 0, the plan is of their links
+        (:mod:`rayvous.faults.chaos.host_plans`).
 
     Raises
     ------
@@ -149,12 +151,12 @@ def run_ray_chaos(
     seed
         The seed.
     keep_trace
-        Whether the report has the trace of the run.
+        Whether the report contains the trace of the run.
     store_dir
-        The folder for the files of brokers with stores (a folder ``seed-N`` in it), or the address of a PostgreSQL
-        database (a schema ``..._seed_N``); a temporary folder if None.
+        The folder in which brokers with stores keep their files, in a folder ``seed-N``; or the address of a
+        PostgreSQL database, for a schema ``..._seed_N``. A temporary folder if None.
     options
-        Those of :func:`draw_ray_case`.
+        Passed to :func:`draw_ray_case`.
     """
     case = draw_ray_case(seed, **options)
     if not case.stable:
@@ -168,16 +170,16 @@ def run_ray_chaos(
 def run_ray_seeds(
     seeds: Sequence[int], *, progress: Callable[[ChaosReport], None] | None = None, **options: Any
 ) -> list[ChaosReport]:
-    """Run many seeds, one after the other on one Ray; a failure does not stop the others.
+    """Run many seeds, one after the other on one Ray; a failed seed does not stop the others.
 
     Parameters
     ----------
     seeds
         The seeds.
     progress
-        Called with each report.
+        Called with each report when its run ends.
     options
-        Those of :func:`run_ray_chaos`.
+        Passed to :func:`run_ray_chaos`.
     """
     started = ensure_ray()
     reports = []
@@ -219,7 +221,7 @@ class _Run:
         topology = topology_of(self.case.topology)
         try:
             if self.layout is not None:
-                start_given_up(self.layout)  # in the run of another seed
+                start_given_up(self.layout)  # given up in the run of another seed
             with Network.launch(
                 topology,
                 scheme=self.case.scheme,
@@ -340,7 +342,7 @@ class _Run:
         self.net.check()
 
     def _end_of_stable(self) -> list[str]:
-        """Check that everything is delivered, and that no broker holds anything that no client waits for."""
+        """Check that every publisher is told that all is delivered, and that brokers retain nothing without need."""
         unanswered = self.players.flush(SETTLE_SECONDS)
         deadline = self.clock() + CONVERGE_SECONDS
         while (left := kept_in_vain(self.net, len(self.case.durable))) and self.clock() < deadline:
@@ -348,7 +350,7 @@ class _Run:
         return unanswered + left
 
     def _inside(self) -> list[str]:
-        """Return the defects of the routes and the books of all brokers, in a quiescent state."""
+        """Return what is wrong with the routes and the books of all brokers, while nothing is in flight."""
         scheme, survey = self.case.scheme, self.net.survey()
         self.clients = self.players.books()
         told_first = claims_of(scheme).told_first
@@ -366,7 +368,7 @@ class _Run:
                 "refused": self.players.refused,
                 "degraded": sum(len(self.clients.told(name)) for name in self.clients.wanted),
             }
-        account.settled(self.clock())  # it had all the time that it may take
+        account.settled(self.clock())  # the full time for settling is over
         trace = account.in_time()
         judged = trace if self.judged_from is None else trace.since(self.judged_from)
         report.judge(judged, keep_trace=self.keep_trace)
@@ -374,7 +376,7 @@ class _Run:
         report.moves = self.players.moves
         self.watch.tell(report, trace, self.recovery.heartbeat_seconds / 2, self.clock())
 
-    # Results.
+    # Observation.
 
     def _look(self) -> None:
         for host in self.breaker.given_up():
@@ -400,7 +402,7 @@ class _Run:
 
 
 def kept_in_vain(net: Network, durable: int) -> list[str]:
-    """Return what brokers hold for the given number of durable subscribers and should not, at the end."""
+    """Return what brokers still retain for durable subscribers, `durable` in number, although all is acknowledged."""
     found = []
     sizes = net.describe().nodes.data()
     held = sum(size["durable_subscribers"] for _, size in sizes)

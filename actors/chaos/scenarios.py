@@ -1,4 +1,4 @@
-"""A scenario on Ray: the same steps as in the simulator, by real clients at real broker actors."""
+"""Scenarios on Ray: the steps that the simulator executes, done by real clients at real broker actors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..network.network import Network
 
 @dataclass(slots=True)
 class _Clients:
-    """The clients of a scenario, attached when they first act."""
+    """The clients of a scenario; each attaches when it first acts."""
 
     net: Network
     publishers: dict[str, Publisher] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class _Clients:
         self.publishers[step.client].publish_batch(list(step.events))
 
     def drain(self, trace: Trace) -> None:
-        """Record what the subscribers were notified of since the last call."""
+        """Record the notifications that subscribers received since the last call."""
         for name, subscriber in self.subscribers.items():
             for arrival in subscriber.batches(timeout_seconds=0):
                 for row in arrival.rows.tolist():
@@ -49,7 +49,7 @@ class _Clients:
 
 
 def replay(net: Network, scenario: Scenario) -> Trace:
-    """Carry out the steps of a scenario on a network; return the actions and notifications of clients.
+    """Execute the steps of a scenario on a network; return what clients did and received.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def replay(net: Network, scenario: Scenario) -> Trace:
 
 
 def telemetry_of(net: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return tables of the telemetry so far as numpy columns; see `protocol.telemetry.tables`."""
+    """Return telemetry tables of the run so far as numpy columns; see `protocol.telemetry.tables`."""
     found = net.telemetry().to_arrow()
     return {
         name: {

@@ -1,7 +1,8 @@
-"""The timeline of a run on Ray, as observed by repeated surveys of all brokers.
+"""The timeline of a run on Ray, from periodic surveys of every broker's place.
 
-Rule: changes between two surveys are not visible. A cluster that has lost its parent is a confirmed suspicion,
-another designated broker is a takeover, another parent a rejoin. In networks with views, each new view is reported.
+Rule: what happens between two surveys is not seen. A cluster that has lost its parent is a confirmed suspicion,
+another designated broker is a takeover, another parent is a rejoin. In networks with membership views, each new
+latest view is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Watch(RecoveryTimes):
     Parameters
     ----------
     degree
-        The most children that a cluster may have.
+        The maximum number of children of a cluster.
     """
 
     def __init__(self, degree: int) -> None:
@@ -36,12 +37,12 @@ class Watch(RecoveryTimes):
         self._round: RoundNumber | None = None
 
     def kind_of(self, fault: Fault) -> str:
-        """Return the kind of fault; a crash is classified by the broker's role at the last survey."""
+        """Return the kind of a fault; for a crash it includes the role that the broker had in the last survey."""
         word = super().kind_of(fault)
         return f"{word}_{self._roles.get(fault.broker, 'unseen')}" if isinstance(fault, Crash) else word
 
     def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> bool:
-        """Process a survey, report what is new, and return whether the structure is sound."""
+        """Process a survey: report what is new, and return whether the structure is sound."""
         for broker, one in survey.items():
             role = "root" if one["root"] else "designated" if one["designated"] else "normal"
             self._roles[broker] = role
@@ -87,14 +88,14 @@ class Watch(RecoveryTimes):
 
 
 class ViewWatch(RecoveryTimes):
-    """The timeline of a run on Ray of a network that heals by views: the views."""
+    """The timeline of a run on Ray of a network that heals by views: its successive views."""
 
     def __init__(self) -> None:
         super().__init__()
         self._version = 0
 
     def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> bool:
-        """Process a survey, report what is new, and return whether all live brokers have one view."""
+        """Process a survey: report a new view, and return whether all living brokers have the same view."""
         latest = max(survey.values(), key=lambda one: one["version"], default=None)
         if latest is not None and latest["version"] > self._version:
             if self._version:

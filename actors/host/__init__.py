@@ -1,1 +1,1 @@
-"""Ray actors that host brokers: they handle events, carry out effects, and keep queues, sessions and groups."""
+"""Ray actors that host brokers: events in, effects carried out, queues, sessions, multicast groups."""

@@ -37,7 +37,7 @@ class Absent:
     def reachable(
         self, deliver: Deliver, owners: Mapping[ClientId, Session], durable: Container[ClientId]
     ) -> Deliver | None:
-        """Return the delivery without subscribers that have left, are absent, or are behind; None if none remain."""
+        """Return the delivery without subscribers that have left, are disconnected or behind; None if none remain."""
         picked = []
         for place, client in enumerate(deliver.clients):
             owner = owners.get(client)

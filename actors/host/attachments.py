@@ -194,7 +194,7 @@ class Attachments:
         seat.owners.pop(client, None)
 
     def let_all_go(self, seat: HostedBroker) -> None:
-        """Detach all clients of a broker; they move when they notice, and receive everything that they missed."""
+        """Detach all clients of a broker; they continue elsewhere once they notice, and receive what they missed."""
         for client in list(seat.owners):
             self.let_go(seat, client)
 
@@ -206,7 +206,7 @@ class Attachments:
     # What subscribers are told besides events.
 
     def catch_up(self, queue: Session) -> None:
-        """Ask the brokers to redeliver withheld events to durable subscribers whose process has read everything."""
+        """Have withheld events redelivered to durable subscribers of a process that has read everything."""
         for seat in list(self._seats.values()):
             for client, first in seat.absent.catching_up(queue, seat.owners):
                 self._handle(seat, client, Again(first))
@@ -218,7 +218,7 @@ class Attachments:
             owner.put(loss_parcel(owner, client, losses), seat.tally)
 
     def drain_soon(self, seat: HostedBroker, number: int) -> None:
-        """Tell the broker when all processes have acknowledged a delivery; durable subscribers are not awaited."""
+        """Tell the broker when all processes have acknowledged what was delivered; do not wait for durable ones."""
         sessions = {owner: None for client, owner in seat.owners.items() if client not in seat.durable}
 
         async def drain() -> None:

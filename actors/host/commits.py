@@ -120,7 +120,7 @@ class Commits:
             except StorageFailed as error:
                 self.stand_still(error)
                 break
-            except Exception as error:  # nobody awaits this task: it would end without a word
+            except Exception as error:  # nobody awaits this task: its error would be lost
                 self.stand_still(
                     StorageFailed(f"an effect was not carried out ({type(error).__name__}: {error})")
                 )

@@ -155,7 +155,7 @@ class Driver:
         self.telemetry.flush_when_due(seat)
 
     async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
-        """Process the heartbeat of another host, and the changes in what its brokers say with each of them."""
+        """Take in the heartbeat of another host; `stands` says what changes in the heartbeats that it replaces."""
         if self.resting is not None:
             await self.resting.hear(host, stands)
 

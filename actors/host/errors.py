@@ -1,4 +1,4 @@
-"""Converts Ray's errors: one place that defines what a failed call to a broker means."""
+"""Translation of Ray's errors into ours: the one place that says what a failed call to a broker means."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...protocol.errors import BrokerUnavailable, RayvousError
 
 @contextmanager
 def broker_errors(what: str, whose: str = "the broker's host") -> Iterator[None]:
-    """Convert Ray's errors to ours inside the block.
+    """Translate Ray's errors into ours inside the block.
 
     Parameters
     ----------
     what
-        The action, for the message: ``"publishing at broker 3"``.
+        The operation, for the message: ``"publishing at broker 3"``.
     whose
-        The called actor, for the message.
+        The actor that was called, for the message.
 
     Raises
     ------

@@ -2,15 +2,16 @@
 
 Rules
 -----
-* Ray passes an argument of bytes unchanged. Any other argument goes through its serialiser, in Python, one by
-  one. On the path through three brokers that took most of the time of an event.
-* An argument of more than 100 KiB is put into the object store and fetched from there, which takes several
-  times as long as carrying it in the call. Longer data than :data:`PIECE_BYTES` therefore goes as several
-  arguments, up to :data:`CALL_BYTES_MAX` in all. Beyond that it is one argument, in the store.
-* Ray does not record such a call for its task lists (`BrokerHost.call`): recording takes up to a tenth of the
-  time of the call.
-* Ray's serialiser writes what another process could not find by name: classes of the user's own script, and of
-  modules that the user has registered to be carried whole.
+* Ray passes a bytes argument unchanged. Any other argument goes through its serialiser, in Python, each on its
+  own. On a path through three brokers this was most of the cost of an event.
+* Ray puts an argument of more than 100 KiB into the object store, from which it is fetched. That takes several
+  times as long as carrying it in the call. A longer value is therefore split into arguments of
+  :data:`PIECE_BYTES`, up to :data:`CALL_BYTES_MAX` in all. A value longer than that is one argument, in the
+  store.
+* Ray keeps no record of such a call for its lists and timelines of tasks (`BrokerHost.call`): writing the
+  record takes up to a tenth of the time of the call.
+* Values that another process could not import by name are written by Ray's serialiser: classes of the user's
+  own script, and of modules that the user has registered to be pickled by value.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PIECE_BYTES: Final = 64 * 1024
 CALL_BYTES_MAX: Final = 2 * 1024 * 1024
 
 METHODS: Final = frozenset({"receive", "request", "poll"})
-"""The methods that are called this way: all that carry events."""
+"""The methods that are called this way: all those that carry events."""
 
 _SCRIPT: Final = b"__main__"
 
@@ -45,7 +46,7 @@ class _Pickler(pickle.Pickler):
 
 
 def packed(value: Any) -> bytes:
-    """Return a value as bytes."""
+    """Serialise a value into bytes."""
     stream = io.BytesIO()
     try:
         _Pickler(stream, protocol=5).dump(value)
@@ -58,26 +59,26 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(pieces: Sequence[bytes]) -> Any:
-    """Return the value that was packed, and possibly cut into pieces."""
+    """Return the value that was packed, from its bytes in one or more pieces."""
     return pickle.loads(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
 
 def in_pieces(data: bytes) -> list[bytes]:
-    """Return bytes as the arguments of a call."""
+    """Split bytes into the arguments of a call."""
     if PIECE_BYTES < len(data) <= CALL_BYTES_MAX:
         return [data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES)]
     return [data]
 
 
 def called(host: Any, method: str, *arguments: Any) -> ObjectRef[bytes]:
-    """Call one of :data:`METHODS` of a host's actor by `BrokerHost.call`; the answer, a reference, is packed."""
+    """Call one of :data:`METHODS` of a host's actor by `BrokerHost.call`; return a reference to the packed answer."""
     return host.call.remote(*in_pieces(packed((method, arguments))))
 
 
 def receiver(host: Any) -> Callable[..., Awaitable[object]]:
-    """Return how loads are handed to an actor's brokers: ``receive(to, source, messages, ...)``.
+    """Return a function that hands loads to an actor's brokers: ``receive(to, source, messages, ...)``.
 
-    The messages may be a reference to an object in the store.
+    The messages may be a reference into the object store.
     """
 
     async def receive(to: int, source: int, messages: Any, *said: Any) -> object:
@@ -89,7 +90,7 @@ def receiver(host: Any) -> Callable[..., Awaitable[object]]:
 
 
 async def answered(host: Any, pieces: Sequence[bytes]) -> bytes:
-    """Call the method of a host that the pieces of a call name, and return its packed answer.
+    """Call the host's method that the pieces of a call name, and return its packed answer.
 
     Raises
     ------

@@ -2,20 +2,21 @@
 
 Rules
 -----
-* A large load is put into the object store once, and the members get its reference, so a node holds one copy
-  however many members read it. A small load travels inside the calls, which is faster than the store. So does a
-  load that a full store does not accept.
-* The outcome of a load is reported when it is known: the number of calls, nodes, and bytes of events. A member
-  reports its node with its answer.
-* A dead member does not stop the others. In a network that heals neither does a member that does not answer:
-  the group waits for it `patience_seconds` per call, and the calls stay in flight in their order. It does not
-  wait for a member whose host could not be reached, as long as few calls to it are in flight. Otherwise a dead
-  member that Ray does not know to be dead would delay each load, including those of the election.
-* The broker is told of a member that may live and has missed a load, because a call failed or `CALLS_OUT_MAX`
-  are in flight. That member gets only heartbeats until a load with `Renewed` for it. The same applies to a
-  restarted member, once that is known and anything was lost since it died. Without heartbeats two members that
-  have both missed something would drop each other and never find together again. What it does not get meanwhile
-  counts as lost while its host is reachable; of an unreachable one it is unknown whether it lives.
+* A large load is put into the object store once and its reference is sent to the members, so a node holds one
+  copy however many members read it. A small load travels inside the calls, which is quicker than a trip to the
+  store. So does a load that a full store does not accept.
+* The group reports each load: how many calls it took, to how many nodes, and how many bytes of events were
+  written for it. A member reports its node with its answer.
+* A dead member does not block the others. In a network that heals, a member that does not answer does not block
+  them either: the group waits `patience_seconds` for it with each call, and the calls stay in flight in order.
+  The group does not wait for a member whose host is unreachable while few calls to it are in flight. Otherwise
+  a member that Ray does not yet know to be dead would delay each load, including those of an election.
+* A live member may miss a load because a call failed or because `CALLS_OUT_MAX` calls are already in flight.
+  The group then reports this to the broker and sends the member nothing but heartbeats, until a load contains
+  `Renewed` for it; it sends everything from there on. The same holds for a restarted member, once its restart
+  is known and if anything was lost since it died. Without the heartbeats, two members that have both missed
+  something would drop each other and never recover. What the member does not get meanwhile counts as lost only
+  while its host is reachable: of an unreachable member, nobody knows whether it is alive.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from .outbox import Peer, Queued, Regrouped, Renewed, first_line
 INLINE_BYTES_MAX: Final = 65_536
 CALLS_OUT_MAX: Final = 64
 CALLS_UNWAITED_MAX: Final = 16
-"""More calls than an election takes; beyond it an unreachable member is waited for like others."""
+"""More calls than an election takes; from this number on, the group waits for an unreachable member as for others."""
 
 
 def node_here() -> str:
@@ -55,27 +56,27 @@ def _events_of(load: Sequence[Queued]) -> tuple[int, int]:
 
 
 class MulticastGroup:
-    """The other members of one broker's cluster, and how to reach each.
+    """The other members of one broker's cluster, and how to reach each of them.
 
     Parameters
     ----------
     broker
-        The broker.
+        The broker that owns the group.
     fellows
         All other members.
     patience_seconds
-        How long a call waits for a member that does not answer; None for ever.
+        How long a call waits for a member that does not answer; None for no limit.
     missed
-        Called with a member that has missed a load, how many seconds ago that was to go, and whether the member
-        was restarted since. May be None.
+        Called with a member that has missed a load, how many seconds ago that load was to be sent, and whether
+        the member has restarted since. None for no reports.
     carried_out
-        Called with the outcome of a load: calls, nodes, bytes. May be None.
+        Called with the report of a load: calls, nodes, bytes. None for no reports.
     node
-        Returns the Ray node of this host.
+        Returns the Ray node of this process.
     unreached
-        Returns whether the host of a member could not be reached.
+        Returns whether the host of a member is unreachable.
     log
-        Of the broker.
+        The log of the broker.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class MulticastGroup:
         self._node = node
         self._nodes: dict[BrokerId, str] = {}  # of the members that have answered
         self._broken: set[BrokerId] = set()
-        self._lost_at: dict[BrokerId, float] = {}  # since when messages to a dead member are lost
+        self._lost_at: dict[BrokerId, float] = {}  # when the first load was lost for a dead member
         self.broker = broker
         self._fellows = tuple(fellows)
         self._patience_seconds = patience_seconds
@@ -106,10 +107,10 @@ class MulticastGroup:
         self._tasks: set[asyncio.Task[bool]] = set()
 
     async def fly(self, load: list[Queued]) -> int:
-        """Send a load to every member; return how many did not get it. Members that were already dead do not count.
+        """Send a load to every member; return how many did not get it. Members that died before are not counted.
 
-        A multicast goes to the members at the time when it was put: a member that leaves gets the message about
-        it.
+        A multicast goes to the members that the group had when it was put: a member that leaves still gets the
+        message that says so.
         """
         lost, part = 0, list[Queued]()
         try:
@@ -122,7 +123,9 @@ class MulticastGroup:
             return lost + await self._take(part)
         except Exception:
             for message in load:
-                if isinstance(message, Regrouped):  # the messages are lost, not the membership
+                if isinstance(
+                    message, Regrouped
+                ):  # the messages are lost, but the membership change must not be
                     self._fellows = message.fellows
             raise
 
@@ -169,7 +172,7 @@ class MulticastGroup:
         return left_out + sum(call.done() and not call.result() for call in calls)
 
     def _stored(self, load: Sequence[Queued]) -> Any:
-        """Return the reference to a load in the object store; None if the store does not accept it."""
+        """Put a load into the object store and return its reference; None if the store does not accept it."""
         try:
             return ray.put(load)
         except RayError as error:
@@ -184,7 +187,7 @@ class MulticastGroup:
         return {self._nodes[member] for member in members if member in self._nodes}
 
     def _part(self, member: BrokerId, load: list[Queued]) -> list[Queued]:
-        """Return the part of a load for a member that has missed something: heartbeats, and all from its renewal on."""
+        """Return the messages for a member that has missed something: heartbeats, and all from its renewal on."""
         renewals = [place for place, message in enumerate(load) if message == Renewed(member)]
         first = len(load)
         if renewals:
@@ -197,7 +200,7 @@ class MulticastGroup:
         ]
 
     def begin_anew(self, broker: BrokerId) -> None:
-        """Forget the state of a restarted member; calls in flight to it are lost and reported."""
+        """Reset the state of a restarted member; the calls in flight to its earlier life are lost, and reported."""
         self._dead.discard(broker)
         self._broken.discard(broker)
         self._lives[broker] += 1
@@ -212,7 +215,7 @@ class MulticastGroup:
         return task
 
     async def _reach(self, fellow: Peer, load: Any) -> bool:
-        """Hand a load to one member and return whether it has it."""
+        """Hand a load to one member; return whether the member has it."""
         life = member, number = fellow.broker, self._lives[fellow.broker]
         if self._out[life] >= CALLS_OUT_MAX:
             self._tell_missed(member, 0.0, False)
@@ -240,7 +243,7 @@ class MulticastGroup:
             self._out[life] -= 1
 
     def _tell_missed(self, member: BrokerId, seconds: float, anew: bool) -> None:
-        """Stop sending to a member and report it, unless that is known."""
+        """Send a member nothing more, and report that, unless this was reported already."""
         if self._missed is None or member in self._broken:
             return
         self._broken.add(member)

@@ -1,6 +1,6 @@
-"""The part of a host that injects faults into it, for tests of how a network reacts.
+"""Fault injection in a host, for tests of how a network reacts to faults.
 
-Rule: a fault here is one of `rayvous chaos`; `faults.chaos` draws how often and when, not this module.
+Rule: each method causes a fault of `rayvous chaos`. How often and when is decided by `faults.chaos`, not here.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .transport import Transport
 
 
 class Harm:
-    """Faults of the brokers of a host, and of their links.
+    """The faults that can be caused in the brokers of a host, and in their links.
 
     Parameters
     ----------
     seats, transport, driver
-        Of the host.
+        Those of the host.
     """
 
     def __init__(self, seats: Mapping[BrokerId, HostedBroker], transport: Transport, driver: Driver) -> None:
@@ -31,11 +31,11 @@ class Harm:
         self._driver = driver
 
     async def link_faults(self, forecast: Forecast) -> None:
-        """Cut, slow and disturb links, and slow brokers, as specified."""
+        """Cut, slow down and degrade links, and slow down brokers, as the forecast says."""
         if self._driver.resting is not None:
             self._driver.resting.stop()
         self._transport.forecast(forecast)
 
     async def damage(self, broker: BrokerId, what: str, seed: str) -> int:
-        """Damage a part of the state of a broker (`broker.damage`), and return how much of it."""
+        """Damage a part of the state of a broker, as `broker.damage` does, and return how many entries were damaged."""
         return damage(self._seats[broker].broker, what, Random(seed))

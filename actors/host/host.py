@@ -2,15 +2,14 @@
 
 Rules
 -----
-* All calls of one host run on one event loop; a broker is never entered twice at once.
+* All calls of one host run on one event loop; a broker is never entered concurrently.
 * Clients use `request`, one call for every kind of message.
-* A call that brought events returns when the outboxes and queues that they filled have room again
-  (backpressure).
-* In a network that heals any broker can be reached; an unknown one is looked up at the rendezvous point.
-* If brokers number their messages, Ray restarts a dead host, and its handle remains valid. The host asks the
-  rendezvous point for its brokers, and they resume from their files. Calls that arrive meanwhile wait for that.
-* The host only takes calls. Its parts do the work: `driver`, `attachments`, `admission`, `telemetry`,
-  `payloads`, `transport`, `ticking`, `numbered`. A part knows the others only by what it is given.
+* A call that brought events returns when the queues that they filled have room again (backpressure).
+* In a network that heals any broker can be sent to; the host asks the rendezvous point for an unknown one.
+* Where brokers number what they send, Ray restarts a dead host; its handle stays valid. The new life asks the
+  rendezvous point which brokers are its own, and they recover from their files. Calls that arrive meanwhile wait.
+* The host only takes calls. Its parts do the work: `driver`, `attachments`, `admission`, `telemetry`, `payloads`,
+  `transport`, `ticking`, `numbered`. A part knows the others only through its constructor arguments.
 
 The class is plain Python; `launching.py` makes a Ray actor of it.
 """
@@ -67,26 +66,30 @@ from .ticking import Ticking, tick_seconds
 from .transport import LINK, Transport
 
 BEGINNING: Final = (Events, Register, Resume)
-"""Messages that a leaving broker no longer accepts from clients."""
+"""What no client may start any more at a broker that leaves."""
 
 
 class BrokerHost:
-    """Hosts one broker or many.
+    """Hosts one or more brokers.
 
     Parameters
     ----------
     scheme_name
         The routing scheme of the network.
     limits
-        The bounds of its queues and buffers.
-    trace_events, collector
-        Whether to record each event beside the batches; and the actor that takes telemetry, None for none.
+        The limits of the network.
+    trace_events
+        Whether to record each published and notified event, beside the batches.
+    collector
+        The actor that collects telemetry; None collects none.
     network
         The network's name, under which metrics are exported; None exports none.
     recovery
         How quickly its brokers detect and repair failures; None for a network that does not heal.
-    admission, stable, still_seconds
-        What its brokers admit; their stores; None for neither. How far their clock is behind the wall clock.
+    admission
+        The admission configuration; None for a network without admission control.
+    stable, still_seconds
+        Where the brokers' stores are, None for none; how far their clock is behind the wall clock.
     """
 
     def __init__(
@@ -145,13 +148,13 @@ class BrokerHost:
     # Set-up.
 
     async def seat(self, positions: Sequence[Position], life: int = 0) -> None:
-        """Create the brokers of these positions; `life` is how often they have been started before."""
+        """Make the brokers of these positions; `life` is how often they have been started before."""
         for position in positions:
             self._take_seat(position, life)
         self._asleep = False
 
     def _take_seat(self, position: Position, life: int, *, joins: bool = False, again: bool = False) -> None:
-        """Create a broker, from its store if there is one."""
+        """Make a broker, from its store if it has one."""
         broker = position.broker
         store = None if self._stores is None else self._stores.store_of(broker, life, again=again)
         self.transport.born(broker, life)
@@ -176,13 +179,13 @@ class BrokerHost:
             seat.commits = Commits(f"broker {broker}", store, failed, log)
 
     async def seat_newcomer(self, position: Position, life: int) -> None:
-        """Create a broker that joins a running network: in life 0 with a new cluster, later in an existing one."""
+        """Make a broker that joins a running network: in life 0 with a whole new cluster, else in an existing one."""
         self._take_seat(position, life, joins=not life)
 
     async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
-        """Create the links of every broker here; `hosts` has the actor of each neighbour that is not here.
+        """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here.
 
-        In a network that heals, `rendezvous` knows all the others.
+        In a network that heals, `rendezvous` knows all other brokers.
         """
         self.transport.rendezvous = rendezvous
         self.admission.measure_soon()
@@ -197,7 +200,7 @@ class BrokerHost:
     relink = later_of("transport", Transport.relink)
 
     async def _actor_of(self, broker: BrokerId) -> Any:
-        """Return the actor of a broker; None when it is here."""
+        """Return the actor of a broker; None if the broker is here."""
         if broker in self.seats or self._recovery is None:
             return self._hosts.get(broker)
         return await self.transport.actor_of(broker)
@@ -232,13 +235,13 @@ class BrokerHost:
     # Time, and lives.
 
     async def begin(self) -> None:
-        """Start ticks and telemetry for the brokers, where they need it, once every host is connected."""
+        """Start ticking the brokers, if they need it, and exporting metrics, once every host is connected."""
         end_with_raylet(self._end)
         self.ticking.begin()
         self.metering.begin()
 
     async def _wake(self) -> None:
-        """Resume where an earlier life has ended, once."""
+        """Resume from where an earlier life ended, once."""
         async with self._waking:
             if not self._asleep:
                 return
@@ -256,11 +259,11 @@ class BrokerHost:
             self._asleep = False
 
     async def pid(self) -> tuple[str, int]:
-        """Return the Ray node and the process id of this host."""
+        """Return the Ray node and the id of this process."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     async def ping(self, at: BrokerId) -> str:
-        """Return the Ray node of this host, once the broker has handled everything that came before."""
+        """Return the Ray node of this host, once the broker has handled everything that arrived before."""
         await self._service(at)
         return node_here()
 
@@ -268,30 +271,28 @@ class BrokerHost:
 
     @ray.method(enable_task_events=False)  # type: ignore[untyped-decorator]
     async def call(self, *pieces: bytes) -> bytes:
-        """Call a method whose arguments come as bytes; see `frames`."""
+        """Call a method whose arguments arrive as bytes; see `frames`."""
         return await answered(self, pieces)
 
     async def receive(
         self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
     ) -> str:
-        """Take messages from another broker in its `life`, or from the rendezvous point, in order; return the node."""
+        """Take messages in order from a broker in its `life`, or from the rendezvous point; return this Ray node."""
         if self._asleep:
             await self._wake()
         seat = self.seats.get(to) if await self._heard(to, source, len(messages), life) else None
         if seat is None:
-            return node_here()  # from an earlier life of its sender, or the broker has left
+            return node_here()  # its sender is of an earlier life, or the broker has left
         pressure = Backpressure(since)
         for message in messages:
-            again = isinstance(
-                message, CubeView | CubeWants
-            )  # events leave in all directions: no caller waits
+            again = isinstance(message, CubeView | CubeWants)  # events leave in all directions: nobody waits
             self.driver.handle(seat, source, message, pressure.from_clients() if again else pressure)
         await seat.stable()
         await self.driver.room(pressure)
         return node_here()
 
     async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
-        """Wait until the messages may be handed in; return False if their sender has been restarted since."""
+        """Wait until the messages may be handled; return False if their sender has restarted since."""
         if not await self.transport.current(source, life):
             return False
         if self.transport.link_faults is not None and source == RENDEZVOUS:
@@ -304,10 +305,9 @@ class BrokerHost:
     async def request(
         self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = "", *since: float
     ) -> Any:
-        """Hand a client's messages to its broker, in order; return the answer to the last (see `requests`).
+        """Pass a client's messages to its broker, in order; return the answer to the last (see `requests`).
 
-        `session` names the process of a subscriber that attaches or subscribes; `since` is when a publisher
-        called.
+        `session` names the process of a subscriber that attaches or subscribes; `since` is when a publisher called.
         """
         if self._asleep:
             await self._wake()
@@ -340,10 +340,10 @@ class BrokerHost:
     def _seat_for(
         self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str
     ) -> HostedBroker:
-        """Return the hosted broker of a request, once it is known that the client may make it there."""
+        """Return the seat that a request is for, after checking that the client may make it there."""
         kinds = set(map(type, messages))
         if Detach in kinds and at in self.seats:
-            return self.seats[at]  # also when the broker has left already
+            return self.seats[at]  # also if the broker has left already
         begins = not kinds.isdisjoint(BEGINNING)
         seat = self.attachments.open_seat(at) if begins else self.attachments.seat_of(at)
         if WouldAdmit in kinds or (Advertise in kinds and not seat.broker.takes_advertisements):
@@ -359,7 +359,7 @@ class BrokerHost:
         return seat
 
     def _take(self, seat: HostedBroker, client: ClientId, message: Request, pressure: Backpressure) -> Any:
-        """Handle one message of a client, and return the answer to a question that the host can answer."""
+        """Take one message of a client; return the answer, if it is a question that the host can answer."""
         match message:
             case Events():
                 if not message.again:
@@ -406,7 +406,7 @@ class BrokerHost:
     payload = async_of("payloads", Payloads.payload)
     payload_part = async_of("payloads", Payloads.payload_part)
 
-    # Queries about all brokers.
+    # Queries about all brokers of the host.
 
     async def quiet(self, deliveries: bool = True) -> int:
         """Wait until nothing waits to leave, as `QuietWait.still`; return how many messages this host has handled."""
@@ -427,7 +427,7 @@ class BrokerHost:
         return {broker: host_survey.sizes_of(seat) for broker, seat in self.seats.items()}
 
     async def look(self) -> dict[BrokerId, host_survey.Look]:
-        """Return the status of each broker here."""
+        """Return the status of each broker here, for `Network.status`."""
         if self._asleep:
             await self._wake()
         return {broker: host_survey.look_at(seat) for broker, seat in self.seats.items()}
@@ -440,11 +440,11 @@ class BrokerHost:
             seat.broker.check()
 
     async def accepted_here(self, *publishers: ClientId) -> dict[ClientId, int]:
-        """Return the last sequence that any broker here has accepted of each of these publishers, or of all."""
+        """Return the last sequence that any broker here accepted from each of these publishers, or from all."""
         return host_survey.accepted_here((seat.broker for seat in self.seats.values()), publishers)
 
     async def dead_letters(self) -> list[DeadLetter]:
-        """Return the events that could not be delivered to durable subscribers here, oldest first."""
+        """Return the dead letters of the durable subscribers here, oldest first."""
         return [letter for seat in self.seats.values() for letter in host_survey.dead_letters(seat.broker)]
 
     async def books(self) -> dict[BrokerId, dict[str, Any]]:
@@ -455,7 +455,7 @@ class BrokerHost:
         return {broker: books for broker, books in found.items() if books is not None}
 
     async def seen(self) -> dict[BrokerId, host_survey.Seen]:
-        """Return the routes and the books of every broker here, for the judges of the whole network."""
+        """Return the routes and the books of every broker here, for checks of the whole network."""
         return {broker: host_survey.seen_of(seat.broker) for broker, seat in self.seats.items()}
 
     burden = later_of("admission", HostAdmission.burden)
@@ -465,7 +465,7 @@ class BrokerHost:
         return time.process_time()
 
     async def own_bytes(self) -> int:
-        """Return the memory of this process that it shares with no other."""
+        """Return the memory that only this process uses (its unique set size)."""
         return int(psutil.Process().memory_full_info().uss)
 
     flush_telemetry = async_of("telemetry", HostTelemetry.flush)
@@ -475,11 +475,11 @@ class BrokerHost:
     dismiss = later_of("attachments", Attachments.dismiss)
 
     async def attached(self, broker: BrokerId) -> int:
-        """Return how many subscribers a broker has; none if it has left."""
+        """Return how many subscribers a broker has; 0 if it has left."""
         return len(self.seats[broker].owners) if broker in self.seats else 0
 
     async def detach_all(self, broker: BrokerId) -> None:
-        """Detach all remaining clients; they move when they notice, and get everything that they have missed."""
+        """Detach all clients of a broker; they continue elsewhere once they notice, and receive what they missed."""
         if broker in self.seats:
             self.attachments.let_all_go(self.seats[broker])
 
@@ -489,7 +489,7 @@ class BrokerHost:
         return seat is None or (seat.broker.healing is not None and seat.broker.healing.left)
 
     async def unseat(self, broker: BrokerId) -> int:
-        """Remove a broker that has left and handed everything over; return how many brokers are still here."""
+        """Remove a broker that has left and handed over everything; return how many brokers are still here."""
         seat = self.seats.get(broker)
         if seat is not None:
             for box in seat.boxes():

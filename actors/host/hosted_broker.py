@@ -1,9 +1,10 @@
-"""One broker in its host: the broker, its outgoing links, its subscribers, its telemetry.
+"""One broker in its host: the broker, its outgoing links, its subscribers and its records.
 
 Rules
 -----
-* It only counts, and tells when all effects of its broker have left it.
-* `answers` is what the broker owes its clients.
+* A seat has no behaviour of its own except to count, and to tell when all effects of its broker have been
+  carried out.
+* `answers` holds the replies that the broker owes its clients.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .sessions import Session, Tally
 
 @dataclass(slots=True, eq=False)
 class HostedBroker:
-    """One broker in its host: the broker, its outgoing links, its subscribers, its telemetry."""
+    """One broker in its host: the broker, its outgoing links, its subscribers and its records."""
 
     broker: Broker
     telemetry: TelemetryBuffer
@@ -40,17 +41,15 @@ class HostedBroker:
     expired_events: int = 0  # dropped because they had waited too long for the broker
     tally: Tally = field(default_factory=Tally)
     owners: dict[ClientId, Session] = field(default_factory=dict)
-    offering: dict[ClientId, Session] = field(
-        default_factory=dict
-    )  # publishers that advertise and are followed
+    offering: dict[ClientId, Session] = field(default_factory=dict)  # of publishers that advertise
     answers: Answers = field(default_factory=Answers)
     commits: Commits | None = None  # if the broker has a store
-    told_at: float = 0.0  # the time of its last tick
-    rests_until: float | None = None  # it needs no tick before; None while it does not rest
+    told_at: float = 0.0  # when it was last told the time
+    rests_until: float | None = None  # it need not be told the time before this; None if it does not rest
     absent: Absent = field(default_factory=Absent)
 
     def delivered(self, now: float, deliver: Deliver) -> None:
-        """Count what is handed to subscribers, and its latency."""
+        """Count notifications handed to subscribers, and their latency."""
         count = len(deliver.rows)
         seconds = max(0.0, now - float(deliver.batch.published_at[deliver.rows].mean()))
         self.notifications += count
@@ -59,7 +58,7 @@ class HostedBroker:
             self.metrics.delivered(seconds)
 
     def renew(self, broker: BrokerId, over_group: bool) -> None:
-        """Let messages from here on reach a broker that has missed something."""
+        """Resume sending to a broker that has missed something."""
         if not over_group:
             self.links[broker].renew()
         elif self.group is not None:
@@ -75,6 +74,6 @@ class HostedBroker:
         return () if self.broker.durable is None else self.broker.durable.entries
 
     async def stable(self) -> None:
-        """Wait until all effects of the broker so far have left it."""
+        """Wait until all effects of the broker so far have been carried out."""
         if self.commits is not None:
             await self.commits.stable()

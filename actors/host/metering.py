@@ -1,6 +1,6 @@
-"""The part of a host that exports the state and the counters of its brokers to Ray's metrics every few seconds.
+"""The part of a host that exports the sizes and counts of its brokers to Ray's metrics every few seconds.
 
-Rule: it reads what exists anyway, so no event waits for it; reading changes nothing.
+Rule: it reads only values that exist anyway, so no event waits for it. Reading changes nothing.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ LOOK_SECONDS: Final = 2.0
 """Ray itself reports every ten seconds by default."""
 
 LOOKS_A_REST: Final = 4
-"""A resting broker is reported at every so many looks: still once in each of Ray's reports."""
+"""A resting broker is exported at one look in this many: still once in each of Ray's reports."""
 
 
 class Metering:
-    """Exports the metrics of the brokers of one host.
+    """Exports metrics of the brokers of one host to Ray.
 
     Parameters
     ----------
     seats
-        The brokers, as they are at any time.
+        A live view of the host's brokers.
     network
         The network's name; None exports nothing.
     log
-        Of the host.
+        The log of the host.
     """
 
     def __init__(self, seats: Mapping[BrokerId, HostedBroker], network: str | None, log: Log = HOST) -> None:
@@ -52,7 +52,7 @@ class Metering:
         return BrokerMetrics(self._instruments, self._network, place)
 
     def begin(self) -> None:
-        """Start the looks, if wanted and not started."""
+        """Start exporting, if that is wanted and not started yet."""
         if self._task is None and self._network is not None:
             self._task = asyncio.get_running_loop().create_task(self._run())
             self._task.add_done_callback(self._say_end)
@@ -63,9 +63,9 @@ class Metering:
             await asyncio.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Export the state of all brokers here, and remove those that have left.
+        """Export the state of all brokers here, and the departure of those that have left.
 
-        Resting brokers are looked at in turn, because nothing of them changes.
+        Resting brokers are exported in turn, since their state does not change.
         """
         self._looks += 1
         here = {broker: seat.metrics for broker, seat in self._seats.items() if seat.metrics is not None}

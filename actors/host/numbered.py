@@ -1,13 +1,13 @@
-"""The part of a host whose brokers number messages on their links: the numbers of clients.
+"""The part of a host whose brokers number the messages on their links: publications and acknowledgements of clients.
 
 Rules
 -----
-* Publishing is answered when the events are stable. Messages that the broker does not accept, because a queue
-  is full or a quota holds them back, are repeated.
-* A client process sends BACK at each new life of the host, for each of its subscribers. What it acknowledges by
-  its polls is acknowledged to the broker.
+* Publishing is answered when the events are stable. The host retransmits to the broker what the broker ignores
+  because a queue is full or a quota holds it back.
+* A client process sends BACK to each new life of the host, for each of its subscribers. What the process
+  acknowledges by its polls is acknowledged to the broker.
 
-A host whose brokers number nothing does not have this part.
+Where brokers do not number messages, a host does not have this part.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class NumberedLinks:
     Parameters
     ----------
     seats
-        The brokers, as they are at any time.
+        A live view of the host's brokers.
     attachments
         Their clients.
     handle
-        Hands a broker a message.
+        Passes a message to a broker.
     stability
-        Times of the brokers.
+        The timing of the brokers.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class NumberedLinks:
         Raises
         ------
         StorageFailed
-            If they cannot be made stable; nothing of them was forwarded.
+            If they cannot be made stable; none of them was sent on.
         ClientError
             If earlier events of the publisher are missing.
         """
@@ -91,7 +91,7 @@ class NumberedLinks:
             seat.answers.forget(question)
 
     def heard_from(self, seat: HostedBroker, client: ClientId, about: str) -> int:
-        """Return the last number of a client that a broker has processed, about "events" or "subscriptions"."""
+        """Return the last number of a client that a broker has taken, about "events" or "subscriptions"."""
         return _machine(seat).heard_from(client, about)
 
     def come_back(self, seat: HostedBroker, client: ClientId, session: str) -> None:
@@ -102,12 +102,12 @@ class NumberedLinks:
         self._attachments.own(seat, client, session)
 
     def acknowledge(self, session: str, number: int) -> None:
-        """Tell the brokers what a client process has received.
+        """Acknowledge to the brokers what a client process has received.
 
         Raises
         ------
         BrokerUnavailable
-            If this life of the host does not know the process, which must send BACK.
+            If this life of the host does not know the process: the process has to send BACK.
         """
         queue = self._attachments.sessions.get(session)
         if queue is None:
@@ -122,7 +122,7 @@ class NumberedLinks:
             self._handle(self._seats[broker], client, Ack(note), None)
 
     async def at_rest(self, tell_time: Callable[[HostedBroker], None]) -> bool:
-        """Wait until everything is stable; return whether the other brokers have acknowledged everything by then."""
+        """Wait until all is stable; return whether the other brokers have acknowledged everything by then."""
         seats = self._seats.values()
         for seat in seats:
             await seat.stable()
@@ -130,7 +130,7 @@ class NumberedLinks:
             await asyncio.sleep(self._again_seconds / 4)
             return False
         for seat in seats:
-            # Acknowledged messages leave the file; otherwise they are repeated in the next life.
+            # Acknowledged messages are removed from the file; otherwise the next life would send them again.
             tell_time(seat)
             await seat.stable()
         return True

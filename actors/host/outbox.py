@@ -1,20 +1,20 @@
-"""An outgoing link of a host: messages wait here while one call is in flight.
+"""A link out of a host: messages wait here while one call is in flight.
 
 Rules
 -----
-* At most one call per link is in flight. The outbox fills meanwhile. When the call returns, everything that
-  waited goes as one call, with adjacent events joined into one batch. An idle link has the latency of one call,
-  a busy one the throughput of large batches.
+* At most one call is in flight per link. Meanwhile the outbox fills. When the call returns, everything that waited
+  goes as one call, with neighbouring events joined into one batch. An idle link therefore has the latency of one
+  call, and a busy link the throughput of large batches.
 * The messages of a link arrive in the order in which they were put.
-* The answer to a call comes when the receiver has room again, so a slow broker slows its senders, up to the
-  publishers. A caller waits for room in the outboxes that it just filled, and in no other. On a tree those
-  waits point away from where an event came from, so they cannot form a cycle.
-* A heartbeat does not wait behind events: it is sent beside the call in flight, unless a message is waiting or
-  in flight that it must not overtake. A busy broker is therefore not taken for dead.
-* In a network that heals a link is a connection. If a call fails whose receiver may live, everything that waits
-  is dropped, and everything that follows, until the broker renews the link. The same happens when the receiver
-  turns out to have been restarted and anything was lost: others may have reported its new life before, and the
-  lost messages may have been for that.
+* A call is answered when the receiver has room again. A slow broker therefore slows down its senders, up to the
+  publishers. A sender waits for room in the outboxes that it has filled, and in no other. On a tree these waits
+  point away from the origin of an event, so they cannot form a cycle.
+* A heartbeat does not wait behind events: it is sent beside the call in flight, unless something that it must not
+  overtake is waiting or in flight. A busy broker is therefore not taken for dead.
+* In a network that heals a link is a connection. When a call fails and the receiver may be alive, the outbox drops
+  everything that waits and everything new, until the broker renews the link. It does the same when the receiver
+  turns out to have restarted and anything was lost: others may have reported its new life before, and the lost
+  messages may have been for that life.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from ..logs import HOST, Log
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Queued: TypeAlias = "LinkMessage | Renewed | Regrouped"
 Flight: TypeAlias = Callable[[list[Any]], Awaitable[int]]
-"""Sends messages to the other side; returns how many copies of them were lost."""
+"""Takes messages to the receiver; returns how many copies of them were lost on a successful call."""
 
 CARRIERS: Final = (Events, Directed)
-"""Messages that carry events; adjacent `Events` are joined into one batch."""
+"""The messages that carry events; neighbouring `Events` are joined into one batch."""
 
 JOINED_BYTES_MAX: Final = 32 << 20
-"""The largest size of a joined batch."""
+"""The maximum size of a joined batch."""
 BEATS_ASIDE_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """In the outbox of a group: from here on this member gets messages again."""
+    """In the outbox of a group: from here on this member receives messages again."""
 
     member: BrokerId
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another broker and how to hand it messages: ``receive(to, source, messages)``."""
+    """Another broker and how to pass it messages: ``receive(to, source, messages)``."""
 
     broker: BrokerId
     receive: Callable[..., Awaitable[object]]
@@ -67,13 +67,13 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Regrouped:
-    """In the outbox of a group: from here on the members are these; up to here they are the former ones."""
+    """In the outbox of a group: from here on these are its members; up to here the previous ones were."""
 
     fellows: tuple[Peer, ...]
 
 
 class Unreached(Exception):
-    """The other side did not take a load, and may live: `seconds` is how long ago the call was made."""
+    """The receiver did not take a load, and may be alive: `seconds` is how long ago the call was made."""
 
     def __init__(self, seconds: float, reason: str) -> None:
         super().__init__(reason)
@@ -82,18 +82,18 @@ class Unreached(Exception):
 
 @dataclass(slots=True)
 class _Load:
-    """The messages of one call, and their size."""
+    """The messages of one call, with their counts."""
 
     messages: list[Queued]
     since: float  # when it left
     size: int = 0
     events: int = 0
-    counted: int = 0  # messages, heartbeats not counted
+    counted: int = 0  # messages, heartbeats excluded
     ordered: int = 0  # of those, the ones that carry no events
 
     @property
     def recovery_only(self) -> bool:
-        """Whether its loss need not be reported, because the recovery machines ask again."""
+        """Whether its loss needs no warning: the recovery machines ask again."""
         return all(isinstance(message, RecoveryMessage | Renewed | Regrouped) for message in self.messages)
 
     def count(self, message: Queued) -> None:
@@ -105,29 +105,29 @@ class _Load:
 
 
 class Outbox:
-    """The messages of one link, and the task that sends them.
+    """The queue of one link, and the task that sends its messages.
 
     Parameters
     ----------
     name
-        Of the link, for messages: ``"broker 3 to broker 7"``.
+        The name of the link, for messages: ``"broker 3 to broker 7"``.
     fly
-        Carries one load to the other side.
+        Takes one load to the receiver.
     call_events_max
-        Events in one call.
+        The maximum number of events in one call.
     events_max
-        Events that may wait; beyond it `room` waits.
+        How many events may wait; beyond that `room` waits.
     missed
-        Called when something is lost, with how many seconds ago the call was made: when `fly` reports
-        `Unreached`, or, with True, when the other side was restarted. Then nothing leaves before `renew`. None
-        for a link that continues.
+        Called when something is lost, with how many seconds ago the call was made, and whether the receiver has
+        restarted: False after `fly` raised `Unreached`. Then nothing leaves before `renew`. None for a link that
+        continues without it.
     deadline_seconds
-        How long events may wait here; older ones are dropped and counted in `expired_events`. Numbered events
-        would be repeated, and stay. None for ever.
+        How long events may wait here; later ones are dropped and counted in `expired_events`. Numbered messages do
+        not expire: they would be retransmitted anyway. None for no limit.
     clock
-        Returns the time for that.
+        The clock for deadlines.
     log
-        Of its broker.
+        The log of its broker.
     """
 
     def __init__(
@@ -145,41 +145,41 @@ class Outbox:
         self._log = log
         self._clock = clock
         self._deadline_seconds = deadline_seconds
-        self._since: deque[float] = deque()  # when each message that waits was put
+        self._since: deque[float] = deque()  # when each waiting message was put
         self.expired_events = 0
         self._missed = missed
         self._broken = False
-        self._lost_at: float | None = None  # since when messages to a dead broker are lost
+        self._lost_at: float | None = None  # when the first load was lost for a dead receiver
         self.events = 0  # waiting or in flight; a message without events counts as one
         self.lost_events = 0
-        self.sent_events = 0  # taken by the other side
+        self.sent_events = 0  # taken by the receiver
         self._fly = fly
         self._call_events_max = call_events_max
         self._events_max = events_max
         self._waiting: deque[Queued] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._counted = 0  # messages waiting or in flight, without heartbeats
-        self._ordered = 0  # those of them without events: no heartbeat overtakes them
+        self._counted = 0  # messages waiting or in flight, heartbeats excluded
+        self._ordered = 0  # of those, the ones without events: no heartbeat overtakes them
         self._aside: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing is in flight, except heartbeats."""
+        """Whether nothing is waiting or in flight, except heartbeats."""
         return self._counted == 0
 
     @property
     def clear(self) -> bool:
-        """Whether nothing waits and nothing is in flight, including heartbeats."""
+        """Whether nothing is waiting or in flight, not even heartbeats."""
         return self._task is None and not self._aside
 
     @property
     def full(self) -> bool:
-        """Whether callers that fill it must wait."""
+        """Whether its senders have to wait."""
         return self.events > self._events_max
 
     def put(self, message: Queued) -> None:
-        """Add a message; it leaves with the next call, a heartbeat at once."""
+        """Queue a message; it leaves with the next call, a heartbeat at once."""
         if self._broken:
             self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
             return
@@ -196,11 +196,11 @@ class Outbox:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def renew(self) -> None:
-        """Accept messages again, after a call had failed."""
+        """Accept messages again, after a failed call."""
         self._broken = False
 
     def begin_anew(self) -> None:
-        """Drop what waits: the receiving broker has been restarted."""
+        """Drop what waits: the broker that it was for has restarted."""
         waiting = zip(self._since, self._waiting, strict=True)
         first = next((since for since, message in waiting if not is_beat(message)), None)
         lost_at = first if self._lost_at is None else self._lost_at
@@ -227,7 +227,7 @@ class Outbox:
             await self._moved.wait()
 
     async def drained(self) -> None:
-        """Wait until nothing waits and nothing is in flight."""
+        """Wait until nothing is waiting or in flight."""
         while not self.idle:
             self._moved.clear()
             await self._moved.wait()
@@ -249,8 +249,7 @@ class Outbox:
             lost_copies = await self._fly(load.messages)
             self.sent_events += load.events
         except Exception as error:
-            # The other side is gone. The loss cannot be repaired here; it is counted and reported, never
-            # silent.
+            # The receiver is gone. Nothing here can repair that; the loss is counted and logged, never silent.
             lost_copies = 1
             level = logging.DEBUG if load.recovery_only else logging.WARNING
             self._log.log(level, "%s: %d messages lost: %s", self.name, len(load.messages), first_line(error))
@@ -269,7 +268,7 @@ class Outbox:
             self._missed(unreached.seconds, False)
 
     def _expire(self, message: Events | Directed) -> None:
-        """Drop the events that have waited too long."""
+        """Drop the first message, whose events have waited too long."""
         self._waiting.popleft()
         self._since.popleft()
         self.events -= _size(message)
@@ -278,7 +277,7 @@ class Outbox:
         self._moved.set()
 
     def _fly_aside(self, beat: Queued) -> None:
-        """Send a heartbeat beside the call in flight; if too many are in flight, this one would say nothing new."""
+        """Send a heartbeat beside the call in flight; drop it if too many are out, since it adds nothing."""
         if len(self._aside) < BEATS_ASIDE_MAX:
             task = asyncio.get_running_loop().create_task(self._fly_beat(beat))
             self._aside.add(task)
@@ -291,11 +290,11 @@ class Outbox:
             self._log.debug("%s: a heartbeat was lost: %s", self.name, first_line(error))
 
     def _next_load(self) -> _Load:
-        """Return the load of the next call, with adjacent events as one batch."""
+        """Take the messages of the next call, with neighbouring events as one batch."""
         now = self._clock()
         load = _Load([], now)
         batches: list[EventBatch] = []
-        kind: Events | None = None  # only events that differ in nothing else make a batch
+        kind: Events | None = None  # only events that agree in all other fields are joined
         while self._waiting:
             message = self._waiting[0]
             if isinstance(message, CARRIERS):
@@ -340,12 +339,12 @@ def _join(load: list[Queued], batches: list[EventBatch], kind: Events | None) ->
 
 def _size(message: Queued) -> int:
     if isinstance(message, Numbered):
-        return _size(message.message)  # between brokers it is no client's
+        return _size(message.message)  # between brokers it is never a client's message
     return len(message.batch) if isinstance(message, CARRIERS) else 1
 
 
 def first_line(error: BaseException) -> str:
-    """Return the message of an error, without what Ray adds about the actor."""
+    """Return the first line of an error's message, without what Ray adds about the actor."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 

@@ -1,10 +1,9 @@
-"""The part of a host that waits for quiescence.
+"""The part of a host that waits until the host is quiescent.
 
 Rules
 -----
-* A process that has been silent for too long is gone: what waits for it is dropped, not waited for.
-* A silent process of a durable subscriber is not waited for either: what is for it is retained until it
-  returns.
+* A process that has been silent for too long is gone: its notifications are dropped, and nobody waits for it.
+* A silent process of durable subscribers is not awaited either: its notifications are retained until it returns.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from .sessions import Session
 
 
 class QuietWait:
-    """Waits until nothing is in flight at one host.
+    """Waits until one host is quiescent.
 
     Parameters
     ----------
     seats, sessions
-        The brokers and the client processes to which they deliver, as they are at any time.
+        Live views of its brokers and of the sessions of the client processes that they deliver to.
     limits, recovery
-        Of the network.
+        The configuration of the network.
     give_up
-        Drops a process that is gone.
+        Gives up a process that is gone.
     """
 
     def __init__(
@@ -51,15 +50,15 @@ class QuietWait:
     async def still(self, deliveries: bool, driver: Driver, numbered: NumberedLinks | None) -> int:
         """Wait until nothing waits to leave; return how many messages the host has handled so far.
 
-        A call returns only after the other side has handled it, so a message is always in some outbox: when two
-        rounds over all hosts return the same numbers, nothing was in flight between them.
+        A call returns only after the receiver has handled it, so an unhandled message is always in some outbox.
+        When two rounds over all hosts return the same numbers, nothing was in flight between them.
 
         Parameters
         ----------
         deliveries
             Whether to wait also until the client processes have acknowledged all notifications.
         driver, numbered
-            Of the host; numbered messages must be acknowledged too.
+            Those of the host; numbered messages must be acknowledged too.
         """
         while True:
             await self._come(deliveries)
@@ -77,7 +76,7 @@ class QuietWait:
             if deliveries:
                 for name in list(self._sessions):
                     await self._drained(name)
-            # During the wait for one, another may have filled.
+            # While waiting for one, another may have filled.
             left = (queue for queue in self._sessions.values() if deliveries and len(queue))
             if all(box.idle for box in boxes) and all(map(self._away, left)):
                 return
@@ -94,7 +93,7 @@ class QuietWait:
             self._give_up(name)
 
     def _away(self, queue: Session) -> bool:
-        """Return whether the process is a silent one of a durable subscriber: the broker retains what waits for it."""
+        """Return whether all its subscribers are durable and the process is silent: the broker retains what waits."""
         if self._patience is None or not queue.silent(time.monotonic(), self._patience):
             return False
         return all(

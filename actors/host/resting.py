@@ -1,17 +1,17 @@
-"""The part of a host that sends beats for its brokers, and lets idle brokers rest.
+"""The part of a host that sends heartbeats on behalf of its brokers, and lets idle brokers rest.
 
 Rules
 -----
-* A host sends one beat per heartbeat, one call for each other host that holds beats of its brokers
-  (`standing`). A beat of another host is handed to the brokers that do not rest, as if the brokers with
-  standing beats had sent it.
-* A broker rests when it needs no ticks, when all brokers that it listens to have standing beats, and when all
-  its own repeated beats stand. It then gets no events and takes no time.
-* A broker wakes when a message arrives for it, at its own next moment, when a host with a broker that it
-  listens to falls silent, and when this host itself was stalled. It is first told when those were heard last,
-  so it suspects a broker as soon as one that never rested.
-* During link faults (`link_faults`), which affect single links, every beat travels by itself, and no broker
-  rests.
+* A host sends one heartbeat per period, one call to each other host that holds standing heartbeats of brokers here
+  (`standing`). When another host's heartbeat arrives, it is passed to the brokers that are not resting, as if the
+  brokers whose heartbeats stand had sent them.
+* A broker rests when it need not be told the time, when the heartbeats of all brokers that it listens to stand, and
+  when everything that it repeats stands. While it rests it is told nothing and uses no CPU time.
+* A resting broker is woken by anything that arrives for it, by its own next deadline, when a host of brokers that
+  it listens to falls silent, and after this host itself was suspended. It is first told when those brokers were
+  last heard. It therefore suspects a broker as early as a broker that never rested.
+* While link faults are injected (`link_faults`), which apply to single links, every heartbeat is sent by itself,
+  and no broker rests.
 
 Source: docs/decisions/0092-hosts-beat-for-their-brokers.md.
 """
@@ -35,24 +35,24 @@ from .transport import Transport
 
 
 class Resting:
-    """The beats of one host, and the rest of its brokers.
+    """The heartbeats of one host, and the rest of its brokers.
 
     Parameters
     ----------
     seats
-        The brokers of the host, as they are at any time.
+        A live view of the host's brokers.
     ways
-        Their transport to other brokers.
+        The transport to other brokers.
     recovery
-        Of the network.
+        The recovery configuration of the network.
     now
         Returns the time that brokers are told.
     hand
-        Hands a broker a message: ``hand(seat, source, message)``.
+        Passes a message to a broker: ``hand(seat, source, message)``.
     drive
-        Hands a broker an event.
+        Passes an event to a broker.
     tell_time
-        Sends a broker a tick.
+        Tells a broker the time.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class Resting:
         self._unreached: set[Host] = set()  # hosts to which the last call failed
         ways.unreached = self.is_unreached
 
-    # Beats of brokers here.
+    # Heartbeats of brokers here.
 
     def holds_back(
         self, seat: HostedBroker, link: BrokerLink, to: Sequence[BrokerId], beat: Any, box: Outbox
     ) -> bool:
-        """Process a beat of a broker; return whether the beat of this host stands for it."""
+        """Take in a heartbeat of a broker; return whether the heartbeat of this host replaces it."""
         if self._ways.link_faults is not None:
             return False
         return self.standing.says(seat.broker.position.broker, link, to, beat, self._now(), clear=box.clear)
@@ -94,7 +94,7 @@ class Resting:
     # Time.
 
     def turn(self) -> None:
-        """Send beats when due, and wake brokers whose time has come; before the others get a tick."""
+        """Send the heartbeat when it is due, and wake brokers that are due, before the others are told the time."""
         now = self._now()
         if now - self._went_on_at > self._seconds:
             self._wake(lambda seat: True)
@@ -115,7 +115,7 @@ class Resting:
         self._wake(lambda seat: seat.rests_until is not None and now >= seat.rests_until)
 
     def try_rest(self, seat: HostedBroker) -> None:
-        """Let a broker rest that has just had a tick, if it can."""
+        """Let a broker rest that has just been told the time, if it can."""
         if self._ways.link_faults is not None or (seat.commits is not None and not seat.commits.idle):
             return
         now, broker = self._now(), seat.broker.position.broker
@@ -144,19 +144,19 @@ class Resting:
         self._tell_time(seat)
 
     def stop(self) -> None:
-        """Wake all, and let every beat travel by itself from now on."""
+        """Wake all brokers, and let every heartbeat be sent by itself from now on."""
         self._wake(lambda seat: True)
         self.standing.forget_all()
 
     def reborn(self, broker: BrokerId) -> None:
-        """Forget the beats of, and to, a broker that has been restarted or has left."""
+        """Forget what was said by and to a broker that has restarted or left."""
         self._wake(lambda seat: broker in seat.broker.listens_to)
         self.standing.forget(broker)
 
     # Other hosts.
 
     def is_unreached(self, broker: BrokerId) -> bool:
-        """Return whether the last beat could not be delivered to the host of a broker."""
+        """Return whether the last heartbeat to the host of a broker failed."""
         try:
             return self._ways.host_of(broker) in self._unreached
         except KeyError:
@@ -170,7 +170,7 @@ class Resting:
             self._unreached.add(host)
             for source, to in self.standing.died(host):
                 self._ways.told_dead(source, to)
-        except Exception as error:  # it is repeated with the next one
+        except Exception as error:  # the next heartbeat tells it again
             self._unreached.add(host)
             self._ways.log.debug("a beat of this host was lost: %s", first_line(error))
         else:
@@ -180,7 +180,7 @@ class Resting:
             del self._calls[host]
 
     async def hear(self, host: str, stands: Sequence[Stands]) -> None:
-        """Process a beat of another host."""
+        """Take in a heartbeat of another host."""
         known = [
             each
             for each in stands
@@ -196,7 +196,7 @@ class Resting:
     def _hand_on(
         self, host: Host, news: set[tuple[BrokerId, BrokerId]] | frozenset[Any] = frozenset()
     ) -> None:
-        """Hand the standing beats of a host to brokers that do not rest, except those just handed over."""
+        """Pass the standing heartbeats of a host to the brokers that are awake, except those passed just now."""
         for broker, seat in list(self._seats.items()):
             if seat.rests_until is None:
                 for source, beat in self.standing.beats(broker, host):

@@ -1,14 +1,13 @@
-"""The queue of one client process at a host: notifications, fetched by its long poll and retained until acknowledged.
+"""The queue of one client process at a host: notifications, fetched by long poll and retained until acknowledged.
 
 Rules
 -----
-* There is one long poll per client process and host, for all subscribers of the process. The next poll carries
-  the number of the last parcel that the process has, as the acknowledgement; unacknowledged parcels are sent
-  again.
+* Each client process has one long poll per host, for all its subscribers together. The number of the last parcel
+  that the process received travels on its next poll as the acknowledgement. Unacknowledged parcels are sent again.
 * A parcel carries each event once, however many of the process's subscribers get it.
-* The queue is bounded. When it is full, callers that bring more wait. After the wait the oldest parcels are
-  shed and counted, at the broker that brought them. A parcel that was handed out is not shed: the process has
-  it, or will.
+* The queue is bounded. When it is full, senders wait. After the timeout, the oldest parcels are shed, and counted
+  at the broker that brought them. A parcel that was handed to a poll is not shed: the process has it or will get
+  it.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from ...protocol.messages.pubsub import Lost
 class Parcel:
     """Notifications for one client process: ``clients[i]`` gets ``rows[starts[i]:starts[i + 1]]`` of `batch`.
 
-    From a broker with a store, `broker` and `note` are the broker and its number of the delivery. `last` says that
-    nothing waited behind it when it was handed out.
+    From a broker with a store, `broker` and `note` are the broker and its number for the delivery. `last` says that
+    nothing waited behind this parcel when it was handed out.
     """
 
     number: int
@@ -48,7 +47,7 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal:
-    """Proposes that a subscriber move to another broker; numbered like a parcel, without rows."""
+    """A proposal that a subscriber of the process move to another broker; numbered like a parcel, but without rows."""
 
     number: int
     client: ClientId
@@ -77,7 +76,7 @@ def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, Pa
 
 
 def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
-    """Return the batch reduced to the events in `rows`, and the rows in it."""
+    """Return the batch reduced to the events in `rows`, and the rows renumbered for it."""
     if len(batch) == 1:
         return batch, rows
     used = np.zeros(len(batch), np.bool_)
@@ -90,19 +89,19 @@ def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
-    """A broker leaves the network: its clients must go to another one. Comes with every poll until it has left."""
+    """A broker is leaving, or has left, the network, and its clients must go to another one. Sent with every poll."""
 
     broker: BrokerId
 
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """The host has dropped all subscribers of the polling process, which was silent for too long."""
+    """The host has detached all subscribers of the polling process, which was silent for too long."""
 
 
 @dataclass(slots=True, eq=False)
 class Tally:
-    """What was shed of the parcels of one broker."""
+    """How many notifications of one broker were shed."""
 
     shed: int = 0
 
@@ -113,11 +112,11 @@ class Session:
     Parameters
     ----------
     name
-        Of the process.
+        The name of the process.
     events_max
-        Notifications that may wait.
+        How many notifications may wait.
     silent_seconds
-        A process that has not polled for so long is gone.
+        A process that has not polled for this long is gone.
     """
 
     def __init__(self, name: str, events_max: int, silent_seconds: float) -> None:
@@ -128,9 +127,9 @@ class Session:
         self._silent_seconds = silent_seconds
         self._heard_at = 0.0
         self._next_number = 1
-        self._handed = 0  # the last parcel that a poll was given; it and those before may have arrived
+        self._handed = 0  # the last parcel that a poll was given; all up to it may have arrived
         self._parcels: deque[Parcel | Proposal] = deque()
-        self._tallies: dict[int, Tally] = {}  # by the number of the parcel
+        self._tallies: dict[int, Tally] = {}  # by parcel number
         self._arrived = asyncio.Event()
         self._moved = asyncio.Event()
 
@@ -139,11 +138,11 @@ class Session:
         return len(self._parcels)
 
     def heard(self, now: float) -> None:
-        """Record a sign of life of the process, at `now` seconds."""
+        """Note a sign of life of the process, at `now` seconds."""
         self._heard_at = now
 
     def silent(self, now: float, seconds: float) -> bool:
-        """Return whether there was no sign of life for so long."""
+        """Return whether the process gave no sign of life for more than these seconds."""
         return now - self._heard_at > seconds
 
     def gone(self, now: float) -> bool:
@@ -157,11 +156,11 @@ class Session:
 
     @property
     def full(self) -> bool:
-        """Whether callers that bring more must wait."""
+        """Whether senders have to wait."""
         return self.waiting > self._events_max
 
     def put(self, parcel: Parcel | Proposal, tally: Tally) -> None:
-        """Queue a parcel and wake the poll; `tally` counts what is shed of it."""
+        """Queue a parcel and wake the poll; `tally` counts what is shed of the parcel."""
         self._parcels.append(parcel)
         self._tallies[parcel.number] = tally
         self.waiting += len(parcel.rows)
@@ -172,7 +171,7 @@ class Session:
         self.put(Proposal(self.take_number(), client, broker), tally)
 
     def up_to(self, acknowledged: int) -> list[Parcel | Proposal]:
-        """Return the parcels that wait, up to a number."""
+        """Return the waiting parcels up to a number."""
         return [parcel for parcel in self._parcels if parcel.number <= acknowledged]
 
     def acknowledge(self, number: int) -> None:
@@ -184,7 +183,7 @@ class Session:
             self._moved.set()
 
     async def passed(self) -> None:
-        """Wait until the process has everything that waits now, or is gone."""
+        """Wait until the process has acknowledged everything that waits now, or is gone."""
         last = self._next_number - 1
         while self._parcels and self._parcels[0].number <= last and not self.ended:
             self._moved.clear()
@@ -193,22 +192,22 @@ class Session:
     async def poll(
         self, acknowledged: int, timeout_seconds: float, events_max: int
     ) -> list[Parcel | Proposal]:
-        """Return what waits, once there is something or the timeout has passed.
+        """Return what waits, or an empty list after the timeout.
 
         Parameters
         ----------
         acknowledged
-            The number of the last parcel that the process has; it and earlier ones are dropped.
+            The number of the last parcel that the process has; all parcels up to it are dropped.
         timeout_seconds
             How long to wait if nothing is there.
         events_max
-            Notifications in one answer, except that one parcel always goes.
+            The maximum number of notifications in one answer; one parcel is always returned.
         """
         self.acknowledge(acknowledged)
         if not self._parcels:
             self._arrived.clear()
             try:
-                # wait_for would make a task, which takes two turns more.
+                # wait_for would create a task, which takes two more turns of the event loop.
                 async with asyncio.timeout(timeout_seconds):
                     await self._arrived.wait()
             except TimeoutError:
@@ -221,7 +220,7 @@ class Session:
             size += len(parcel.rows)
             answer.append(parcel)
         if not answer:
-            return []  # it was ended meanwhile
+            return []  # the session ended meanwhile
         newest = answer[-1]
         self._handed = max(self._handed, newest.number)
         if isinstance(newest, Parcel) and len(answer) == len(self._parcels):
@@ -249,7 +248,7 @@ class Session:
         self._moved.set()
 
     async def moved(self, timeout_seconds: float) -> None:
-        """Wait until the process acknowledges something, or the timeout has passed."""
+        """Wait until the process acknowledges something, or until the timeout."""
         self._moved.clear()
         try:
             await asyncio.wait_for(self._moved.wait(), timeout_seconds)
@@ -257,7 +256,7 @@ class Session:
             return
 
     def end(self) -> None:
-        """Drop everything, because the process is gone, and wake all waiting callers."""
+        """Drop everything: the process is gone. Wake all waiters."""
         self.ended = True
         self._parcels.clear()
         self._tallies.clear()

@@ -1,18 +1,18 @@
-"""Standing heartbeats: the beat of a host replaces the repeated beats of its brokers.
+"""Standing heartbeats: the heartbeat of a host replaces the unchanged heartbeats of its brokers.
 
 Rules
 -----
-* A beat that repeats the previous one on its link *stands*: the host at the other end is told so once, and
-  holds it. Once that host has it, it is not sent any more. From then on each beat of the host is a beat of all
-  its brokers whose beats stand, and their content holds until a broker says something else.
-* A beat with new content goes at once, as before, and what stood on that link is withdrawn. So is a beat that a
-  broker has not repeated for `LAPSE_HEARTBEATS` while it had ticks.
-* A standing beat overtakes nothing: a beat comes to stand only while nothing else waits or is in flight on its
-  link.
-* A host is silent when it was not heard for `SILENT_HEARTBEATS`: less than any broker's patience.
-* Brokers of one host need no calls: what stands between them stands, as long as the host runs.
+* A heartbeat that repeats the previous one on its way *stands*: the receiving host is told so once, and stores it.
+  Once that host has it, it is not sent any more. From then on each heartbeat of the host counts as a heartbeat of
+  all its brokers whose heartbeats stand, with the stored content, until a broker sends different content.
+* A heartbeat with new content is sent at once, as usual, and the standing one on that way is revoked. A standing
+  heartbeat is also revoked if its broker has not repeated it for `LAPSE_HEARTBEATS` while it was told the time.
+* A standing heartbeat overtakes nothing: a heartbeat comes to stand only while nothing else is waiting or in flight
+  on its way.
+* A host is silent if it was not heard for `SILENT_HEARTBEATS`, which is less than any broker's patience.
+* Brokers of one host need no calls: what stands between them stands as long as the host runs.
 
-A value machine: hosts are any names of the caller's, time is an argument. `resting.py` makes the calls.
+A value machine: the caller chooses how hosts are identified and passes the time. `resting.py` makes the calls.
 
 Source: paper 1, 4.1 (heartbeats); docs/decisions/0092-hosts-beat-for-their-brokers.md.
 """
@@ -35,11 +35,11 @@ Way: TypeAlias = tuple[BrokerId, BrokerId]
 """From a broker to a broker."""
 
 HERE: Final = "here"
-"""The name by which a host hears itself."""
+"""The name of a host for itself."""
 
 
 class Stands(NamedTuple):
-    """From a broker, in this life of it, to another one: this beat stands, or none does any more."""
+    """This heartbeat of a broker, in this life, to another broker stands; None as `beat` revokes it."""
 
     source: BrokerId
     life: int
@@ -49,7 +49,7 @@ class Stands(NamedTuple):
 
 @dataclass(slots=True)
 class _Said:
-    """The last beat of a broker on a link: its time, its receivers, and whether they all hold it."""
+    """The last heartbeat of a broker on a link: when it was last sent, to whom, and whether all receivers store it."""
 
     beat: Any
     at: float
@@ -60,7 +60,7 @@ class _Said:
 
 @dataclass(slots=True)
 class _Ear:
-    """Another host: what it must be told, what it holds, and whether it is dead."""
+    """Another host: what it has not been told yet, what it stores, and whether it is dead."""
 
     untold: dict[Way, Stands] = field(default_factory=dict)
     holds: set[Way] = field(default_factory=set)
@@ -68,14 +68,14 @@ class _Ear:
 
 
 class Standing:
-    """The standing beats between the brokers of one host and others.
+    """The standing heartbeats between the brokers of one host and others.
 
     Parameters
     ----------
     heartbeat_seconds
-        Of the brokers.
+        The heartbeat period of the brokers.
     host_of
-        Returns the host of a broker: None for one here; raises KeyError for an unknown one.
+        Returns the host of a broker: None for this host; raises KeyError if the host is unknown.
     life_of
         Returns the life of a broker here.
     """
@@ -92,11 +92,11 @@ class Standing:
         self._life_of = life_of
         self._said: dict[BrokerId, dict[BrokerLink, _Said]] = {}
         self._ears: dict[Host, _Ear] = {}
-        # For each broker here: who says what to it, and which host says that it still does.
+        # For each broker here: each sender's standing heartbeat, and the host that vouches for it.
         self._stands: dict[BrokerId, dict[BrokerId, tuple[Host, Any]]] = {}
         self._heard: dict[Host, deque[float]] = {}
 
-    # What is said here.
+    # Sent by brokers here.
 
     def says(
         self,
@@ -108,16 +108,16 @@ class Standing:
         *,
         clear: bool,
     ) -> bool:
-        """Process a beat of a broker on a link; return whether it need not be sent.
+        """Take in that a broker sends this heartbeat on a link; return whether it need not be sent.
 
         Parameters
         ----------
         source, link, to
-            The broker, the link, and the brokers to which it leads.
+            The sender, its link, and the brokers that the link leads to.
         beat, now
-            The beat, and its time.
+            The heartbeat and the time.
         clear
-            Whether nothing else is in flight on the link.
+            Whether nothing else is under way on the link.
         """
         reached = tuple(to)
         ways = self._said.setdefault(source, {})
@@ -133,7 +133,7 @@ class Standing:
         return self._is_held(source, said)
 
     def _declare(self, source: BrokerId, said: _Said) -> bool:
-        """Tell all receivers of a beat that it stands; return whether their hosts are known."""
+        """Announce to all receivers that a heartbeat stands; return whether all their hosts are known."""
         try:
             hosts = [(other, self._host_of(other)) for other in said.to]
         except KeyError:
@@ -158,7 +158,7 @@ class Standing:
         said.stands = said.held = False
 
     def _is_held(self, source: BrokerId, said: _Said) -> bool:
-        """Return whether all live receivers hold the beat of a broker on a link."""
+        """Return whether all live receivers store the heartbeat of a broker on a link."""
         if said.stands and not said.held:
             ears = [(other, self._host_of(other)) for other in said.to]
             said.held = all(
@@ -168,24 +168,24 @@ class Standing:
         return said.held
 
     def all_held(self, source: BrokerId, listeners: Set[BrokerId]) -> bool:
-        """Return whether all beats of a broker, to these and to any other, stand already."""
+        """Return whether a broker sends to all of these, and to anybody else, only heartbeats that stand already."""
         ways = self._said.get(source, {}).values()
         reached = {other for said in ways for other in said.to}
         return listeners <= reached and all(self._is_held(source, said) for said in ways)
 
     def lapse(self, source: BrokerId, now: float) -> None:
-        """Withdraw beats that a broker, which has ticks, no longer repeats."""
+        """Revoke what a broker no longer sends although it is told the time."""
         ways = self._said.get(source, {})
         for link in [link for link, said in ways.items() if now - said.at > self._lapse_seconds]:
             self._take_back(source, ways.pop(link))
 
     def renew(self, source: BrokerId, now: float) -> None:
-        """Record that a broker without ticks would have repeated all beats until now."""
+        """Note that a broker that was not told the time would have repeated its heartbeats until now."""
         for said in self._said.get(source, {}).values():
             said.at = now
 
     def forget(self, broker: BrokerId) -> None:
-        """Withdraw all beats of a broker, also of an earlier life, and all beats to it."""
+        """Revoke everything that a broker sends, or sent in an earlier life, and everything sent to it."""
         for said in self._said.pop(broker, {}).values():
             self._take_back(broker, said)
         for source, ways in self._said.items():
@@ -196,7 +196,7 @@ class Standing:
             mine.pop(broker, None)
 
     def forget_all(self) -> None:
-        """Withdraw all beats of this host."""
+        """Revoke everything sent from here."""
         for broker in list(self._said):
             for said in self._said.pop(broker).values():
                 self._take_back(broker, said)
@@ -204,7 +204,7 @@ class Standing:
     # To other hosts.
 
     def ears(self) -> list[Host]:
-        """Return the hosts that need a beat: they hold something, or must be told something."""
+        """Return the hosts that need this host's heartbeat: they store something, or must be told something."""
         return [host for host, ear in self._ears.items() if not ear.dead and (ear.holds or ear.untold)]
 
     def untold(self, host: Host) -> tuple[Stands, ...]:
@@ -212,7 +212,7 @@ class Standing:
         return tuple(self._ears[host].untold.values())
 
     def told(self, host: Host, stands: Iterable[Stands]) -> None:
-        """Record that a host has what it was told."""
+        """Note that a host has received what it was told."""
         ear = self._ears[host]
         for each in stands:
             way = each.source, each.to
@@ -222,7 +222,7 @@ class Standing:
                     ear.holds.add(way)
 
     def died(self, host: Host) -> list[Way]:
-        """Record that the process of a host is dead: it need not hold anything. Return the links that led there."""
+        """Note that the process of a host is dead, so that nobody there must store anything; return the ways to it."""
         ear = self._ears[host]
         ways = [*ear.holds, *ear.untold]
         ear.untold.clear()
@@ -233,7 +233,7 @@ class Standing:
     # From other hosts.
 
     def hears(self, host: Host, stands: Iterable[Stands], now: float) -> list[Stands]:
-        """Process a beat of a host, and return its news."""
+        """Take in a heartbeat of a host, and return the heartbeats in it that are new here."""
         self._hear(host, now)
         news = []
         for each in stands:
@@ -246,31 +246,31 @@ class Standing:
         return news
 
     def beats(self, to: BrokerId, host: Host) -> list[tuple[BrokerId, Any]]:
-        """Return what a beat of a host means for a broker here: sender and content."""
+        """Return what a heartbeat of a host stands for at a broker here, as (sender, heartbeat)."""
         return [(source, beat) for source, (at, beat) in self._stands.get(to, {}).items() if at == host]
 
     def goes_on(self, now: float) -> None:
-        """Process a beat of this host: what stands between brokers here."""
+        """Take in a heartbeat of this host itself, for the brokers here."""
         self._hear(HERE, now)
 
     def _hear(self, host: Host, now: float) -> None:
         self._heard.setdefault(host, deque(maxlen=GAPS_KEPT + 1)).append(now)
 
     def silent(self, now: float) -> list[Host]:
-        """Return the hosts that no longer confirm their standing beats."""
+        """Return the hosts that are silent, so that what stands on their word is no longer valid."""
         return [host for host, at in self._heard.items() if now - at[-1] > self._silent_seconds]
 
     def speakers(self, to: BrokerId) -> set[Host]:
-        """Return the hosts of the brokers whose beats to a broker stand."""
+        """Return the hosts of the brokers whose heartbeats to this broker stand."""
         return {host for host, _ in self._stands.get(to, {}).values()}
 
     def vouched(self, to: BrokerId, now: float) -> frozenset[BrokerId]:
-        """Return the brokers whose beats to a broker stand, and were confirmed a short while ago."""
+        """Return the brokers whose heartbeats to this broker stand and whose hosts are not silent."""
         silent = set(self.silent(now))
         return frozenset(b for b, (host, _) in self._stands.get(to, {}).items() if host not in silent)
 
     def heard(self, to: BrokerId, since: float) -> dict[BrokerId, list[float]]:
-        """Return when the brokers with standing beats to a broker were last heard since a moment."""
+        """Return the last times since `since` at which each broker with a standing heartbeat to this one was heard."""
         return {
             source: [at for at in self._heard[host] if at > since]
             for source, (host, _) in self._stands.get(to, {}).items()

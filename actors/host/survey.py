@@ -1,4 +1,4 @@
-"""What a host reports of its brokers.
+"""What a host reports about its brokers on request.
 
 Rule: a query changes nothing.
 """
@@ -24,7 +24,7 @@ from .requests import Accepted, Lacking, WhoAnswers
 
 
 class Seen(NamedTuple):
-    """A broker as the judges of the whole network see it: its routes, and its books if it has any."""
+    """A broker as checks of the whole network see it: its routes, and its books if it keeps any."""
 
     routes: SeenRoutes | None
     books: SeenBooks | None
@@ -36,13 +36,13 @@ class Look(NamedTuple):
     Attributes
     ----------
     sizes
-        The sizes of its state and its counters, by name.
+        Sizes of its state and counts of its work so far, by name.
     sent
-        How many events it has handed to each neighbour so far; `GROUP` is its whole cluster.
+        How many events it has sent to each neighbour so far; `GROUP` is its whole cluster at once.
     latencies
-        How many of its notifications took how long in the last minute (`telemetry.latency`).
+        Histogram of the latency of its notifications in the last minute (`telemetry.latency`).
     books
-        Reservations and capacity, by resource; None without admission control.
+        What is reserved and what is available, by resource; None without admission control.
     """
 
     sizes: dict[str, int]
@@ -60,23 +60,23 @@ def look_at(seat: HostedBroker) -> Look:
 
 
 def seen_of(broker: Broker) -> Seen:
-    """Return what the judges of the whole network need."""
+    """Return what checks of the whole network need of a broker."""
     return Seen(routes_of(broker), None if broker.admitting is None else seen_books(broker))
 
 
 def standing_of(seat: HostedBroker) -> dict[str, Any] | None:
-    """Return the place of a broker; None in a network that does not heal."""
+    """Return a broker's place in the network; None in a network that does not heal."""
     return None if seat.broker.healing is None else seat.broker.healing.survey()
 
 
 def place_of(seat: HostedBroker) -> Position:
-    """Return the current place of a broker, also in a network that does not heal."""
+    """Return a broker's current place, also in a network that does not heal."""
     position, here = seat.broker.position, standing_of(seat)
     return position if here is None else standing(position, {position.broker: here})
 
 
 def sizes_of(seat: HostedBroker) -> dict[str, int]:
-    """Return the sizes of the state of a broker, its queues included."""
+    """Return the sizes of a broker's state, its queues included."""
     boxes = seat.boxes()
     return {
         **seat.broker.describe(),
@@ -113,13 +113,13 @@ def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float
 
 
 def accepted_here(brokers: Iterable[Broker], publishers: Collection[ClientId]) -> dict[ClientId, int]:
-    """Return the last sequence that any of these brokers has accepted of each publisher, or of all known ones."""
+    """Return the last sequence that any of these brokers accepted from each publisher, or from all that they know."""
     each = ({name: broker.accepted(name) for name in publishers or broker.publishers()} for broker in brokers)
     return highest(dict.fromkeys(publishers, 0), *each)
 
 
 def highest(*numbers: Mapping[ClientId, int]) -> dict[ClientId, int]:
-    """Return the highest number that any of these has of each client."""
+    """Return the highest number of each client in any of these."""
     found: dict[ClientId, int] = {}
     for some in numbers:
         for client, number in some.items():
@@ -128,7 +128,7 @@ def highest(*numbers: Mapping[ClientId, int]) -> dict[ClientId, int]:
 
 
 def answer(broker: Broker, client: ClientId, question: Accepted | Lacking | WhoAnswers) -> Any:
-    """Return the answer of a broker to a question of a client."""
+    """Return a broker's answer to a client's question."""
     match question:
         case Accepted():
             return accepted(broker, client)
@@ -139,5 +139,5 @@ def answer(broker: Broker, client: ClientId, question: Accepted | Lacking | WhoA
 
 
 def dead_letters(broker: Broker) -> list[DeadLetter]:
-    """Return the events that could not be delivered to a broker's durable subscribers, oldest first."""
+    """Return the dead letters of a broker's durable subscribers, oldest first."""
     return [] if broker.durable is None else list(broker.durable.letters)

@@ -1,11 +1,11 @@
-"""The part of a host that flushes the records of its brokers to the collector.
+"""The part of a host that sends the telemetry of its brokers to the collector.
 
 Rules
 -----
-* It works in the background, one flush at a time: no event waits for the collector, whether it is slow or dead.
-* A flush that did not arrive is repeated before the next one; meanwhile the buffers fill up to their bound.
-* Each flush says how much came before it, so that a restarted collector knows what it lacks.
-* Rows wait `FLUSH_SECONDS` at most: a dying host loses at most that much.
+* Flushes run in the background, one at a time: no event waits for a slow or dead collector.
+* A flush that did not arrive is sent again before the next one. Meanwhile the buffers fill up to their limit.
+* Each flush says how many rows came before it, so that a restarted collector knows what it lacks.
+* Rows wait at most `FLUSH_SECONDS`: a host that dies loses at most the rows of that time.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ FLUSH_SECONDS: Final = 2.0
 
 
 class HostTelemetry:
-    """Flushes the records of the brokers of one host to the collector.
+    """Sends the telemetry of one host's brokers to the collector.
 
     Parameters
     ----------
     seats
-        The brokers, as they are at any time.
+        A live view of the host's brokers.
     collector
-        The actor that takes telemetry; None if none is kept.
+        The actor that collects telemetry; None collects none.
     log
-        Of the host.
+        The log of the host.
     """
 
     def __init__(self, seats: Mapping[BrokerId, HostedBroker], collector: Any, log: Log = HOST) -> None:
@@ -54,7 +54,7 @@ class HostTelemetry:
         self._drops: dict[int, dict[str, int]] = {}
 
     def flush_when_due(self, seat: HostedBroker) -> None:
-        """Schedule a flush of what a broker recorded."""
+        """Schedule a flush, so that a broker's rows are sent in time."""
         if self._collector is None:
             return
         if seat.telemetry.rows >= FLUSH_ROWS:
@@ -63,14 +63,14 @@ class HostTelemetry:
             self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush_soon)
 
     def carried_out(self, broker: BrokerId, row: CarriedOut) -> None:
-        """Record the outcome of a load of a broker here for its group."""
+        """Record the report of a load that a broker here sent to its group."""
         seat = self._seats.get(broker)
         if seat is not None:
             seat.telemetry.carried_out(time.time(), row)
             self.flush_when_due(seat)
 
     def flush_soon(self) -> None:
-        """Flush the records, if there are any, in the background."""
+        """Flush in the background, if there is anything to send."""
         if self._collector is None:
             return
         if self._flush_timer is not None:
@@ -84,7 +84,7 @@ class HostTelemetry:
             await self.flush()
 
     async def flush(self) -> None:
-        """Flush the records to the collector, even without any, because the flush also asks what came before."""
+        """Flush now; also if there are no rows, since the flush says how many came before."""
         if self._collector is None:
             return
         async with self._handing:
@@ -96,13 +96,13 @@ class HostTelemetry:
         """Empty the buffers of all brokers into a flush."""
         for seat in self._seats.values():
             drops = seat.telemetry.dropped_rows
-            self._drops[id(drops)] = drops  # remains when the broker has left
+            self._drops[id(drops)] = drops  # stays after the broker has left
         dropped = {name: sum(drops[name] for drops in self._drops.values()) for name in SCHEMAS}
         tables = tuple(seat.telemetry.flush() for seat in self._seats.values() if seat.telemetry.rows)
         return HandOver(self._source, dict(self._handed), tables, dropped)
 
     async def _hand_over(self, flush: HandOver) -> bool:
-        """Send a flush; return whether it arrived. Ray repeats it to a collector that is restarting."""
+        """Send a flush; return whether it arrived. Ray retries the call while the collector restarts."""
         self._unsent = flush
         try:
             await self._collector.add.remote(flush)

@@ -1,12 +1,12 @@
-"""The part of a host that sends its brokers ticks, if they need them.
+"""The part of a host that tells its brokers the time periodically, if they need it.
 
 Rules
 -----
-* Brokers that heal get four ticks per heartbeat, brokers that number messages two per retransmission interval,
-  and brokers whose publishers have quotas at least one every `QUOTA_TICK_SECONDS`. Others get none, and neither
-  do resting brokers (`resting`).
-* In every network it is checked from time to time which client processes are gone (`Attachments.bury`).
-* A broker that fails ends the ticks of its host, and a survey of the host gets the error.
+* Brokers that heal are told the time four times per heartbeat. Brokers that number what they send are told it twice
+  per retransmission. Brokers whose publishers have quotas are told it at least every `QUOTA_TICK_SECONDS`. Other
+  brokers are not told the time, and neither are resting ones (`resting`).
+* In every network the host checks periodically which client processes are gone (`Attachments.bury`).
+* A broker that fails ends the ticking of its host, and a survey of the host raises the error.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TICKS_A_FLUSH: Final = 40
 LOOKS_A_SESSION: Final = 4
 QUOTA_TICK_SECONDS: Final = 0.1
 TOLD_AT_ONCE: Final = 32
-"""How many brokers get a tick before waiting calls are taken: beats of other hosts do not wait for all."""
+"""Brokers told the time before pending calls run, so that heartbeats of other hosts do not wait for all brokers."""
 
 
 def tick_seconds(recovery: Recovery | None, stability: Stability | None, *, quotas: bool) -> float | None:
-    """Return the interval of ticks of brokers; None for brokers without ticks."""
+    """Return how often brokers are told the time; None if they need not be."""
     if recovery is not None:
         return recovery.heartbeat_seconds / TICKS_A_HEARTBEAT
     if stability is not None:
@@ -42,20 +42,20 @@ def tick_seconds(recovery: Recovery | None, stability: Stability | None, *, quot
 
 
 class Ticking:
-    """Sends ticks to the brokers of one host.
+    """Tells the brokers of one host the time.
 
     Parameters
     ----------
     driver
-        Of its brokers.
+        The driver of the brokers.
     seconds
-        The interval; None for no ticks.
+        The period; None for never.
     service
         Waits as long as a slow broker takes.
     limits
-        How long a silent client process is not considered gone.
+        How long a client process must be silent to be gone.
     keeps
-        Whether subscribers are kept all the same, because what is for them is in a store.
+        Whether subscribers of such a process stay attached, since their notifications are in a store.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Ticking:
         self._burying: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Start ticks, if wanted, and the check for processes that are gone, if not started."""
+        """Start ticking, if that is wanted, and checking for processes that are gone, if not started yet."""
         if self._burying is None:
             self._burying = asyncio.get_running_loop().create_task(self._bury())
             self._burying.add_done_callback(self._say_end)
@@ -88,7 +88,7 @@ class Ticking:
     async def _run(self, seconds: float) -> None:
         for turn in itertools.count(1):
             if turn % TICKS_A_FLUSH == 0:
-                self._driver.telemetry.flush_soon()  # a dying host loses little telemetry
+                self._driver.telemetry.flush_soon()  # a host that dies loses little telemetry
             await self.turn()
             await asyncio.sleep(seconds)
 
@@ -97,13 +97,11 @@ class Ticking:
         while True:
             before = time.monotonic()
             await asyncio.sleep(seconds)
-            if (
-                time.monotonic() - before < 2 * seconds
-            ):  # otherwise this host was stalled, and heard nothing meanwhile
+            if time.monotonic() - before < 2 * seconds:  # otherwise this host was suspended, and heard nobody
                 self._driver.attachments.bury(subscribers=not self._keeps)
 
     async def turn(self) -> None:
-        """Send one tick to all brokers that do not rest."""
+        """Tell the time once, to all brokers that do not rest."""
         resting = self._driver.resting
         if resting is not None:
             resting.turn()
@@ -119,7 +117,7 @@ class Ticking:
                     await asyncio.sleep(0)
 
     def raise_error(self) -> None:
-        """Raise the error that ended the ticks, if any: a failed broker reports it, instead of seeming alive."""
+        """Raise the error that ended the ticking, if any, so that a failed broker does not look alive."""
         if self._task is not None and self._task.done():
             self._task.result()
 

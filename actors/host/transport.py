@@ -1,15 +1,15 @@
-"""The transport of one host to other brokers: their current actors, and the outboxes that lead there.
+"""The transport from one host to other brokers: their current actors, and the outboxes that lead to them.
 
 Rules
 -----
-* In a network that heals any broker can be reached; an unknown one is looked up at the rendezvous point.
-* A restarted broker has a new actor and a higher *life*, which it sends with each call. A host that learns of a
-  new life asks for the actor, drops what waits for the old one, and only then accepts the call. Calls of an
-  earlier life are rejected.
-* A call that finds its actor dead is reported: machines may use what the transport knows for certain. If
-  brokers can repair it, so is a call that fails while the actor may live.
-* A host that finds an actor dead asks whether its broker was restarted: that broker may never call this host by
-  itself, and the process that restarted it may not have reached this host.
+* In a network that heals any broker can be reached; the transport asks the rendezvous point for an unknown one.
+* A restarted broker has a new actor and a higher *life*, and sends its life with each call. A host that receives a
+  new life looks up the actor, drops what waits for the old one, and only then handles the call. Messages of an
+  earlier life are ignored from then on.
+* A call that finds its actor dead is reported: machines may use what the transport knows for certain. A call that
+  fails while the actor may be alive is also reported, if brokers repair such a loss.
+* A transport that finds an actor dead asks the rendezvous point whether the broker was restarted. The new life may
+  never send anything here by itself, and whoever restarted it may not have reached this host.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ GROUP_LANE: Final = "group"
 
 
 class Transport:
-    """The outgoing transport of one host.
+    """The outgoing paths of one host.
 
     Parameters
     ----------
     limits, recovery
-        Of the network.
+        The configuration of the network.
     seated
-        The brokers that are here.
+        The brokers on this host.
     receive
-        How those here are handed messages: ``receive(to, source, messages, life, since)``.
+        How local brokers are passed messages: ``receive(to, source, messages, life, since)``.
     died
-        Called with (broker here, other) when a call finds the other one's process dead.
+        Called with (broker here, other) when a call finds that the other broker's process is dead.
     reborn
         Called with a broker that has a new actor; what waits for the old one must be dropped.
     missed
-        Called with a broker here and what another one has missed of it; None if nothing can be done about it.
+        Called with a broker here and what another broker has missed from it; None if nothing can repair that.
     carried_out
-        Called with a broker here and the outcome of a load for its group.
+        Called with a broker here and the report of a load for its group.
     deadline_seconds
-        How long events may wait for their turn on a link; None for ever.
+        How long events may wait for their turn on a link; None for no limit.
     log
-        Of the host.
+        The log of the host.
 
     Attributes
     ----------
     unreached
-        Returns whether the last beat of this host could not be delivered to that of a broker; set by `Resting`.
+        Returns whether this host's last heartbeat to the host of a broker failed; set by `Resting`.
     """
 
     def __init__(
@@ -98,22 +98,22 @@ class Transport:
         self._died = died
         self._reborn = reborn
         self._peers: dict[BrokerId, Peer] = {}
-        self._actors: dict[BrokerId, Any] = {}  # of those that are not here
-        self._lives: dict[BrokerId, int] = {}  # of the others that have restarted
+        self._actors: dict[BrokerId, Any] = {}  # of brokers that are not here
+        self._lives: dict[BrokerId, int] = {}  # of other brokers that have restarted
         self._own_lives: dict[BrokerId, int] = {}
         self._groups: dict[BrokerId, MulticastGroup] = {}
         self._learning = asyncio.Lock()
-        self._unlearned: Counter[BrokerId] = Counter()  # calls from each that wait for it
+        self._unlearned: Counter[BrokerId] = Counter()  # calls from each broker that wait for its new life
         self._sought: dict[BrokerId, asyncio.Task[None]] = {}
 
     def born(self, broker: BrokerId, life: int) -> None:
-        """Record the life of a broker that starts here."""
+        """Note which life of a broker starts here."""
         self._own_lives[broker] = life
 
-    # Connections.
+    # Making links.
 
     def peer(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> Peer:
-        """Return the connection to a broker, made from its actor if it is not known yet."""
+        """Return the peer of a broker, made from its actor if it is not known yet."""
         peer = self._peers.get(broker)
         if peer is None:
             local = broker in self._seated
@@ -124,12 +124,12 @@ class Transport:
         return peer
 
     def meet(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> None:
-        """Know another broker from the start; one that has left a network that heals is unknown everywhere."""
+        """Know another broker from the start, unless it has meanwhile left a network that heals."""
         if broker in hosts or broker in self._seated or self._recovery is None:
             self.peer(broker, hosts)
 
     def host_of(self, broker: BrokerId) -> Any:
-        """Return the known actor of a broker, None for one of this host; KeyError for an unknown one."""
+        """Return the known actor of a broker, None for a broker here; raise KeyError for an unknown one."""
         return None if broker in self._seated else self._actors[broker]
 
     def own_life(self, broker: BrokerId) -> int:
@@ -137,7 +137,7 @@ class Transport:
         return self._own_lives.get(broker, 0)
 
     def told_dead(self, source: BrokerId, to: BrokerId) -> None:
-        """Tell a broker here that the process of another one was found dead."""
+        """Tell a broker here that the process of another broker was found dead."""
         if source in self._seated:
             self._died(source, to)
 
@@ -162,7 +162,7 @@ class Transport:
         return self.peer(broker, {})
 
     def _seek(self, broker: BrokerId) -> None:
-        """Ask for the actor of a broker whose actor is dead, unless a request is in flight."""
+        """Look up the actor of a broker whose actor is dead, unless a lookup is pending."""
         if self._recovery is None or self.rendezvous is None or broker in self._sought:
             return
 
@@ -170,7 +170,7 @@ class Transport:
             try:
                 async with asyncio.timeout(self._limits.call_seconds):
                     self.relink(broker, *await self._whereabouts(broker))
-            except Exception as error:  # the next call asks for it again
+            except Exception as error:  # the next call asks again
                 self.log.debug("broker %d was not found: %s", broker, first_line(error))
             finally:
                 del self._sought[broker]
@@ -178,7 +178,7 @@ class Transport:
         self._sought[broker] = asyncio.get_running_loop().create_task(seek())
 
     def link(self, source: BrokerId, to: BrokerId) -> Outbox:
-        """Return a new outbox from a broker here to another one, or to the rendezvous point."""
+        """Return a new outbox from a broker here to another broker, or to the rendezvous point."""
         if to == RENDEZVOUS:
             return self._outbox(source, f"broker {source} to the rendezvous point", self._report(source))
         reach = self._reach(source, LINK)
@@ -211,7 +211,7 @@ class Transport:
         return self.regroup(source, others, None)
 
     def regroup(self, source: BrokerId, members: Sequence[BrokerId], known: Outbox | None) -> Outbox | None:
-        """Set the members of the group of a broker here; return the outbox to it, a new one if there is none."""
+        """Set the group of a broker here from now on; return the outbox to it, a new one if there was none."""
         reach = self._reach(source, GROUP_LANE)
         fellows = [Peer(other, reach, other in self._seated) for other in members]
         if known is not None:
@@ -252,9 +252,9 @@ class Transport:
         return self.log.of(broker=source, incarnation=self._own_lives.get(source, 0))
 
     def _reach(self, source: BrokerId, lane: str) -> Callable[..., Awaitable[object]]:
-        """Return how a broker here hands messages to any other; nothing is awaited before unless necessary.
+        """Return the function by which a broker here passes messages to any other broker, without needless awaits.
 
-        The answer is the Ray node of the other one.
+        The function returns the Ray node of the other broker.
         """
         life = self._own_lives.get(source, 0)
         stamped = self._deadline_seconds is not None
@@ -265,7 +265,7 @@ class Transport:
             peer = self._peers.get(to) or await self._find(to)
             said = (life, time.time()) if stamped else (life,) if life else ()
             try:
-                async with asyncio.timeout(seconds):  # in a network that heals no call blocks a link for ever
+                async with asyncio.timeout(seconds):  # in a network that heals no call blocks a link forever
                     return await peer.receive(to, source, load, *said)
             except ActorDiedError:
                 if self._peers.get(to) is not peer:
@@ -286,16 +286,17 @@ class Transport:
 
         return report
 
-    # Restarted brokers.
+    # Brokers that are started again.
 
     def life_of(self, broker: BrokerId) -> int:
-        """Return the known life of another broker."""
+        """Return the life of another broker, as known here."""
         return self._lives.get(broker, 0)
 
     async def current(self, source: BrokerId, life: int) -> bool:
-        """Return whether this life of a broker is to be heard; a new one is recorded first.
+        """Return whether this life of a broker is the current one; a new life is made known first.
 
-        Its calls continue in the order of their arrival: one that finds the life known waits for earlier ones.
+        Calls of a broker continue in the order of their arrival: a call that finds the life known waits for earlier
+        calls.
         """
         if life != self.life_of(source) or self._unlearned[source]:
             self._unlearned[source] += 1
@@ -304,7 +305,7 @@ class Transport:
                     if life > self.life_of(source):
                         found = await self.rendezvous.whereabouts.remote(source)
                         if found is None:
-                            return False  # it has left
+                            return False  # the broker has left
                         self.relink(source, found[0], max(life, found[1]))
             finally:
                 self._unlearned[source] -= 1
@@ -324,7 +325,7 @@ class Transport:
     # Fault injection.
 
     def forecast(self, forecast: Forecast) -> None:
-        """Set the link faults from now on."""
+        """Apply these link faults from now on."""
         if self.link_faults is None:
             seed = min(self._own_lives, default=0)
             heartbeat = 1.0 if self._recovery is None else self._recovery.heartbeat_seconds

@@ -1,10 +1,10 @@
-"""Starts a command among a few hosts of its own on this machine, and says by name why it cannot.
+"""Starts a command among a few hosts of its own on this machine, and explains if that is impossible.
 
 Rules
 -----
-* The command runs in namespaces that end with it, and it ends with this process: also by SIGKILL, also when this
-  process is killed. `setpriv` has the kernel kill `unshare` then, and `unshare` the first process inside, whose end is
-  the end of all that run there.
+* The command runs in namespaces that end with it, and it ends with this process, also by SIGKILL of either. In that
+  case `setpriv` has the kernel kill `unshare`, and `unshare` the first process inside. Its end is the end of all
+  processes inside.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ TOOLS: Final = {
     "ip": "iproute2", "tc": "iproute2",
     "setpriv": "util-linux", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount",
 }  # fmt: skip
-"""Programs that are needed, and the packages that they come in."""
+"""The required programs, and their packages."""
 
 TRIAL: Final = (
     "ip link add trial-1 type veth peer name trial-2"
     " && tc qdisc add dev trial-1 root tbf rate 1mbit burst 32kb latency 50ms"
 )
-"""Whether the kernel lets us make links and shape them."""
+"""Tests whether the kernel allows making and shaping links."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hindrance:
-    """Why there can be no hosts on this machine, and the line to type against it, if there is one."""
+    """Why there can be no hosts on this machine, and the command that helps, if there is one."""
 
     said: str
     todo: str = ""
@@ -51,16 +51,16 @@ def hindrance(
     which: Callable[[str], str | None] = shutil.which,
     trial: Callable[[], str] | None = None,
 ) -> Hindrance | None:
-    """Return why there can be no hosts on this machine; None when there can be.
+    """Return why there can be no hosts on this machine; None if there can be.
 
     Parameters
     ----------
     is_root
-        Whether this process is root's; None looks.
+        Whether this process runs as root; None checks.
     which
         Finds a program.
     trial
-        Makes and shapes a link behind the fence; returns what went wrong, or nothing.
+        Makes and shapes a link inside; returns the error, or an empty string.
     """
     if not sys.platform.startswith("linux"):
         return Hindrance(f"network namespaces are Linux's, and this is {sys.platform}")
@@ -95,7 +95,7 @@ def run_among_hosts(
     Parameters
     ----------
     layout, command
-        The hosts, and what to run.
+        The hosts, and the command.
     out, err
         Where its standard output and error go; None for those of this process.
 

@@ -1,15 +1,15 @@
-"""The first process behind the fence: makes the hosts, starts their Ray nodes, and runs a command on host 0.
+"""The first process inside the namespaces: makes the hosts, starts their Ray nodes, and runs a command on host 0.
 
-``python -m rayvous.actors.machines.init LAYOUT COMMAND...``, started by `fence`. It ends as the command does, and
+``python -m rayvous.actors.machines.init LAYOUT COMMAND...``, started by `fence`. It ends when the command does, and
 with it all processes here, all namespaces and links.
 
 Rules
 -----
-* What Ray keeps in its usual folders, and names of namespaces, are put aside in memory that only processes here see:
-  no other Ray on the machine finds this one, and none that runs there is found here.
-* This Ray has a token of its own, made up here, so that its nodes know each other.
-* As the first process of any machine does, it asks how each process ended whose parent is gone. One that nobody asks
-  keeps its number, and who looks for it takes it to be alive: Ray's workers do so with their raylet.
+* Ray's usual folders and the names of namespaces are replaced by folders in memory that only processes here see. No
+  other Ray on the machine finds this one, and this one finds no other.
+* This Ray has its own token, generated here, by which its nodes recognise each other.
+* Like the first process of any machine, it reaps the processes whose parent is gone. A process that is not reaped
+  keeps its id, and whoever checks for the id takes it to be alive: Ray's workers do so with their raylet.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .layout import RAY_FOLDER, Layout, Words
 from .links import LAYOUT_VARIABLE
 
 PRIVATE: Final = ("/run/netns", RAY_FOLDER)
-"""Folders that are other, and empty, inside."""
+"""Folders that are replaced by empty ones inside."""
 
 START_SECONDS: Final = 180.0
 FAILED: Final = 70
-"""Exit status when the hosts could not be made: EX_SOFTWARE."""
+"""Exit status if the hosts could not be made: EX_SOFTWARE."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -58,7 +58,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def make_hosts(layout: Layout) -> None:
-    """Put private folders aside, and make the switch and all hosts."""
+    """Mount the private folders, and make the switch and all hosts."""
     for folder in PRIVATE:
         Path(folder).mkdir(parents=True, exist_ok=True)
         done(("mount", "-t", "tmpfs", "tmpfs", folder))
@@ -67,7 +67,7 @@ def make_hosts(layout: Layout) -> None:
 
 
 def _start_ray(layout: Layout) -> None:
-    """Start the head, then the others, as many at once as there are processors."""
+    """Start the head, then the other nodes, as many in parallel as there are processors."""
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     done(layout.ray_start(0, sys.executable))
     with ThreadPoolExecutor(os.cpu_count()) as several:
@@ -76,7 +76,7 @@ def _start_ray(layout: Layout) -> None:
 
 
 def run(words: Words) -> int:
-    """Run a command, and see to the end of every process meanwhile; return its exit status."""
+    """Run a command, reaping every process that ends meanwhile; return its exit status."""
     command = os.posix_spawnp(words[0], words, os.environ)
     while True:
         process, status = os.wait()
@@ -85,7 +85,7 @@ def run(words: Words) -> int:
 
 
 def done(words: Words) -> None:
-    """Run a command to its end; an error has what it said."""
+    """Run a command to its end; an error has its output."""
     with tempfile.TemporaryFile() as said:  # no pipe: what `ray start` leaves running would keep it open
         try:
             subprocess.run(words, stdout=said, stderr=said, timeout=START_SECONDS, check=True)

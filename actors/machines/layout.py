@@ -3,11 +3,13 @@
 Rules
 -----
 * Pure: commands are returned and not run. `ip` and `tc` are those of iproute2.
-* All hosts are on one switch, a bridge. It stands in the namespace of the first process, each host in one of its own.
-* A host's link is a pair of devices: ``eth0`` in the host, and its port at the switch. What leaves a device is held to
-  the bandwidth, so both together hold both directions.
-* A bad link is bad at both ends. It is slow by its bandwidth; it loses packets by chance, in a filter of four
-  instructions that the kernel runs for each (a classic BPF program: ``ld rand``), since few kernels have `netem`.
+* All hosts are on one switch, a bridge. The switch is in the namespace of the first process, each host in one of
+  its own.
+* A host's link is a pair of devices: ``eth0`` in the host, and its port at the switch. Each device limits the
+  bandwidth of what leaves it, so together they limit both directions.
+* A bad link is bad at both ends. It is slow by its bandwidth. It loses packets at random, in a filter of four
+  instructions that the kernel runs for each packet (a classic BPF program: ``ld rand``), since few kernels have
+  `netem`.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from ...protocol import checks
 from ...protocol.errors import InputError
 
 Words: TypeAlias = tuple[str, ...]
-"""A command as the words that it is made of."""
+"""A command as a tuple of words."""
 
 HOSTS_MAX: Final = 100
 RAY_FOLDER: Final = "/tmp/ray"
 RAY_PORT: Final = 6379
 STORE_BYTES: Final = 200 << 20
-"""Ray's object store of one host."""
+"""The size of Ray's object store on each host."""
 
 HEALTH: Final = {
     "RAY_health_check_initial_delay_ms": "1000",
@@ -35,10 +37,11 @@ HEALTH: Final = {
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "3",
 }
-"""How Ray looks after its nodes in runs that cut links; its own are 5 s, 3 s, 10 s and 5, so a cut takes a minute."""
+"""Ray's health check of nodes in runs that cut links. Its defaults are 5 s, 3 s, 10 s and 5: a cut then takes a
+minute."""
 
 GIVES_UP_SECONDS: Final = 8.0
-"""After how long Ray gives up a node then, at most: three looks that fail, a second apart and a second long each."""
+"""The maximum time until Ray then gives up a node: three failed checks, a second apart and a second long each."""
 
 BURST_BYTES: Final = 131_072
 """What a link passes at once: more than the largest segment that the kernel hands to a device."""
@@ -53,12 +56,12 @@ RANDOM_WORD: Final = 0xFFFFF038
 
 SHOT: Final = 2
 UNDECIDED: Final = 0xFFFFFFFF
-"""What a filter says of a packet: drop it, or let whatever comes next decide."""
+"""The verdicts of a filter on a packet: drop it (`SHOT`), or leave the decision to what comes next."""
 
 DEVICE: Final = "eth0"
 SWITCH: Final = "switch"
 NETWORK: Final = "10.3.17"
-"""That of paper 5's twelve computers; it is known inside only."""
+"""That of paper 5's twelve computers; it is visible inside only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,9 @@ class Layout:
     Attributes
     ----------
     hosts
-        How many.
+        The number of hosts.
     megabits_per_second
-        What each link carries, in each direction; None for as much as the machine can.
+        The bandwidth of each link in each direction; None for no limit.
     """
 
     hosts: int
@@ -82,7 +85,7 @@ class Layout:
         Raises
         ------
         InputError
-            If there are too few or too many hosts, or the bandwidth is none.
+            If there are too few or too many hosts, or the bandwidth is out of range.
         """
         checks.whole_number("hosts", self.hosts, 1)
         if self.hosts > HOSTS_MAX:
@@ -94,12 +97,12 @@ class Layout:
         return self
 
     def to_json(self) -> str:
-        """Return it as text."""
+        """Return the layout as text."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> Layout:
-        """Return what `to_json` has written."""
+        """Return the layout that `to_json` has written."""
         return Layout(**json.loads(text)).validate()
 
     def name(self, host: int) -> str:
@@ -142,13 +145,13 @@ class Layout:
         return "tbf", *rate, "burst", f"{BURST_BYTES}", "latency", f"{QUEUE_MILLISECONDS}ms"
 
     def cutting(self, host: int) -> Iterator[Words]:
-        """Yield the command after which a host's link carries nothing, as if its cable were pulled."""
+        """Yield the command that cuts a host's link, as if its cable were pulled."""
         yield "ip", "link", "set", self.port(host), "down"
 
     def changing(
         self, host: int, megabits_per_second: float | None = None, drop: float = 0.0
     ) -> Iterator[Words]:
-        """Yield the commands after which a host's link carries so much, and loses so many; as at first if not given."""
+        """Yield the commands that set a host's bandwidth and packet loss; by default, those of the initial link."""
         yield "ip", "link", "set", self.port(host), "up"
         for tc, device in ((("tc",), self.port(host)), (("tc", "-n", self.name(host)), DEVICE)):
             yield *tc, "qdisc", "replace", "dev", device, "root", *self._bandwidth(megabits_per_second)
@@ -161,13 +164,13 @@ class Layout:
                 yield *tc, "filter", "del", "dev", device, "egress"
 
     def inside(self, host: int, command: Words) -> Words:
-        """Return the command that runs another one on a host."""
+        """Return the command that runs another command on a host."""
         return "ip", "netns", "exec", self.name(host), *command
 
     def ray_start(self, host: int, python: str) -> Words:
         """Return the command that starts the Ray node of a host; host 0 is the head.
 
-        The nodes offer no CPU, so that Ray starts no worker before one is needed: brokers ask for none.
+        The nodes offer no CPU, so that Ray starts no worker before one is needed: brokers request none.
         """
         role = (
             ("--head", f"--port={RAY_PORT}", "--include-dashboard=false")
@@ -175,7 +178,7 @@ class Layout:
             else (f"--address={self.ray_address}",)
         )
         start = (python, "-m", "ray.scripts.scripts", "start", *role)
-        # A folder each: nodes that start at once in one folder take each other's names for their sockets.
+        # One folder each: nodes that start at once in one folder take each other's socket names.
         own = (
             f"--node-ip-address={self.address(host)}",
             f"--temp-dir={RAY_FOLDER}/{self.name(host)}",

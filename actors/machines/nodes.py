@@ -1,4 +1,4 @@
-"""The Ray nodes of the hosts: their ids, which of them Ray takes to be alive, and how they come back."""
+"""The Ray nodes of the hosts: their ids, which of them Ray considers alive, and how dead ones are replaced."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def node_ids(layout: Layout) -> list[str]:
 
 
 def given_up(layout: Layout) -> set[int]:
-    """Return the hosts whose nodes Ray takes to be dead."""
+    """Return the hosts whose nodes Ray considers dead."""
     living = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     return {host for host in range(layout.hosts) if layout.address(host) not in living}
 
 
 def start_given_up(layout: Layout) -> None:
-    """Start a new Ray node on each host whose node was given up: Ray takes none back, and it ends when it hears so.
+    """Start a new Ray node on each host whose node was given up: Ray takes no node back, and such a node ends itself.
 
     Raises
     ------
     subprocess.SubprocessError
-        If one cannot be started; the message has what it said.
+        If a node cannot be started; the message has its output.
     """
     for host in sorted(given_up(layout)):
         done((*AT_THE_SWITCH, *layout.ray_start(host, sys.executable)))

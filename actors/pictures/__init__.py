@@ -1,1 +1,1 @@
-"""A network as a picture: the places of its brokers, dead brokers, and the traffic over each link."""
+"""A network as a picture: the places of its brokers, the dead ones, and the events over each link."""

@@ -1,9 +1,10 @@
-"""Dead brokers in a picture: a network's graph with the brokers that it has lost.
+"""A network's graph with its dead brokers added.
 
 Rules
 -----
-* Pure: it returns a new graph and leaves its argument unchanged.
-* The graph has the current places of live brokers; the positions at launch have the former places of dead ones.
+* Pure: it returns a new graph and leaves the given one unchanged.
+* The graph has the current places of live brokers. The places of dead brokers are the positions with which the
+  network was launched.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ def with_dead(graph: nx.Graph, positions: Iterable[Position]) -> nx.Graph:
     Parameters
     ----------
     graph
-        The result of `Network.describe`: live brokers only.
+        The graph that `Network.describe` returns: live brokers only.
     positions
         Every broker's place at the start (`Network.positions`).
 
     Returns
     -------
     networkx.Graph
-        An added node has ``label``, ``role``, ``cluster``, ``dead`` (True) and, if it spoke for a cluster below the
-        root, ``stood_below`` (the designated broker above it). Its former tree links have the kind ``"former"``.
+        An added node has ``label``, ``role``, ``cluster``, ``dead`` (True) and, if it was the designated broker of
+        a cluster below the root, ``stood_below`` (the designated broker above it). Its former tree links have the
+        kind ``"former"``.
     """
     found = graph.copy()
     lost = [position for position in positions if position.broker not in graph]

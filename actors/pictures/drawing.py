@@ -1,6 +1,6 @@
-"""A drawing of a network's current state: roles, dead brokers, and the traffic over each link so far.
+"""A network drawn in its current state: roles, dead brokers, and the events over each link so far.
 
-Rule: the drawing uses the network's own telemetry; it needs no Spark.
+Rule: the data comes from the network's own telemetry; no Spark is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 OVER_LINKS: Final = ("up", "down")
-"""Kinds of transfers over a link between two brokers; ``multicast`` goes to a cluster."""
+"""Kinds of transfers that go over a link between two brokers; ``multicast`` goes to a cluster."""
 
 
 def draw(graph: nx.Graph, positions: Iterable[Position], transfers: pa.Table) -> Picture:
@@ -34,7 +34,7 @@ def draw(graph: nx.Graph, positions: Iterable[Position], transfers: pa.Table) ->
     graph
         The live brokers (`Network.describe`).
     positions
-        Every broker's place at the start; brokers that are not in the graph are drawn as dead.
+        Every broker's place at the start; a broker that is not in the graph is drawn as dead.
     transfers
         The telemetry table of that name.
     """

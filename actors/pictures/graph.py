@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 CUBE: Final = "cube"
-"""The kind of a link between brokers none of which is above the other."""
+"""The kind of a link between brokers of which neither is above the other."""
 
 
 def graph_of_places(
@@ -25,22 +25,22 @@ def graph_of_places(
     places: Iterable[Position],
     sizes: Mapping[BrokerId, Mapping[str, Any]] | None = None,
 ) -> nx.Graph:
-    """Return the graph of the brokers that stand at some places.
+    """Return the graph of the brokers at these places.
 
     Parameters
     ----------
     name, scheme
-        Of the network.
+        Those of the network.
     places
-        Where its living brokers stand now.
+        The current places of its live brokers.
     sizes
-        What else is known of a broker; who is not in it is left out. None leaves out nobody.
+        Additional attributes by broker; a broker that is not in it is left out. None leaves out no broker.
 
     Returns
     -------
     networkx.Graph
-        Nodes are broker ids with `label`, `role`, `cluster` and what is in `sizes`; edges have `kind`, "tree", "group"
-        or "cube".
+        Nodes are broker ids with `label`, `role`, `cluster` and what is in `sizes`; edges have `kind`, "tree",
+        "group" or "cube".
     """
     import networkx as nx
 
@@ -51,13 +51,13 @@ def graph_of_places(
         graph.add_node(place.broker, label=place.label, role=place.role, cluster=place.cluster, **known)
     for place in there:
         for ends, kind in _links(place, scheme):
-            # Who has died is a neighbour until that is noticed, and is not in the graph all the same.
+            # A dead broker stays a neighbour until its death is noticed, but is not in the graph.
             graph.add_edges_from(((place.broker, end) for end in ends if end in graph), kind=kind)
     return graph
 
 
 def _links(place: Position, scheme: str) -> list[tuple[Iterable[BrokerId], str]]:
-    """Return with whom a broker is linked, by kind: in a hypercube with those beside it in the view."""
+    """Return the brokers that a broker is linked to, by kind: in a hypercube its neighbours in the view."""
     if scheme == "hypercube":
         return [(place.children if place.cube is None else cube_of(place.cube).beside(place.broker), CUBE)]
     if place.role == "NEB":

@@ -1,16 +1,15 @@
-"""Where brokers stand in a picture: a cluster tree in layers from the root down, a hypercube on a circle.
+"""The places of brokers in a picture: a cluster tree in layers from the root down, a hypercube on a circle.
 
 Rules
 -----
 * Pure and deterministic: the same graph gives the same places, whatever the order of its nodes.
-* A parent stands over the middle of its children; subtrees do not overlap; siblings stand by id, left to
-  right.
-* Leaves of one parent stand in several rows, so that a wide tree stays readable.
-* A broker that is not in the tree (an NEB, or one that has died) stands on the ring of its cluster's designated broker.
-  Where all of a cluster have died, the one that was designated stands for it, below the parent that it had.
-* In a hypercube no broker is above another: all stand on one circle, by id, with room between neighbours on it. Who has
-  died stands there too.
-* A layout can be turned: what grew down grows to the right. Wide trees fit a page then.
+* A parent is centred over its children. Subtrees do not overlap. Siblings are ordered by id, left to right.
+* Leaves of one parent are placed in several rows, so that a wide tree stays readable.
+* A broker that is not in the tree (an NEB, or a dead one) is on the ring around its cluster's designated broker. If
+  all brokers of a cluster are dead, the formerly designated one is placed below its former parent.
+* In a hypercube no broker is above another. All brokers, dead ones included, are on one circle, ordered by id, with
+  room between neighbours.
+* A layout can be turned, so that it grows to the right instead of down. Wide trees then fit a page.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import networkx as nx
 from .graph import CUBE
 
 LEAVES_A_ROW: Final = 3
-"""So many leaf children of one parent stand side by side if nothing else is asked for; more start another row."""
+"""The default number of leaf children of one parent per row."""
 
 ROW_GAP: Final = 1.0
 LAYER_GAP: Final = 1.35
@@ -41,11 +40,11 @@ class Layout:
     places
         ``{broker: (x, y)}`` for every node of the graph.
     hubs
-        Brokers of the tree, root first; all of a hypercube.
+        Brokers of the tree, root first; all brokers of a hypercube.
     root
-        The hub on top; ``None`` in an empty graph, and in a hypercube.
+        The hub at the top; ``None`` in an empty graph, and in a hypercube.
     width, height
-        Of the box that holds all places and rings.
+        The size of the box that holds all places and rings.
     """
 
     places: dict[int, tuple[float, float]]
@@ -55,7 +54,7 @@ class Layout:
     height: float
 
     def turned(self) -> Layout:
-        """Return the layout with the root on the left; y falls in the order in which x rose."""
+        """Return the layout with the root on the left; what increased in x now decreases in y."""
         places = {broker: (-y, -x) for broker, (x, y) in self.places.items()}
         return Layout(places, self.hubs, self.root, self.height, self.width)
 
@@ -68,7 +67,7 @@ def layout_of(graph: nx.Graph, leaves_a_row: int = LEAVES_A_ROW) -> Layout:
 
 
 def circle_layout(graph: nx.Graph) -> Layout:
-    """Place all brokers on a circle, by id from the top on, a unit between two that stand side by side."""
+    """Place all brokers on a circle, by id from the top on, one unit between neighbours."""
     brokers = tuple(sorted(graph))
     step = 2 * math.pi / max(len(brokers), 1)
     radius = 0.5 / math.sin(step / 2) if len(brokers) > 1 else 0.0
@@ -85,11 +84,12 @@ def layered_layout(graph: nx.Graph, leaves_a_row: int = LEAVES_A_ROW) -> Layout:
     Parameters
     ----------
     graph
-        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"`` or ``"NEB"``) and ``cluster``, the dead also with what
-        :func:`~rayvous.actors.pictures.dead.with_dead` gives them. Edges have ``kind`` (``"tree"`` or ``"group"``;
-        others move nothing). A forest is drawn side by side; an edge that closes a cycle moves nothing.
+        Nodes are broker ids with ``role`` (``"REB"``, ``"DEB"`` or ``"NEB"``) and ``cluster``; dead ones also have
+        the attributes that :func:`~rayvous.actors.pictures.dead.with_dead` sets. Edges have ``kind`` (``"tree"`` or
+        ``"group"``; other kinds do not affect the layout). A forest is drawn side by side; an edge that closes a
+        cycle does not affect the layout.
     leaves_a_row
-        So many leaf children of one parent stand side by side; at least 1.
+        The number of leaf children of one parent per row; at least 1.
     """
     hubs = _hubs(graph)
     tree = nx.Graph()
@@ -150,7 +150,7 @@ def _place(
         width += _place(child, children, left + width, y - LAYER_GAP, places, leaves_a_row)
     for start in range(0, len(leaves), leaves_a_row):
         row = leaves[start : start + leaves_a_row]
-        # Every other row stands half a step to the side: the links to it pass between those above.
+        # Every other row is shifted by half a step: its links pass between the leaves above.
         shift = 0.5 * ((start // leaves_a_row) % 2)
         for column, leaf in enumerate(row):
             down = LAYER_GAP + ROW_GAP * (start // leaves_a_row)
@@ -168,7 +168,7 @@ def _place_rings(graph: nx.Graph, places: dict[int, Any]) -> None:
     for node in sorted(set(graph) - set(places)):
         rings.setdefault(hub_of.get(graph.nodes[node].get("cluster")), []).append(node)
     for hub, members in rings.items():
-        # A cluster without a designated broker stands in the corner under the root.
+        # A cluster without a designated broker is placed in the corner under the root.
         x, y = places[hub] if hub is not None else (0.5, -LAYER_GAP)
         for member, angle in zip(members, ring_angles(len(members)), strict=True):
             places[member] = (x + RING_RADIUS * math.cos(angle), y + RING_RADIUS * math.sin(angle))

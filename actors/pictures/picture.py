@@ -1,10 +1,10 @@
-"""A figure that notebooks show and files keep, and several of them below each other on one sheet.
+"""A figure for notebooks and files, and several figures stacked on one sheet.
 
 Rules
 -----
 * pyplot and its global state are never touched.
-* What draws takes a *sheet*: called with a width and a height in inches, it returns what is drawn on. So the same code
-  draws a picture of its own, or a part of a larger one.
+* Drawing functions take a *sheet*: called with a width and a height in inches, it returns what to draw on. The same
+  code therefore draws a picture of its own, or a part of a larger one.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Sheet = Callable[[float, float], Any]
 
 TITLE_POINTS: Final = 11
 TITLE_CHARACTERS_AN_INCH: Final = 11
-"""Of a title of these points; at least so many go into an inch."""
+"""At least this many characters of a title at `TITLE_POINTS` fit into an inch."""
 
 
 class Picture(Figure):
-    """A matplotlib figure, which notebooks show."""
+    """A matplotlib figure that notebooks display."""
 
     @classmethod
     def of(cls, width: float, height: float) -> Picture:
-        """Return an empty picture of that many inches, where everything stands where it is put."""
+        """Return an empty picture of this size in inches, without automatic layout."""
         return cls(figsize=(width, height), dpi=DPI)
 
     def save(self, path: str | Path) -> Path:
-        """Write it to a file, in the format of its suffix, and return the path.
+        """Write the picture to a file, in the format of its suffix, and return the path.
 
         Raises
         ------
@@ -65,14 +65,14 @@ def chart(width: float, height: float) -> Picture:
 
 
 def stacked(title: str, draws: Sequence[Callable[..., object]]) -> Picture:
-    """Draw several pictures below each other, each in its own size, on the left.
+    """Draw several pictures below each other, each in its own size, left-aligned.
 
     Parameters
     ----------
     title
-        Stands above.
+        The title, at the top.
     draws
-        Each draws one picture on the `sheet` that it is given.
+        Functions that each draw one picture on the given `sheet`.
     """
     whole = chart(1.0, 1.0)
     places = whole.add_gridspec(len(draws), 1)

@@ -1,8 +1,8 @@
-"""How pictures look: colours, sizes, how numbers and names are written.
+"""The style of pictures: colours, sizes, and the format of numbers and names.
 
 Rules
 -----
-* Colours can be told apart by colour-blind readers.
+* Colour-blind readers can tell the colours apart.
 * A figure's size in inches is the size at which it is meant to be shown.
 """
 
@@ -22,14 +22,14 @@ DEAD_COLOUR: Final = "#7A7A7A"
 OTHER_COLOUR: Final = "#555555"
 DPI: Final = 144
 PAGE_INCHES: Final = 10.2
-"""How wide a picture can be without being made smaller on the page of a report."""
+"""The maximum width of a picture that is not scaled down on the page of a report."""
 
 LABEL_CHARACTERS_MAX: Final = 10
-"""What is longer is cut in a picture."""
+"""Longer labels are cut in a picture."""
 
 
 def short(number: float) -> str:
-    """Write a count in at most five characters: ``950``, ``12.3k``, ``4.6M``."""
+    """Format a count in at most five characters: ``950``, ``12.3k``, ``4.6M``."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= limit * 0.9995:
             return f"{number / limit:.3g}{unit}"
@@ -37,14 +37,14 @@ def short(number: float) -> str:
 
 
 def cut(text: str, characters: int = LABEL_CHARACTERS_MAX) -> str:
-    """Return a text of at most so many characters; an ellipsis stands for the rest."""
+    """Return a text cut to this many characters; an ellipsis replaces the rest."""
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
 def role_handles(roles: Collection[str], *, dead: bool = False) -> list[Any]:
-    """Return the entries of a legend for the roles of brokers, and for brokers that have died.
+    """Return the legend entries for the roles of brokers, and for dead brokers.
 
-    Where every one of several brokers is a root, as in a hypercube, none is above another, and it is a broker.
+    If all of several brokers are roots, as in a hypercube, none is above another, and the entry reads "broker".
     """
     names = ROLE_NAMES | {"REB": "broker"} if len(roles) > 1 and set(roles) == {"REB"} else ROLE_NAMES
     handles: list[Any] = [

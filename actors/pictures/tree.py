@@ -1,12 +1,12 @@
-"""The picture of a network: who stands where in its tree or its cube, and how many events went over each link.
+"""The picture of a network: the places of brokers in its tree or cube, and the number of events over each link.
 
 Rules
 -----
-* Every label is at least 8 points high at the size at which the picture is meant to be shown (`Figure`'s inches), and
-  fits its broker: the distances follow from the labels, not the other way round.
-* A tree that is too wide for a page grows to the right instead of down. In a network of hundreds of brokers members are
-  dots without names, and the title says so.
-* A broker that has died is grey with a dashed edge and a dagger; its former links are dashed.
+* Every label is at least 8 points high at the size at which the picture is meant to be shown (`Figure`'s inches),
+  and fits its broker: the distances follow from the labels, not the other way round.
+* A tree that is too wide for a page grows to the right instead of down. In a network of hundreds of brokers members
+  are dots without names, and the title says so.
+* A dead broker is grey with a dashed edge and a dagger; its former links are dashed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ with extra("plots"):
 
 _LOAD_COLOURS: Final[Colormap] = LinearSegmentedColormap.from_list("load", ["#C9CED6", "#E3B23C", "#C1272D"])
 _NUMBER_SHARES: Final = (0.62, 0.55, 0.68, 0.48, 0.74, 0.4, 0.8, 0.32)
-"""Where a link's number may stand, from the parent (0) to the child (1): there siblings' links have parted."""
+"""Positions of a link's number, from the parent (0) to the child (1), where the links of siblings are apart."""
 
 
 def tree_figure(
@@ -43,22 +43,22 @@ def tree_figure(
     title: str = "Cluster tree: events over each link",
     sheet: Sheet = Picture.of,
 ) -> Any:
-    """Draw the cluster tree, or the cube; the more events went over a link, the wider and redder it is.
+    """Draw the cluster tree, or the cube; the more events a link carried, the wider and redder it is.
 
     Parameters
     ----------
     graph
-        See :func:`~rayvous.actors.pictures.layout.layered_layout`; a node's ``label`` is written on it (its id
-        without), and a dagger if it is ``dead``. Edges of the kind ``"former"`` are drawn if something went over
-        them.
+        See :func:`~rayvous.actors.pictures.layout.layered_layout`. A node is labelled with its ``label``, or its id
+        if it has none, and with a dagger if it is ``dead``. Edges of the kind ``"former"`` are drawn if they
+        carried events.
     link_events
-        ``{(low, high): events both ways}`` of tree links; a link that is not there carried nothing.
+        ``{(low, high): events both ways}`` of tree links; a missing link carried nothing.
     group_events
         ``{cluster: events multicast in it}``.
     title
-        Stands above.
+        The title, at the top.
     sheet
-        On what it is drawn; by default a picture of its own.
+        What to draw on; by default a picture of its own.
     """
     sizes = sizes_of(graph, group_events)
     layout, inches = fit(graph, sizes)
@@ -97,7 +97,7 @@ def _draw_scale(figure: Any, box: Canvas, norm: Normalize) -> None:
     bar = figure.colorbar(ScalarMappable(norm, _LOAD_COLOURS), cax=scale, orientation="horizontal")
     bar.outline.set_visible(False)
     scale.tick_params(labelsize=8, length=2, pad=2)
-    scale.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))  # events are whole
+    scale.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))  # event counts are integers
     scale.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     figure.text(
         *box.at(SIDE_INCHES + 0.1, 0.1),
@@ -127,9 +127,9 @@ def _draw_links(
     norm: Normalize,
     room: _Room,
 ) -> None:
-    """Draw each link of the tree, or of the cube, with its number, which stands where nothing else does."""
+    """Draw each link of the tree, or of the cube, with its number in a free place."""
     edges = sorted(graph.edges(data="kind"), key=lambda edge: (min(edge[:2]), max(edge[:2])))
-    rank = {hub: place for place, hub in enumerate(layout.hubs)}  # a parent comes before its children
+    rank = {hub: place for place, hub in enumerate(layout.hubs)}  # parents before children
     for wanted, style in ((("former",), (0, (2, 1.5))), (("tree", CUBE), "solid")):
         lines, values = [], []
         for u, v, kind in edges:
@@ -150,14 +150,14 @@ def _draw_links(
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """Where numbers may stand: not where a broker or another number does.
+    """The free room for numbers: not on a broker or another number.
 
     Attributes
     ----------
     taken
-        The rectangles of what is there.
+        The occupied rectangles.
     half_width, half_height
-        Of a number.
+        Those of a number.
     """
 
     taken: list[Box]
@@ -169,7 +169,7 @@ class _Room:
         return cls(list(boxes_of(layout, inches, sizes)), 17 / 72 / inches, 7 / 72 / inches)
 
     def on_link(self, upper: tuple[float, float], lower: tuple[float, float]) -> tuple[float, float]:
-        """Take a place on a link from parent to child; near the child if it is crowded everywhere."""
+        """Return a free place for a number from the parent to the child; near the child if there is none."""
         places = [
             (
                 upper[0] + share * (lower[0] - upper[0]),

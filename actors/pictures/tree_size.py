@@ -1,9 +1,9 @@
-"""How large the picture of a cluster tree is: what is written on its brokers, and the layout that fits a page.
+"""The size of the picture of a cluster tree: the labels of its brokers, and the layout that fits a page.
 
 Rules
 -----
-* Distances follow from the labels: nothing is written smaller so that it fits.
-* What is wider than a page grows to the right instead of down.
+* Distances follow from the labels: no label is made smaller to fit.
+* A picture wider than a page grows to the right instead of down.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMED_BROKERS_MAX: Final = 150
 """In larger networks members are dots."""
 
 _LAYOUTS: Final = ((False, 3), (True, 3), (False, 2), (True, 2), (False, 1), (True, 1))
-"""Grown to the right or not, and leaves in a row: the first is the best to read if it fits."""
+"""Grown to the right or not, and leaves in a row: the earlier, the better to read if it fits."""
 
 _INCHES_MAX: Final = 60.0
 TOP_INCHES: Final = 0.78
@@ -38,7 +38,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is written on each broker, and how large that makes brokers, in points."""
+    """The labels of brokers, and the resulting sizes of brokers in points."""
 
     texts: Mapping[int, str]
     hub: tuple[float, float]
@@ -47,12 +47,12 @@ class Sizes:
 
     @property
     def remark(self) -> str:
-        """What the title has to add."""
+        """What to append to the title."""
         return "" if self.named else " (members: dots)"
 
 
 def sizes_of(graph: nx.Graph, group_events: Mapping[int, int]) -> Sizes:
-    """Return what is written on each broker of a network: its label, a dagger, the events multicast in its cluster."""
+    """Return the label of each broker: its name, a dagger if dead, and the events multicast in its cluster."""
     hubs = set(layout_of(graph).hubs)
     named = graph.number_of_nodes() <= NAMED_BROKERS_MAX
     texts: dict[int, str] = {}
@@ -71,7 +71,7 @@ def _width(text: str, points: float) -> float:
 
 
 def fit(graph: nx.Graph, sizes: Sizes) -> tuple[Layout, float]:
-    """Return the layout that fits a page best, and how many inches its unit is."""
+    """Return the layout that fits a page best, and the size of its unit in inches."""
     clusters: dict[Any, int] = {}
     for _, cluster in graph.nodes(data="cluster"):
         clusters[cluster] = clusters.get(cluster, 0) + 1
@@ -112,7 +112,7 @@ def boxes_of(layout: Layout, inches: float, sizes: Sizes) -> Iterator[Box]:
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """The picture in inches: what the layout takes, the title above it and the scale below.
+    """The picture in inches: the area of the layout, the title above it and the scale below.
 
     `left`, `right`, `bottom` and `top` are in the layout's units.
     """
@@ -126,7 +126,7 @@ class Canvas:
 
     @classmethod
     def around(cls, layout: Layout, inches: float, sizes: Sizes) -> Canvas:
-        """Return the canvas that a layout takes whose unit is so many inches."""
+        """Return the canvas for a layout whose unit is this many inches."""
         boxes = list(boxes_of(layout, inches, sizes)) or [(0.0, 0.0, 0.5, 0.5)]
         left, right = min(x - w for x, _, w, _ in boxes), max(x + w for x, _, w, _ in boxes)
         bottom, top = min(y - h for _, y, _, h in boxes), max(y + h for _, y, _, h in boxes)
@@ -136,11 +136,11 @@ class Canvas:
         return cls(left, right + spare, bottom, top, width + spare * inches, height)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Return a place given in inches from the lower left as a share of the figure."""
+        """Return a place, given in inches from the lower left, as a share of the figure."""
         return x / self.figure_width, y / self.figure_height
 
     def axes(self) -> tuple[float, float, float, float]:
-        """Return left, bottom, width and height of what is drawn, as shares of the figure."""
+        """Return left, bottom, width and height of the axes, as shares of the figure."""
         left, bottom = self.at(SIDE_INCHES, BOTTOM_INCHES)
         width, height = self.at(
             self.figure_width - 2 * SIDE_INCHES, self.figure_height - TOP_INCHES - BOTTOM_INCHES

@@ -1,13 +1,13 @@
-"""The accounts of the collector: how many rows each host handed over, where they are, and which are lost.
+"""Accounting in the collector: how many rows each host sent, where the rows are, and which rows are lost.
 
 Rules
 -----
-* With each flush a host says how many rows of each table it handed over before. Rows of these that a collector does
-  not have are lost; rows that it already has are skipped. A restarted collector therefore knows what it lacks, and
-  a repeated flush counts once.
-* Two sums make up the accounts: rows received, and rows missing. The first is written with each part of its table,
+* With each flush a host says how many rows of each table it sent before. Rows among those that the collector does
+  not have are lost; rows that it has already are skipped. A restarted collector therefore knows what it lacks, and
+  a flush that arrives twice counts once.
+* Two sums make up the account: rows taken in, and rows missing. The first is written with each part of its table,
   the second with each part of `lost`. Whenever the collector dies, the difference is correct.
-* Beyond `HOSTS_MAX`, hosts that have been silent for longest are forgotten.
+* Beyond `HOSTS_MAX`, the hosts that have been silent for longest are forgotten.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ HOSTS_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """What a host hands over at once.
+    """What a host sends in one flush.
 
     Attributes
     ----------
     source
         The host, in this life of its process.
     before
-        Rows of each table that it has handed over before.
+        Rows of each table that it has sent before.
     tables
-        The new records of its brokers, a dict of tables each.
+        The rows of its brokers since then, one dict of tables per broker.
     dropped
-        Rows of each table for which its buffers had no room, since its start.
+        Rows of each table that did not fit into its buffers, since it was started.
     """
 
     source: str
@@ -56,7 +56,7 @@ class Accounts:
         self.unwritten: dict[tuple[str, str], int] = {}
 
     def settle(self, flush: HandOver, name: str) -> int:
-        """Process what a host says of a table; return how many rows of its flush are here already."""
+        """Account for a flush of a host; return how many of its rows of this table are here already."""
         source = flush.source
         self._hear(source)
         known = self._taken[name].get(source, 0) + self._missing[name].get(source, 0)
@@ -70,16 +70,16 @@ class Accounts:
         return max(0, known - before)
 
     def take(self, name: str, source: str, rows: int) -> None:
-        """Record rows that are here."""
+        """Count rows as taken in."""
         self._taken[name][source] = self._taken[name].get(source, 0) + rows
 
     def drop(self, name: str, source: str, rows: int) -> None:
-        """Record that rows which were here were dropped."""
+        """Count rows that were taken in as lost."""
         self.take(name, source, -rows)
         self.miss(name, source, rows, "memory")
 
     def miss(self, name: str, source: str, rows: int, reason: str) -> None:
-        """Record that rows of a host are lost."""
+        """Count rows of a host as lost."""
         self._missing[name][source] = self._missing[name].get(source, 0) + rows
         self._lose(name, reason, rows)
 
@@ -98,18 +98,18 @@ class Accounts:
                 for table in sums.values():
                     table.pop(oldest, None)
 
-    # Metadata of the parts, read when the collector restarts.
+    # State that is written with the parts, and read when the collector restarts.
 
     def of_table(self, name: str) -> str:
-        """Return the metadata of a part of a table, when everything received is in its parts."""
+        """Return the state to write with a part of a table; all rows taken in must be in its parts."""
         return json.dumps(self._taken[name])
 
     def of_lost(self) -> str:
-        """Return the metadata of a part of `lost`."""
+        """Return the state to write with a part of `lost`."""
         return json.dumps({"missing": self._missing, "dropped": self._dropped, "lost": self.lost})
 
     def restore(self, tables: Mapping[str, str], lost: str | None) -> None:
-        """Resume from the metadata of the last part of each table, and of `lost`."""
+        """Restore the state from the last part of each table and of `lost`."""
         for name, told in tables.items():
             self._taken[name] = json.loads(told)
         said: dict[str, Any] = {} if lost is None else json.loads(lost)

@@ -1,9 +1,10 @@
-"""Telemetry tables as Arrow: the form that the collector keeps and Spark reads.
+"""Telemetry tables as Arrow: what the collector stores and what Spark reads.
 
 Rules
 -----
-* The columns are those of :data:`~rayvous.protocol.telemetry.tables.TABLES`, in that order, for every writer.
-* The schema version is in the metadata of the table; unit and meaning are in that of each column.
+* The columns are those of :data:`~rayvous.protocol.telemetry.tables.TABLES`, in that order, whoever wrote the
+  chunk.
+* The schema version is in the metadata of the table. Unit and meaning are in the metadata of each column.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def arrow_schema(name: str) -> pa.Schema:
     Raises
     ------
     InputError
-        There is no table of that name.
+        If there is no table of that name.
     """
     if name not in TABLES:
         raise InputError(f"there is no telemetry table {name!r}; there are {', '.join(TABLES)}")
@@ -46,7 +47,7 @@ def arrow_schema(name: str) -> pa.Schema:
 
 
 def to_arrow(name: str, chunk: Mapping[str, Any]) -> pa.Table:
-    """Convert one chunk of a telemetry table to an Arrow table.
+    """Turn one chunk of a telemetry table into an Arrow table.
 
     Parameters
     ----------
@@ -59,7 +60,8 @@ def to_arrow(name: str, chunk: Mapping[str, Any]) -> pa.Table:
     Raises
     ------
     InputError
-        No such table; a column is missing, unknown, of another length, or has values that do not fit its type.
+        If there is no such table, or a column is missing, unknown, of another length, or has values of another
+        type.
     """
     schema = arrow_schema(name)
     missing = [column for column in schema.names if column not in chunk]

@@ -1,13 +1,14 @@
-"""The collector: receives the telemetry of the hosts, and keeps it in Ray's object store or in files.
+"""The collector: takes the telemetry of the hosts, and stores it in Ray's object store or in files.
 
 Rules
 -----
-* The collector puts the tables itself. An object dies with the process that put it, and telemetry must outlive the
-  broker that recorded it.
-* With a folder, each table is written when enough of it waits, or waits long enough, and when it is read.
-* Rows in memory have a bound; beyond it the oldest are dropped and counted.
-* Ray restarts a dead collector. What was in files remains; what was not is counted (`accounts`).
-* Only readers wait for it: hosts flush in the background, and continue without it.
+* The collector puts the tables into the object store itself. An object dies with the process that put it, and
+  telemetry must outlive the broker that wrote it.
+* With a folder, each table is written when enough rows wait, when they have waited long enough, and on every read.
+* Memory is bounded. Beyond the bound the oldest rows are dropped and counted.
+* The collector is restarted when it dies. What was in files is still there; the rest is counted as lost
+  (`accounts`).
+* Only readers wait for the collector: hosts send in the background, and continue when it is gone.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from .files import PartKey, metadata_of, parts, write_network, write_part
 from .telemetry import Chunk, Holdings
 
 CHUNK_BYTES: Final = 1 << 20
-"""Without a folder, this much of a table is put into the object store at once."""
+"""Without a folder, a table is put into the object store when it has this many bytes."""
 
 CHUNK_PIECES: Final = 256
-"""Or this many flushes, each of which costs memory of its own."""
+"""Or when it has this many flushes, each of which costs memory of its own."""
 
 CHUNK_OVERHEAD_BYTES: Final = 4096
-"""The cost of an object beside its rows, which matters for many small ones."""
+"""The memory cost of an object beside its rows, for tables of many small objects."""
 
 _LOG = Log("rayvous.collector")
 
@@ -54,14 +55,14 @@ class _Piece:
 
 
 class Collector:
-    """Keeps all chunks of all tables, or the newest of them.
+    """Stores all chunks of all tables, or the newest of them.
 
     Parameters
     ----------
     run
         The name of the run.
     config
-        The destination of its telemetry.
+        Where its telemetry is stored.
     network
         Brokers and links, as `network_of` describes them.
     put, clock
@@ -93,7 +94,7 @@ class Collector:
             self._go_on(self._folder)
 
     def _go_on(self, folder: Path) -> None:
-        """Resume the accounts of an earlier life of the collector."""
+        """Restore the accounts from an earlier life of the collector."""
         last = {name: list(parts(folder, name, self._run).items())[-1:] for name in TABLES}
         told = {name: metadata_of(path).get("accounts") for name, found in last.items() for _, path in found}
         self._accounts.restore(
@@ -103,16 +104,16 @@ class Collector:
         self._next = PartKey(max(self._next.life, *lives), 0) if lives else self._next
         write_network(folder, self._run, self._network)
 
-    # Incoming rows.
+    # Input.
 
     async def add(self, flush: HandOver) -> None:
-        """Add the new records of a host's brokers."""
+        """Take the rows that a host's brokers recorded since its last flush."""
         if self._rolling is None and self._folder is not None:
             self._rolling = asyncio.get_running_loop().create_task(self._roll_in_time())
         self.take(flush)
 
     def take(self, flush: HandOver) -> None:
-        """Add the part of a flush that is not here yet."""
+        """Take the rows of a flush that are not here yet."""
         now = self._clock()
         rows = {
             name: [to_arrow(name, tables[name]) for tables in flush.tables if name in tables]
@@ -138,12 +139,12 @@ class Collector:
             self._seal(name)
 
     def _keep_bound(self) -> None:
-        """Drop the oldest rows until the others have room."""
+        """Drop the oldest rows until the rest fits."""
         while self._bytes > self._config.memory_bytes_max:
             if self._chunks:
                 name, chunk, nbytes = self._chunks.popleft()
                 self._bytes -= nbytes
-                # Their hosts are no longer known, and without a folder they are not needed.
+                # Their hosts are not known any more. Without a folder this is never read again.
                 self._accounts.miss(name, "", chunk.rows, "memory")
                 continue
             name = min(
@@ -172,7 +173,7 @@ class Collector:
         self._waiting[name] = []
 
     def roll(self, names: list[str]) -> None:
-        """Write what waits of these tables, and what was lost; what cannot be written waits further."""
+        """Write the waiting rows of these tables, and the lost counts; what cannot be written keeps waiting."""
         assert self._folder is not None
         try:
             if self._accounts.unwritten:
@@ -207,16 +208,16 @@ class Collector:
             self.roll_due()
 
     def roll_due(self) -> None:
-        """Write the tables with a row that would wait too long by the next time."""
+        """Write the tables with a row that would wait too long if it waited until the next call."""
         due = self._clock() - self._config.roll_seconds * 3 / 4
         names = [name for name, pieces in self._waiting.items() if pieces and pieces[0].came_at <= due]
         if names or self._accounts.unwritten:
             self.roll(names)
 
-    # Reading.
+    # Output.
 
     async def holdings(self) -> Holdings:
-        """Return everything up to now; with a folder, after writing it.
+        """Return what the collector has now; with a folder everything is written first.
 
         Raises
         ------
@@ -226,7 +227,7 @@ class Collector:
         return self.hold()
 
     def hold(self) -> Holdings:
-        """Return everything up to now; see `holdings`."""
+        """Return what the collector has now; see `holdings`."""
         if self._folder is not None:
             self.roll(list(SCHEMAS))
             if self._failed:

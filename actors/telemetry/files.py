@@ -1,16 +1,16 @@
-"""Telemetry in a folder: the place of each table of each run, and how a part is written and read.
+"""Telemetry in a folder: where each table of each run is stored, how a part is written, and how it is read.
 
 Rules
 -----
 * The layout is that of Hive partitions, which Spark, pandas and DuckDB read directly::
 
-      DIR/<table>/run=<run>/part-<life>-<number>.parquet DIR/_runs/<run>.json       the network of the run, for
-      pictures; readers of Parquet skip the underscore
+      DIR/<table>/run=<run>/part-<life>-<number>.parquet
+      DIR/_runs/<run>.json       the network of the run, for pictures; readers of Parquet skip the underscore
 
-* A part appears completely or not at all: it is written under a hidden name beside its place, and renamed.
-* A part is never changed. Its name has the start of its writer and the number of the part: sorted names are in the
-  order of writing, and writing the same part again replaces it.
-* Nothing here deletes a file, except its own temporary one when writing fails.
+* A part appears whole or not at all: it is written under a hidden name in the same folder, and renamed.
+* A part is never changed. Its name says when its writer was started and which of its parts it is. Sorted names are in
+  the order of writing, and writing the same part again puts it in the same place.
+* Nothing here deletes a file, except its own temporary file when writing fails.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PART: Final = re.compile(r"part-(\d+)-(\d+)\.parquet")
 
 
 class PartKey(NamedTuple):
-    """Identifies a part: the start of its writer (nanoseconds since 1970), and its number among that writer's parts."""
+    """The key of a part: the start of its writer (nanoseconds since 1970), and its number among that writer's parts."""
 
     life: int
     number: int
@@ -50,7 +50,7 @@ class PartKey(NamedTuple):
 
 
 def run_name(network: str, token: str) -> str:
-    """Return the name of a run: the network's, in characters of every file system, and a distinguishing suffix."""
+    """Return the name of a run: the network's name, in characters valid on every file system, and a unique suffix."""
     return f"{re.sub('[^A-Za-z0-9_.-]', '-', network)}-{token[:8]}"
 
 
@@ -60,12 +60,12 @@ def part_folder(folder: Path, table: str, run: str) -> Path:
 
 
 def prepare_folder(folder: str | Path) -> Path:
-    """Create a folder for telemetry, if necessary, and return its absolute path.
+    """Create a folder for telemetry if it does not exist, and return its absolute path.
 
     Raises
     ------
     InputError
-        If it is or lies under a file, or cannot be written.
+        If the path is a file or lies under one, or cannot be written.
     """
     path = Path(folder).absolute()
     try:
@@ -82,12 +82,12 @@ def prepare_folder(folder: str | Path) -> Path:
 
 
 def write_part(folder: Path, name: str, run: str, key: PartKey, table: pa.Table, **metadata: str) -> Path:
-    """Write one part of a table, completely or not at all.
+    """Write one part of a table, whole or not at all.
 
     Parameters
     ----------
     folder, name, run, key
-        Its place: the telemetry folder, the table's name, the run, the part.
+        Where it goes: the telemetry folder, the table's name, the run, the part.
     table
         Its rows, with the schema of `arrow_schema`.
     metadata
@@ -96,7 +96,7 @@ def write_part(folder: Path, name: str, run: str, key: PartKey, table: pa.Table,
     Raises
     ------
     OSError
-        If it cannot be written; nothing of it is visible then.
+        If it cannot be written; then no file is left.
     """
     more = {f"rayvous.{key}": value for key, value in metadata.items()}
     place = part_folder(folder, name, run) / key.file_name
@@ -113,7 +113,7 @@ def write_part(folder: Path, name: str, run: str, key: PartKey, table: pa.Table,
 
 
 def parts(folder: Path, name: str, run: str) -> dict[PartKey, Path]:
-    """Return the parts of one table of one run, in the order of writing; other files are skipped."""
+    """Return the parts of one table of one run, in the order of writing; other files are ignored."""
     found = {}
     place = part_folder(folder, name, run)
     for path in sorted(place.iterdir()) if place.is_dir() else ():
@@ -124,7 +124,7 @@ def parts(folder: Path, name: str, run: str) -> dict[PartKey, Path]:
 
 
 def metadata_of(path: Path) -> dict[str, str]:
-    """Return the additional metadata that `write_part` was given."""
+    """Return the additional metadata that `write_part` wrote."""
     told = pq.read_schema(path).metadata or {}
     return {
         key.decode().removeprefix("rayvous."): value.decode()
@@ -139,7 +139,7 @@ def read_parts(paths: Iterable[Path], name: str) -> pa.Table:
     Raises
     ------
     InputError
-        If a file is not a Parquet file, has another schema version, or lacks columns of the table.
+        If a file is not a Parquet file, has another schema version, or lacks a column of the table.
     """
     schema = arrow_schema(name)
     return pa.concat_tables([schema.empty_table(), *(_read_part(path, schema) for path in paths)])
@@ -158,12 +158,12 @@ def _read_part(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def check_version(path: Path, schema: pa.Schema) -> None:
-    """Reject a part whose columns may have another meaning.
+    """Reject a part whose columns may have another meaning than they have here.
 
     Raises
     ------
     InputError
-        If it was written with another version of the schema, or states none.
+        If it was written with another version of the schema, or has no version.
     """
     version = (schema.metadata or {}).get(VERSION_KEY)
     if version is None or int(version) != SCHEMA_VERSION:
@@ -174,7 +174,7 @@ def check_version(path: Path, schema: pa.Schema) -> None:
 
 
 def runs(folder: str | Path) -> list[str]:
-    """Return the runs that have a part in a folder, the latest one last."""
+    """Return the runs that have a part in a folder, ordered by start."""
     begun: dict[str, int] = {}
     for name in SCHEMAS:
         for place in Path(folder).glob(f"{name}/run=*"):
@@ -189,24 +189,24 @@ def check_is_folder(folder: str | Path) -> None:
     """Raise InputError if there is no such folder."""
     try:
         found = Path(folder).is_dir()
-    except OSError:  # a name that no file system takes
+    except OSError:  # a name that no file system accepts
         found = False
     if not found:
         raise InputError(f"{checks.shown(str(folder))}: there is no such folder")
 
 
 def choose_run(folder: str | Path, run: str | None = None) -> str:
-    """Return the named run, or the latest one in the folder.
+    """Return the named run, or else the run in the folder that was started last.
 
     Raises
     ------
     InputError
-        If the folder does not exist, has no telemetry, or not of that run.
+        If the folder does not exist, or has no telemetry, or none of that run.
     """
     check_is_folder(folder)
     known = runs(folder)
     if not known:
-        inside = Path(folder) / "tables"  # where a report keeps it
+        inside = Path(folder) / "tables"  # where a report has its telemetry
         hint = f"; that of the report is in {inside}" if runs(inside) else ""
         raise InputError(f"{folder} has no telemetry: it needs <table>/run=<run>/part-*.parquet{hint}")
     if run is not None and run not in known:
@@ -215,7 +215,7 @@ def choose_run(folder: str | Path, run: str | None = None) -> str:
 
 
 def check_run(folder: Path, run: str) -> None:
-    """Reject a run that was written with another version of the schema; raises InputError."""
+    """Reject a run that was written with another version of the schema: raise InputError."""
     for name in TABLES:
         for path in list(parts(folder, name, run).values())[-1:]:
             check_version(path, pq.read_schema(path))
@@ -225,7 +225,7 @@ def check_run(folder: Path, run: str) -> None:
 
 
 def network_of(positions: Sequence[Position], scheme: str) -> dict[str, Any]:
-    """Return brokers and links of a network as plain data."""
+    """Return the brokers and links of a network as plain data."""
     edges = []
     for place in positions:
         if place.role != "NEB":
@@ -248,7 +248,7 @@ def write_network(folder: Path, run: str, network: Mapping[str, Any]) -> None:
 
 
 def read_network(folder: str | Path, run: str) -> dict[str, Any]:
-    """Return what `write_network` wrote; nothing if it wrote nothing.
+    """Return what `write_network` wrote, or an empty dict if it wrote nothing.
 
     Raises
     ------
@@ -271,7 +271,7 @@ def graph_of(network: Mapping[str, Any]) -> nx.Graph:
 
     Nodes are broker ids with `label`, `role` and `cluster`; edges have `kind`.
     """
-    import networkx as nx  # a sixth of a second, which every host of brokers would pay
+    import networkx as nx  # takes a sixth of a second to import; every host would pay that
 
     graph = nx.Graph()
     for broker in network.get("brokers", ()):

@@ -1,10 +1,10 @@
-"""Recent latencies of notifications: counts in buckets that hosts keep, and a reader adds up and queries for quantiles.
+"""Recent latencies of notifications: hosts count them in buckets; readers add up the counts and compute quantiles.
 
 Rules
 -----
-* Buckets are those of a logarithmic scale, so a quantile is exact to `STEP` for any latencies.
-* Counts older than `SECONDS` are dropped, a slot of a sixth of it at a time. A host keeps a few hundred numbers.
-* A batch counts with the mean latency of its notifications, as in the histogram for Prometheus.
+* Buckets are on a logarithmic scale, so a quantile is accurate to a factor of `STEP` for all latencies.
+* Counts older than `SECONDS` are dropped, in slots of a sixth of that time. A host stores a few hundred numbers.
+* A batch counts with the mean time of its notifications, as in the histogram for Prometheus.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 SECONDS: Final = 60.0
-"""How far back counts reach, at least; at most one slot further."""
+"""The minimum age up to which counts are included; the maximum is one slot more."""
 
 STEP: Final = 1.1
-"""The ratio between the latencies of adjacent buckets."""
+"""The ratio of the times of consecutive buckets."""
 
 _SLOTS: Final = 6
 _SHORTEST_SECONDS: Final = 1e-4
@@ -31,7 +31,7 @@ class RecentLatencies:
         self._slots: dict[int, dict[int, int]] = {}
 
     def add(self, now: float, seconds: float, count: int) -> None:
-        """Count notifications of a batch with their mean latency, at a time in seconds."""
+        """Count the notifications of a batch, with their mean latency, at a time in seconds."""
         slot = int(now // (SECONDS / _SLOTS))
         if slot not in self._slots:
             self._slots[slot] = {}
@@ -57,7 +57,7 @@ def _bucket(seconds: float) -> int:
 
 
 def together(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
-    """Return the sum of the counts of several hosts, or slots."""
+    """Return the sum of the counts of several hosts or slots."""
     out: dict[int, int] = {}
     for each in counts:
         for bucket, count in each.items():
@@ -66,7 +66,7 @@ def together(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
 
 
 def quantile(counts: Mapping[int, int], share: float) -> float | None:
-    """Return the latency in seconds that this share of all had at most, to `STEP`; None if there were none."""
+    """Return this quantile of the latencies in seconds, to a factor of `STEP`; None if there were none."""
     left = share * sum(counts.values())
     for bucket in sorted(counts):
         left -= counts[bucket]

@@ -1,15 +1,15 @@
-"""The counters of brokers as metrics of the Ray cluster: through ``ray.util.metrics``, for Prometheus.
+"""Metrics of brokers for monitoring of the Ray cluster: through ``ray.util.metrics``, for Prometheus.
 
 Rules
 -----
-* Names follow Prometheus: a unit at the end, ``_total`` for counters. Ray prefixes ``ray_``.
-* The labels are `LABELS`, each with at most as many values as the network has brokers. None is derived from what
-  clients send or from their names.
-* Events cost nothing here: what a broker counts anyway is read every few seconds (`BrokerMetrics.look`). A delivery
-  costs one observation, however many notifications it has. Observations are exported with the next look, or when
-  `OBSERVATIONS_MAX` wait, because Ray takes several times as long for one as a broker for a number in a list, and a
-  subscriber waits.
-* A broker that changes its place continues under new labels, and its gauges under the old ones are 0.
+* Names follow Prometheus: a unit at the end, ``_total`` for counters. Ray prepends ``ray_``.
+* The labels are `LABELS`, each with at most as many values as the network has brokers. No label is derived from the
+  content of messages or the names of clients.
+* Events cost nothing here: counts that a broker has anyway are read every few seconds (`BrokerMetrics.look`). A
+  delivery costs one observation, however many notifications it has. Observations are exported with the next look,
+  or when `OBSERVATIONS_MAX` wait. Ray takes several times as long for an observation as a broker takes to append a
+  number to a list, and a subscriber waits.
+* A broker that changes its place continues under new labels, and its gauges under the old labels become 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COUNTERS: Final[Mapping[str, tuple[str, str]]] = {
     "rayvous_expired_events_total": ("expired_events", "Events dropped because they had waited for too long"),
     "rayvous_shed_notifications_total": ("shed_notifications", "Notifications dropped for slow subscribers"),
 }
-"""Counters: the name of the metric, the name in `Network.describe`, and the meaning."""
+"""Counters: by the name of the metric, the name in `Network.describe` and the description."""
 
 GAUGES: Final[Mapping[str, tuple[str, str]]] = {
     "rayvous_queue_events": ("outbox_events", "Events that wait for a link"),
@@ -53,7 +53,7 @@ class Instruments:
     Parameters
     ----------
     counter, gauge, histogram
-        Create them; Ray's if not given.
+        Their factories; Ray's by default.
     """
 
     def __init__(self, counter: Any = Counter, gauge: Any = Gauge, histogram: Any = Histogram) -> None:
@@ -72,7 +72,7 @@ class BrokerMetrics:
     network
         The network's name.
     place
-        The initial place of the broker.
+        The broker's place at the start.
     """
 
     def __init__(self, instruments: Instruments, network: str, place: Position) -> None:
@@ -87,7 +87,7 @@ class BrokerMetrics:
         return dict(zip(LABELS, map(str, values), strict=True))
 
     def look(self, place: Position, sizes: Mapping[str, int]) -> None:
-        """Export a broker's state and counters, and its current place."""
+        """Export a broker's sizes and counts so far, under its current place."""
         labels = self._labels_of(place)
         self._tell_observed()
         if labels != self._labels:
@@ -95,7 +95,7 @@ class BrokerMetrics:
             self._labels = labels
         for name, (size, _) in COUNTERS.items():
             now = sizes.get(size, 0)
-            more = now - self._counted.get(name, 0)  # less, when a link is made anew
+            more = now - self._counted.get(name, 0)  # negative when a link was recreated
             self._counted[name] = now
             if more > 0:
                 self._instruments.counters[name].inc(more, labels)
@@ -103,7 +103,7 @@ class BrokerMetrics:
             self._instruments.gauges[name].set(sizes.get(size, 0), labels)
 
     def leave(self) -> None:
-        """Set the gauges to 0, because the broker has left."""
+        """Set the gauges to 0: the broker is gone."""
         self._tell_observed()
         for gauge in self._instruments.gauges.values():
             gauge.set(0, self._labels)

@@ -1,7 +1,7 @@
-"""Preparing, reading and saving a network's telemetry: what `Network` requests of the collector.
+"""How a network's telemetry is prepared, read and saved: what `Network` asks of the collector.
 
-Rule: Ray restarts a dead collector, and repeats the calls that it did not answer. Closing a network with a
-telemetry folder waits until the records are in it, but does not fail for it.
+Rule: Ray restarts the collector when it dies, and retries the calls that it did not answer. Closing a network with
+a telemetry folder waits until all telemetry is in the folder, but does not fail if that is impossible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG = Log("rayvous.telemetry")
 
 
 def prepare(config: TelemetryConfig | None) -> TelemetryConfig | None:
-    """Return the settings with the folder created and its path absolute.
+    """Return the settings with an absolute folder path, and create the folder.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def prepare(config: TelemetryConfig | None) -> TelemetryConfig | None:
 
 
 def read_telemetry(collector: Any, since: Telemetry | None = None) -> Telemetry:
-    """Return what the collector has, or what is new in it.
+    """Return what the collector has, or what is new since `since`.
 
     Raises
     ------
@@ -54,11 +54,11 @@ def read_telemetry(collector: Any, since: Telemetry | None = None) -> Telemetry:
 
 
 def save_telemetry(directory: Directory) -> None:
-    """Write what brokers and the collector still have to the folder, if the network has one."""
+    """Flush what brokers and the collector still have into the folder, if the network has one."""
     if directory.telemetry is None or directory.telemetry.folder is None:
         return
     flushes = [host.flush_telemetry.remote() for host in dict.fromkeys(directory.hosts.values())]
-    ray.wait(flushes, num_returns=len(flushes), timeout=SAVE_SECONDS)  # dead hosts have nothing to add
+    ray.wait(flushes, num_returns=len(flushes), timeout=SAVE_SECONDS)  # dead hosts have nothing to flush
     try:
         read_telemetry(directory.collector)
     except (RayvousError, RayError) as error:

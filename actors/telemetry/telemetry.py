@@ -1,11 +1,11 @@
-"""The telemetry of a run, as Arrow, pandas, Parquet or Spark, all of it or only what is new.
+"""The telemetry of a run as Arrow, pandas, Parquet or Spark: all of it, or what is new.
 
 Rules
 -----
-* It contains everything recorded up to the call of `Network.telemetry`, and does not change.
-* The rows stay where the collector put them, in Ray's object store or in its folder, and are fetched on demand.
-  Those in the object store are deleted with the network: read them before it is closed.
-* Missing rows are reported: `lost` counts rows by table and reason.
+* It has what was recorded up to the call of `Network.telemetry`, and does not change.
+* The rows stay where the collector stored them, in Ray's object store or in its folder, and are fetched on demand.
+  Rows in the object store are gone when the network is closed: fetch them before.
+* Missing rows are reported: `lost` counts them by table and reason.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ COLLECTOR = "the collector"
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some rows of one table in Ray's object store."""
+    """Rows of one table in Ray's object store."""
 
     key: PartKey
     ref: Any
@@ -55,22 +55,22 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What a collector has, at one moment.
+    """What a collector has at one moment.
 
     Attributes
     ----------
     run
         Its name.
     end
-        Later rows have this key or a greater one.
+        Later parts have this key or a greater one.
     chunks
-        What is in the object store, by table.
+        The chunks in the object store, by table.
     lost
         ``{table: {reason: rows}}`` since the run began.
     at_seconds
-        The time.
+        The time of this moment.
     folder
-        Where its parts are; None if everything is in `chunks`.
+        Where its parts are; None if all rows are in `chunks`.
     network
         Brokers and links, as `network_of` describes them.
     """
@@ -85,16 +85,16 @@ class Holdings:
 
 
 class Telemetry:
-    """What a network recorded about itself up to now, or since an earlier call.
+    """What a network recorded about itself up to now, or since an earlier reading.
 
-    Created by :meth:`~rayvous.Network.telemetry`.
+    Made by :meth:`~rayvous.Network.telemetry`.
 
     Attributes
     ----------
     run
-        The name of the run: the network's name, and a distinguishing suffix.
+        The name of the run: the network's name, with a suffix that distinguishes runs of that name.
     schema_version
-        Of the tables; see docs/telemetry.md for when it changes.
+        The version of the tables; see docs/telemetry.md for when it changes.
     folder
         Where the rows are on disk; None if they are in Ray's object store.
     """
@@ -139,19 +139,19 @@ class Telemetry:
 
     @classmethod
     def from_folder(cls, folder: str | Path, run: str | None = None) -> Telemetry:
-        """Return the telemetry of a run from a folder that the run or `to_parquet` has written.
+        """Return the telemetry of a run from the folder that the run, or `to_parquet`, has written.
 
         Parameters
         ----------
         folder
             The telemetry folder.
         run
-            The run; by default the latest one.
+            The name of the run; by default the run that was started last.
 
         Raises
         ------
         InputError
-            If the folder does not exist, has no telemetry, or not of that run, or has another schema version.
+            If the folder does not exist, has no telemetry, or none of that run, or has another schema version.
         """
         place = checks.path("folder", folder).absolute()
         chosen = choose_run(place, None if run is None else checks.text("run", run))
@@ -171,7 +171,7 @@ class Telemetry:
 
     @property
     def rows(self) -> dict[str, int]:
-        """The number of rows of each table."""
+        """How many rows each table has."""
         counted = {
             name: sum(chunk.rows for chunk in self._chunks[name])
             + sum(pq.read_metadata(path).num_rows for path in self._files[name].values())
@@ -197,12 +197,12 @@ class Telemetry:
 
     @property
     def refs(self) -> dict[str, list[Any]]:
-        """References to the Arrow tables in Ray's object store, by table; rows in the folder are in `files`."""
+        """References to the Arrow tables in Ray's object store, by table; for rows in the folder see `files`."""
         return {name: [chunk.ref for chunk in self._chunks[name]] for name in SCHEMAS}
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The Parquet files in the folder, by table; rows in the object store are in `refs`."""
+        """The Parquet files in the folder, by table; for rows in the object store see `refs`."""
         return {name: list(found.values()) for name, found in self._files.items()}
 
     def to_arrow(self) -> dict[str, pa.Table]:
@@ -211,7 +211,7 @@ class Telemetry:
         Raises
         ------
         BrokerUnavailable
-            If the rows were in the object store and were deleted with the collector.
+            If the rows were in the object store and are gone with the collector.
         """
         return {name: self.table(name) for name in TABLES}
 
@@ -222,14 +222,14 @@ class Telemetry:
     def to_parquet(self, folder: str | Path) -> Path:
         """Write the tables to ``FOLDER/<table>/run=<run>/part-*.parquet``; return the folder.
 
-        Writing the same run again writes the same files again, and adds what is new; no file is deleted.
+        Writing the same run again rewrites the same files, and adds what is new; no file is deleted.
 
         Raises
         ------
         InputError
             If the folder cannot be used.
         BrokerUnavailable
-            If the rows were in the object store and were deleted with the collector.
+            If the rows were in the object store and are gone with the collector.
         """
         place = prepare_folder(folder)
         try:
@@ -244,21 +244,21 @@ class Telemetry:
     def to_spark(self, session: SparkSession | None = None) -> dict[str, DataFrame]:
         """Return every table as a Spark DataFrame, ``{name: DataFrame}``.
 
-        In a RayDP session the rows go from the object store to the executors by reference. In any other session
+        In a session of RayDP the rows go from the object store to the executors by reference. In any other session
         they go through Parquet files, or through the driver if executors do not see its files.
 
         Parameters
         ----------
         session
-            Your Spark session; by default the active one, or else one that is started on this machine and is yours
-            to stop.
+            Your Spark session. The default is the active session, or else a new one on this machine, which you must
+            stop.
 
         Raises
         ------
         SparkUnavailable
             If no session is given and none could be started.
         BrokerUnavailable
-            If the rows were in the object store and were deleted with the collector.
+            If the rows were in the object store and are gone with the collector.
         """
         from ...pipelines.spark.frames import frames_of  # see UPWARD in tests/test_tidy.py
 
@@ -294,13 +294,13 @@ class Telemetry:
         )
 
     def _copy(self, place: Path, name: str) -> None:
-        """Write each chunk or part of one table as a separate part, one at a time."""
+        """Write each chunk or part of one table as its own part, one at a time."""
         for key, path in self._files[name].items():
             write_part(place, name, self.run, key, read_parts([path], name))
         for chunk in self._chunks[name]:
             write_part(place, name, self.run, chunk.key, self._fetch([chunk])[0])
         if name == "lost" and self.folder is None and self._holdings.lost:
-            # Counts since the run began, not added rows: they replace the older ones.
+            # Counts since the run began, not added rows: they replace the older counts.
             write_part(place, name, self.run, PartKey(0, 0), self._lost_table(self._holdings.lost))
 
     def __repr__(self) -> str:
