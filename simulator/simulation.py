@@ -2,16 +2,17 @@
 
 Rules
 -----
-* A client attaches to the broker where it first does something. Where brokers heal it may be at another one later;
-  elsewhere it stays there until it detaches.
-* A publisher's events are numbered from 1 without gaps. One that advertises publishes what it is given once that is
-  known everywhere. A subscription that is refused counts as cancelled.
-* What a client asks for reaches its broker `client_seconds` later, and so do notifications on their way back.
-* A publisher, or a durable subscriber, may die too. What it was given and has not acknowledged it has not had. A
-  subscriber comes back to its broker if that is alive, else where one goes whose broker died. A publisher waits for a
-  broker that has accepted its last events, and goes on behind what that knows; when none of them ever comes back it
-  goes elsewhere, under numbers that it cannot have used.
-* Everything that clients do and hear is written down with its time, for the judge.
+* A client attaches to the broker where it first does something. Where brokers heal it may move to another one
+  later; elsewhere it stays there until it detaches.
+* A publisher's events are numbered from 1 without gaps. A publisher that advertises publishes its events once the
+  advertisement is known everywhere. A refused subscription counts as cancelled.
+* A client's request reaches its broker after `client_seconds`, and a notification reaches its client after the same
+  time.
+* A publisher, or a durable subscriber, may die too. Notifications that it has not acknowledged count as not
+  received. A subscriber returns to its broker if that is alive, and otherwise moves as if its broker had died. A
+  publisher waits for a broker that accepted its last events, and continues after the last sequence that the broker
+  knows. If none of them ever returns, it moves elsewhere, under numbers that it cannot have used.
+* Everything that clients do and receive is recorded with its time, for the checker.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from .sessions import CLIENT, ClientSession, Sessions, publisher, subscriber
 from .survey import books_seen, calm_now, ways_of
 
 INSTALL_SECONDS_MAX: Final = 600.0
-"""How long to wait for a subscription in a network that never comes to rest."""
+"""How long to wait for a subscription in a network that never becomes quiescent."""
 
 
 class ArrivedEvent(NamedTuple):
@@ -58,20 +59,20 @@ class Simulation(SimulatedNetwork):
     Parameters
     ----------
     positions
-        A topology, or where its brokers stand, as its `positions()` gives them.
+        A topology, or the places of its brokers, as its `positions()` returns them.
     scheme
         The routing scheme of all brokers, for example ``"hybrid"`` or ``"lbdd"``.
     client_detect_seconds
-        How long a client takes to notice that its broker is dead.
+        How long a client takes to detect that its broker is dead.
     keep_notifications
-        Whether to keep what clients published and were notified of; off, only the count is kept.
+        Whether to record what clients published and were notified of; if not, only the count is recorded.
     options
-        What else a :class:`~.network.SimulatedNetwork` takes: `recovery`, `admission`, `links`, `seed` and more.
+        Other parameters of :class:`~.network.SimulatedNetwork`: `recovery`, `admission`, `links`, `seed` and more.
 
     Attributes
     ----------
     clients
-        Where the clients are, and what they hear.
+        The clients: where they are, and what they receive.
 
     Examples
     --------
@@ -115,7 +116,7 @@ class Simulation(SimulatedNetwork):
             events = [batch.identity(row) for row in range(len(batch))]
             self.account.shed(self.now, events, "queue", waits, deadline)
 
-    # What clients do.
+    # Operations of clients.
 
     def subscribe(
         self,
@@ -128,27 +129,27 @@ class Simulation(SimulatedNetwork):
         durable: bool = False,
         local_first: bool = False,
     ) -> int:
-        """Subscribe a client, which attaches to `broker` when it is new; return the number of the subscription.
+        """Subscribe a client, attaching a new client to `broker`; return the number of the subscription.
 
         Parameters
         ----------
         client, broker
-            Who, and where it attaches.
+            The client, and where it attaches.
         given
-            A filter, or whatever describes one.
+            A filter, or a description of one.
         number
             The client's own number for it; 0 takes the next one.
         priority
             With admission control: the lowest degrades first.
         durable
-            Of a client that is new, in a network that heals: whether its broker keeps what it has not acknowledged.
+            For a new client, in a network that heals: whether its broker retains what it has not acknowledged.
         local_first
             Whether publishers at its own broker satisfy it, as long as some of them advertise what it overlaps.
 
         Raises
         ------
         SelectorError, FilterTooComplex
-            If the filter cannot be read, or is too large.
+            If the filter cannot be parsed, or is too large.
         ClientError
             If there is no such broker, it is dead, or the client is attached to another one.
         """
@@ -173,7 +174,7 @@ class Simulation(SimulatedNetwork):
         return number
 
     def unsubscribe(self, client: ClientId, number: int) -> None:
-        """Cancel a subscription; nothing happens when it is gone already, because it was refused.
+        """Cancel a subscription; do nothing if it no longer exists because it was refused.
 
         Raises
         ------
@@ -183,7 +184,7 @@ class Simulation(SimulatedNetwork):
         session = self._attached(client)
         machine = subscriber(session)
         if checks.whole_number("number", number) > machine.last_number:
-            self.clients.tell(session, [Cancel(number)])  # for its broker to say that there is none
+            self.clients.tell(session, [Cancel(number)])  # the broker replies that there is none
         elif messages := machine.cancel(number):
             self.account.cancelled(self.now, client, number)
             self.clients.tell(session, messages)
@@ -206,7 +207,7 @@ class Simulation(SimulatedNetwork):
         self.clients.places.leave(CLIENT, client)
 
     def publish(self, client: ClientId, broker: BrokerId, events: Iterable[Mapping[str, Any]]) -> range:
-        """Publish events as one batch; return their sequence numbers. A client that is new attaches to `broker`.
+        """Publish events as one batch; return their sequence numbers. A new client attaches to `broker`.
 
         Raises
         ------
@@ -240,18 +241,18 @@ class Simulation(SimulatedNetwork):
         return session
 
     def flush(self, client: ClientId, number: int) -> None:
-        """Let a publisher ask for all that it has published to be delivered; see `flushed`."""
+        """Let a publisher request delivery of everything that it has published; see `flushed`."""
         session = self._attached(client)
         self.clients.tell(session, publisher(session).flush(number, self.now))
 
     def acknowledge(self, client: ClientId) -> None:
-        """Let a durable subscriber acknowledge all that it was given."""
+        """Let a durable subscriber acknowledge everything that it was given."""
         self.clients.acknowledge(self._attached(client))
 
     def move(self, client: ClientId, broker: BrokerId) -> bool:
-        """Let a client leave its broker and go on at another.
+        """Let a client move to another broker.
 
-        Returns False when that one is dead, or the same, or the client has never come to a broker.
+        Returns False if that broker is dead, or the same, or the client was never attached.
         """
         session = self.sessions.get(checks.text("client", client))
         host = self.host(checks.whole_number("broker", broker, 0))
@@ -269,8 +270,9 @@ class Simulation(SimulatedNetwork):
     ) -> None:
         """Advertise what a publisher will publish, under a number of its own.
 
-        With admission control it is at most `max_rate` events per second. Without a rate the highest of its history
-        counts, else the network's `default_rate`; and no more than its broker has free (paper 3, 3.1).
+        With admission control the rate is at most `max_rate` events per second. Without `max_rate` it is the
+        highest of its history, else the network's `default_rate`, and no more than its broker has free (paper 3,
+        3.1).
 
         Raises
         ------
@@ -291,7 +293,7 @@ class Simulation(SimulatedNetwork):
         return self._rates.get(client, RateHistory()).rate(max_rate, self.admission.default_rate)
 
     def answers(self, client: ClientId, number: int) -> Answers:
-        """Return who may have what a subscription asks for, as its broker has said; nobody before that."""
+        """Return which publishers may satisfy a subscription, as its broker has reported; none before that."""
         machine = subscriber(self._attached(client))
         return machine.answers.get(checks.whole_number("number", number), Answers(number, ()))
 
@@ -302,17 +304,17 @@ class Simulation(SimulatedNetwork):
         self.clients.tell(session, publisher(session).unadvertise(number, self.now))
 
     def would_admit(self, client: ClientId, broker: BrokerId, given: FilterLike, number: int = 0) -> None:
-        """Ask whether a subscription would be admitted; the judgement comes with the news."""
+        """Ask whether a subscription would be admitted; the judgement arrives in `news`."""
         message = WouldAdmit(checks.whole_number("number", number), to_filter(given))
         self.clients.tell(self.clients.attach(checks.text("client", client), broker), [message])
 
     def news(self, client: ClientId) -> list[News]:
-        """Return what the client has been told so far about its subscriptions and advertisements, in order."""
+        """Return what the client was told so far about its subscriptions and advertisements, in order."""
         session = self.sessions.get(checks.text("client", client))
         return [] if session is None else list(session.news)
 
     def books(self) -> Clients:
-        """Return what clients want, advertise and were told, for whoever looks at the books from outside."""
+        """Return what clients want, advertise and were told, for checks of the books."""
         machines = {name: session.subscriber for name, session in self.sessions.items()}
         subscribers = {name: machine for name, machine in machines.items() if machine is not None}
         return Clients(
@@ -328,7 +330,7 @@ class Simulation(SimulatedNetwork):
         )
 
     def books_problems(self) -> list[str]:
-        """Return what is wrong with the books of all brokers, given that the network is sound; none without books."""
+        """Return the errors in the books of all brokers, given that the network is sound; none without books."""
         if self.admission is None:
             return []
         links, way = ways_of(self)
@@ -337,7 +339,7 @@ class Simulation(SimulatedNetwork):
     # Clients that die.
 
     def stop(self, client: ClientId) -> bool:
-        """Kill the process of a publisher or a durable subscriber; return False when it is dead, or of no such kind."""
+        """Kill the process of a publisher or a durable subscriber; return False if it is dead, or is neither."""
         session = self._known(client)
         machine = session.subscriber
         if not session.alive or (machine is not None and not machine.durable):
@@ -352,7 +354,7 @@ class Simulation(SimulatedNetwork):
         return True
 
     def start(self, client: ClientId) -> bool:
-        """Start a client's process again; return False when it runs, or a publisher has to wait for its broker."""
+        """Restart a client's process; return False if it runs, or if a publisher has to wait for its broker."""
         session = self._known(client)
         if session.alive:
             return False
@@ -366,7 +368,7 @@ class Simulation(SimulatedNetwork):
         return True
 
     def _start_publisher(self, session: ClientSession, machine: PublisherMachine) -> bool:
-        """Start a publisher where most is known of it, when all brokers that may know of it answer."""
+        """Restart a publisher where most of it is known, if all brokers that may know of it answer."""
         if any(not host.alive or host.cleared or host.paused or host.waiting for host in session.homes):
             return False
         known = {host.id: host.machine.accepted(session.name) for host in session.homes}
@@ -379,7 +381,7 @@ class Simulation(SimulatedNetwork):
         return True
 
     def start_elsewhere(self, client: ClientId) -> None:
-        """Start a publisher under numbers that it has not used, as one of its brokers does not know which it has."""
+        """Restart a publisher under numbers that it has not used, since a broker that may know the last one is lost."""
         session = self._known(client)
         machine = publisher(session)
         session.alive = True
@@ -392,7 +394,7 @@ class Simulation(SimulatedNetwork):
         assert target is not None, "somebody is there"
         self.clients.settle_at(session, target)
 
-    # How clients are.
+    # State of clients.
 
     @property
     def sessions(self) -> dict[ClientId, ClientSession]:
@@ -401,17 +403,17 @@ class Simulation(SimulatedNetwork):
 
     @property
     def account(self) -> Account:
-        """What clients did and heard."""
+        """The record of what clients did and received."""
         return self.clients.account
 
     @property
     def notified(self) -> int:
-        """Notifications handed to subscribers."""
+        """The number of notifications handed to subscribers."""
         return self.clients.notified
 
     @property
     def flushed(self) -> list[tuple[float, ClientId, int]]:
-        """(time, publisher, number) of each question of a publisher that was answered."""
+        """(time, publisher, number) of each answered flush of a publisher."""
         return self.clients.flushed
 
     def stopped(self) -> list[ClientId]:
@@ -419,7 +421,7 @@ class Simulation(SimulatedNetwork):
         return [name for name, session in self.sessions.items() if not session.alive]
 
     def homeless(self, client: ClientId) -> bool:
-        """Return whether a broker is dead, or has lost its store, that may have accepted a publisher's last events."""
+        """Return whether any broker that may have accepted a publisher's last events is dead, or has lost its store."""
         return any(not host.alive or host.cleared for host in self._known(client).homes)
 
     def unconfirmed(self) -> list[tuple[ClientId, int]]:
@@ -432,25 +434,25 @@ class Simulation(SimulatedNetwork):
         ]
 
     def installed(self, client: ClientId, number: int) -> bool:
-        """Return whether the client has heard that its subscription is installed up to the root."""
+        """Return whether the client was told that its subscription is installed up to the root."""
         session = self.sessions.get(checks.text("client", client))
         machine = None if session is None else session.subscriber
         checks.whole_number("number", number)
         return machine is not None and number in machine.subscriptions().keys() - machine.unconfirmed
 
     def run_until_installed(self, client: ClientId, number: int) -> bool:
-        """Let time pass until the subscription is installed up to the root; False if that never happens."""
+        """Run until the subscription is installed up to the root; return False if that never happens."""
         until = math.inf if self._tick_seconds is None else self.now + INSTALL_SECONDS_MAX
         while not (installed := self.installed(client, number)) and self.heap and self.heap[0][0] <= until:
             self._drive(self.heap[0][0])
         return installed
 
     def notifications(self, client: ClientId) -> list[tuple[ClientId, int]]:
-        """Return (publisher, sequence) of what the client was notified of, in order of arrival."""
+        """Return (publisher, sequence) of the client's notifications, in order of arrival."""
         return [(publisher, sequence) for _, publisher, sequence in self.timed_notifications(client)]
 
     def timed_notifications(self, client: ClientId) -> list[ArrivedEvent]:
-        """Return what the client was notified of, in order of arrival, with the virtual times."""
+        """Return the client's notifications, in order of arrival, with the virtual times."""
         checks.text("client", client)
         return [
             ArrivedEvent(note.at_seconds, note.publisher, note.sequence)
@@ -459,7 +461,7 @@ class Simulation(SimulatedNetwork):
         ]
 
     def subscribers(self) -> list[ClientId]:
-        """Return the clients that were notified of anything, in order of their names."""
+        """Return the clients that were notified of anything, ordered by name."""
         return sorted({note.client for note in self.account.notifications()})
 
     def _known(self, client: ClientId) -> ClientSession:
@@ -474,15 +476,15 @@ class Simulation(SimulatedNetwork):
             raise ClientError(f"client {client!r} is not attached to a broker")
         return session
 
-    # Rest.
+    # Quiescence.
 
     def settle(self, seconds_max: float = 120.0) -> bool:
-        """Let time pass until all that is numbered is acknowledged; return False when that takes too long.
+        """Run until everything numbered is acknowledged; return False if that takes too long.
 
         Raises
         ------
         InputError
-            If brokers number nothing: then nothing is acknowledged, and it would never be settled.
+            If brokers do not number messages: then nothing is acknowledged, and the network would never settle.
         """
         if not self.numbered:
             raise InputError(
