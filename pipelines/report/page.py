@@ -38,22 +38,22 @@ CAPTIONS: Final = {
     "rate": (
         "Over time",
         "Above, what publishers sent; below, what subscribers were notified of. The shaded time runs from the failure "
-        "until the network had healed. What was under way through the dead is sent again, and comes at its end.",
+        "until the network had healed. Events in flight through the dead broker are retransmitted at its end.",
     ),
     "latency": (
         "How long notifications took",
-        "From publishing an event to notifying a subscriber. Above, how many took how long; below, the share that took "
-        "at most so long. Humps apart from each other are events that had to wait, for a queue or for healing.",
+        "From publishing an event to notifying a subscriber. Above, the distribution; below, the cumulative share. "
+        "A separate hump is of events that had to wait, in a queue or for healing.",
     ),
     "tree": (
         "Load of the links",
-        "Boxes are brokers; thick lines are links of the tree, with the events that went over them, both ways. Small "
-        "boxes are the members of a cluster; ⇉ counts what was multicast to them. Grey and dashed is what has died.",
+        "Boxes are brokers; thick lines are links of the tree, with the events that crossed them, both ways. Small "
+        "boxes are the members of a cluster; ⇉ counts events multicast to them. Dead brokers are grey and dashed.",
     ),
     "load": (
         "Load of the brokers",
-        "What each broker handled, the busiest first. The dotted line is the mean: bars far above it are where more "
-        "brokers, or another tree, would help.",
+        "Events that each broker handled, the busiest first. The dotted line is the mean. Bars far above it show where "
+        "more brokers, or another tree, would help.",
     ),
 }
 """The heading of each picture, and how to read it."""

@@ -29,9 +29,10 @@ CONDITIONS: Final = {
     "once": "No subscriber is notified of an event twice.",
     "published": "Every notification is of an event that was published.",
     "wanted": "Every notification matches an active subscription of its subscriber.",
-    "advertised": "Nothing outside of its publisher's advertisements is notified.",
+    "noticed": "No subscriber is notified of an event that matched none of its notices.",
+    "advertised": "No event outside of its publisher's advertisements is notified.",
     "within": "Publishers publish only what they advertised.",
-    "complete": "Every event reaches every subscriber that wants it, or is named lost.",
+    "complete": "Every event reaches every subscriber that wants it, or is reported as lost.",
     "ordered": "The events of a publisher arrive in the order of publication.",
     "fresh": "No event is notified that was settled before the subscription was made.",
 }

@@ -6,7 +6,9 @@ from html.parser import HTMLParser
 import networkx as nx
 import pandas as pd
 import pytest
+from rayvous.faults.checker.conditions import RULES
 from rayvous.pipelines.report.page import write_page
+from rayvous.pipelines.report.page_content import CONDITIONS
 from rayvous.pipelines.report.pictures import draw_pictures, marks_of, named
 from rayvous.pipelines.report.report import write_report
 
@@ -96,7 +98,11 @@ def test_the_verdict_has_its_conditions_and_counts(whole):
     words = " ".join(whole[1].sections["verdict"].split())
     assert words.startswith("Verdict: holds")
     assert "once No subscriber is notified of an event twice. 1,000 0 0" in words
-    assert "complete Every event reaches every subscriber that wants it, or is named lost. 1,000 0 3" in words
+    assert "complete Every event reaches every subscriber that wants it, or is reported as lost. 1,000 0 3" in words
+
+
+def test_every_condition_has_a_sentence():
+    assert list(CONDITIONS) == list(RULES)
 
 
 def test_the_headline_has_units(whole):
