@@ -98,7 +98,10 @@ def test_the_verdict_has_its_conditions_and_counts(whole):
     words = " ".join(whole[1].sections["verdict"].split())
     assert words.startswith("Verdict: holds")
     assert "once No subscriber is notified of an event twice. 1,000 0 0" in words
-    assert "complete Every event reaches every subscriber that wants it, or is reported as lost. 1,000 0 3" in words
+    assert (
+        "complete Every event reaches every subscriber that wants it, or is reported as lost. 1,000 0 3"
+        in words
+    )
 
 
 def test_every_condition_has_a_sentence():
