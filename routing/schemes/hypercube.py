@@ -33,7 +33,7 @@ from ..topologies.cube_members import CubeMembers
 from .viewed import ViewedRouter
 
 WAYS_MAX: Final = 100_000
-"""How many return paths a broker caches; past this limit the cache is cleared."""
+"""How many next hops on return paths a broker caches; past this limit the cache is cleared."""
 
 
 class Hypercube(ViewedRouter):
@@ -52,7 +52,8 @@ class Hypercube(ViewedRouter):
 
     def __init__(self, position: Position) -> None:
         self.cube: Cube | None = None
-        self._ways: dict[tuple[BrokerId, BrokerId], BrokerId | None] = {}
+        self._ways: dict[BrokerId, dict[BrokerId, BrokerId]] = {}
+        self._origins = 0
         super().__init__(position)
 
     @staticmethod
@@ -95,7 +96,7 @@ class Hypercube(ViewedRouter):
         """Make another view the current one, with its routes."""
         super().enter(view)
         self.cube = cube_of(view)
-        self._ways.clear()
+        self._forget_ways()
 
     def onwards(self, source: BrokerId | None) -> Sequence[BrokerId]:
         """Return the brokers to which this one passes on a broadcast."""
@@ -107,9 +108,9 @@ class Hypercube(ViewedRouter):
 
     def behind(self, origin: BrokerId) -> list[BrokerId]:
         """Return the next hops of the events of `origin` to all others."""
-        others = () if self.cube is None or origin not in self.cube.labels else self.cube.labels
-        ways = dict.fromkeys(self._way_back(origin, other) for other in others if other != self.me)
-        return [way for way in ways if way is not None]
+        if self.cube is None or origin not in self.cube.labels:
+            return []
+        return list(dict.fromkeys(self._ways_back(origin).values()))
 
     def placed(self) -> Placed:
         """Return the brokers that it sends to or receives from, and where their events go from here."""
@@ -131,24 +132,29 @@ class Hypercube(ViewedRouter):
         if here.clients:
             effects.append(Deliver(batch, here.clients, here.starts, here.rows))
         wanted: dict[BrokerId, list[Rows | None]] = {}
-        for origin, rows in self.others.route(batch).links:
-            way = self._way_back(entry, origin)
-            if way is not None:
-                wanted.setdefault(way, []).append(rows)
+        ways = self._ways_back(entry)
+        for origin, rows in self.others.route(batch).links if ways else ():
+            if origin in ways:
+                wanted.setdefault(ways[origin], []).append(rows)
         for way, parts in wanted.items():
             rows = _union(parts, len(batch))
             part = batch if rows is None else batch.take(rows)
             effects.append(Send(way, replace(message, batch=part, ballot=None, entry=entry)))
         return effects
 
-    def _way_back(self, entry: BrokerId, origin: BrokerId) -> BrokerId | None:
+    def _ways_back(self, entry: BrokerId) -> dict[BrokerId, BrokerId]:
         assert self.cube is not None
-        key = entry, origin
-        if key not in self._ways:
-            if len(self._ways) >= WAYS_MAX:
-                self._ways.clear()
-            self._ways[key] = self.cube.back(self.me, entry, origin)
-        return self._ways[key]
+        if entry not in self._ways:
+            ways = self.cube.back(self.me, entry)
+            if len(self._ways) + self._origins + len(ways) >= WAYS_MAX:
+                self._forget_ways()
+            self._ways[entry] = ways
+            self._origins += len(ways)
+        return self._ways[entry]
+
+    def _forget_ways(self) -> None:
+        self._ways.clear()
+        self._origins = 0
 
 
 def _union(parts: list[Rows | None], size: int) -> Rows | None:

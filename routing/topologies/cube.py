@@ -51,7 +51,8 @@ class Cube:
         self.labels = dict(labels)
         self._at = {label: broker for broker, label in self.labels.items()}
         self._sorted = sorted(self._at)
-        self._beside: dict[BrokerId, tuple[BrokerId, ...]] = {}  # built on demand
+        self._over: dict[BrokerId, dict[int, BrokerId]] = {}  # both built on demand
+        self._beside: dict[BrokerId, tuple[BrokerId, ...]] = {}
         if not self._sorted or len(self._sorted) != len(self.labels):
             raise InputError(f"a cube needs brokers with labels of their own: {self.labels}")
 
@@ -101,12 +102,16 @@ class Cube:
 
         Only dimensions with a broker on the other side are included.
         """
-        label = self.labels[broker]
-        return [
-            (dimension, self.cover(label ^ 1 << (LABEL_BITS - 1 - dimension)))
-            for dimension in self._walk(label)[0]
-            if dimension > after
-        ]
+        return [pair for pair in self._neighbours(broker).items() if pair[0] > after]
+
+    def _neighbours(self, broker: BrokerId) -> dict[int, BrokerId]:
+        if broker not in self._over:
+            label = self.labels[broker]
+            self._over[broker] = {
+                dimension: self.cover(label ^ 1 << (LABEL_BITS - 1 - dimension))
+                for dimension in self._walk(label)[0]
+            }
+        return self._over[broker]
 
     def beside(self, broker: BrokerId) -> tuple[BrokerId, ...]:
         """Return all brokers that a broker sends to or receives from, in rising order; some links are one-way."""
@@ -128,8 +133,7 @@ class Cube:
 
     def step(self, here: BrokerId, to: BrokerId) -> BrokerId:
         """Return the next broker on the path of a broadcast from `here` to another broker."""
-        bit = 1 << (LABEL_BITS - 1 - self.dimension(here, to))
-        return self.cover(self.labels[here] ^ bit)
+        return self._neighbours(here)[self.dimension(here, to)]
 
     def path(self, source: BrokerId, to: BrokerId) -> list[BrokerId]:
         """Return the path of a broadcast from `source` to another broker, both included."""
@@ -138,18 +142,22 @@ class Cube:
             path.append(self.step(path[-1], to))
         return path
 
-    def back(self, here: BrokerId, entry: BrokerId, origin: BrokerId) -> BrokerId | None:
-        """Return the next hop of events published at `entry`, from here back along the broadcasts of `origin`.
+    def back(self, here: BrokerId, entry: BrokerId) -> dict[BrokerId, BrokerId]:
+        """Return the next hop of events published at `entry`, from here back along the broadcasts of each origin.
 
-        None when the path from `origin` to `entry` does not include this broker, or begins here.
+        Origins are absent when the path from them to `entry` does not include this broker, or begins here.
         """
-        before = None
-        at = origin
-        while at != here:
-            if at == entry:
-                return None
-            before, at = at, self.step(at, entry)
-        return before
+        ways: dict[BrokerId, BrokerId] = {}
+        for way in self._before(here, entry):
+            beyond = [way]
+            for each in beyond:  # grows as it goes
+                beyond += self._before(each, entry)
+            ways |= dict.fromkeys(beyond, way)
+        return ways
+
+    def _before(self, here: BrokerId, to: BrokerId) -> list[BrokerId]:
+        """Return the brokers whose next step towards another broker is this one."""
+        return [each for each in self.beside(here) if each != to and self.step(each, to) == here]
 
     def comes_from(self, here: BrokerId, other: BrokerId) -> bool:
         """Return whether events come from a neighbour; with covering, some links are one-way."""

@@ -50,7 +50,7 @@ SELECTORS = (
     "x = 1 AND y = 2",
 )
 FILTERS = tuple(map(to_filter, SELECTORS))
-MADE_ANEW = {"_handlers", "_plan", "_ways", "_owners", "_events", "_codes", "_hash"}
+MADE_ANEW = {"_handlers", "_plan", "_ways", "_origins", "_owners", "_events", "_codes", "_hash"}
 """Attributes that are made when they are needed, and what is bound to its own router."""
 
 
