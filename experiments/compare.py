@@ -59,12 +59,44 @@ Wanted = list[tuple[BrokerId, set[BrokerId]]]
 """The origin of each event, and its interested brokers."""
 
 
+class _Telemetry:
+    """The telemetry of one run. Transfers between brokers that carry no events may be millions: they are counted."""
+
+    def __init__(self) -> None:
+        self.control = 0
+        self._chunks: list[Tables] = []
+
+    def add(self, chunk: Tables) -> None:
+        """Take in some rows of some tables."""
+        if "transfers" in chunk:
+            rows = chunk["transfers"]
+            between = np.isin(rows["link_kind"].astype(str), LINKS)
+            carry = between & (rows["events"] > 0)
+            self.control += int((between & ~carry).sum())
+            chunk = {**chunk, "transfers": {name: column[carry] for name, column in rows.items()}}
+        self._chunks.append(chunk)
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether a table was handed in, even without rows."""
+        return any(name in chunk for chunk in self._chunks)
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        """Return all rows of a table."""
+        chunks = [chunk[name] for chunk in self._chunks if name in chunk]
+        return {
+            column: np.concatenate(
+                [np.zeros(0, object if kind is str else kind), *(chunk[column] for chunk in chunks)]
+            )
+            for column, kind in SCHEMAS[name].items()
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """The observations of one run: operations and notifications of clients, telemetry, table sizes, and hops."""
 
     trace: Trace
-    tables: Tables
+    telemetry: _Telemetry
     filters: list[int]
     hops: list[int] | None
 
@@ -168,10 +200,9 @@ def _figures(
     name: str, seen: _Seen, bounds: MessageBounds, events: int, lower: Mapping[str, float]
 ) -> dict[str, Any]:
     verdict = judge(seen.trace)
-    transfers, delivered = seen.tables["transfers"], seen.tables["deliveries"]
-    between = np.isin(transfers["link_kind"].astype(str), LINKS)
-    sender, carried, nbytes = (transfers[column][between] for column in ("broker", "events", "nbytes"))
-    links = list(zip(sender.tolist(), transfers["peer"][between].tolist(), strict=True))
+    transfers, delivered = seen.telemetry.table("transfers"), seen.telemetry.table("deliveries")
+    sender, carried = transfers["broker"], transfers["events"]
+    links = list(zip(sender.tolist(), transfers["peer"].tolist(), strict=True))
     far = {link: 1 if link[1] < 0 else bounds.distance(*link) for link in dict.fromkeys(links)}
     crossed = sum(count * far[link] for link, count in zip(links, carried.tolist(), strict=True))
     load = np.zeros(len(seen.filters))
@@ -184,15 +215,15 @@ def _figures(
         "messages": int(carried.sum()) / events,
         "crossings": crossed / events,
         "over_bound": crossed / events / bound if bound else None,
-        "bytes": int(nbytes[carried > 0].sum()) / events,
-        **_carried_out(seen.tables.get("multicasts"), events),
+        "bytes": int(transfers["nbytes"].sum()) / events,
+        **_carried_out(seen.telemetry, events),
         "hops_mean": float(np.mean(seen.hops)) if seen.hops else None,
         "hops_max": max(seen.hops) if seen.hops else None,
         "latency_mean_seconds": float(delivered["latency_sum_seconds"].sum()) / count if count else None,
         "aed_seconds": aed_seconds(seen.trace),
         "table_entries_mean": float(np.mean(seen.filters)),
         "table_entries_max": max(seen.filters),
-        "control_messages": int((carried == 0).sum()),
+        "control_messages": seen.telemetry.control,
         "load_gini": gini(load),
         "load_max_over_mean": float(load.max() / load.mean()) if load.any() else None,
         "survives": "heals"
@@ -203,10 +234,11 @@ def _figures(
     }
 
 
-def _carried_out(multicasts: Mapping[str, Any] | None, events: int) -> dict[str, float | None]:
+def _carried_out(telemetry: _Telemetry, events: int) -> dict[str, float | None]:
     """Return the cost of multicasts on Ray per event: calls, and bytes in them and in object stores; None elsewhere."""
-    if multicasts is None:
+    if "multicasts" not in telemetry:
         return {"multicast_calls": None, "multicast_sent_bytes": None}
+    multicasts = telemetry.table("multicasts")
     carry = multicasts["events"] > 0
     return {
         "multicast_calls": int(multicasts["calls"][carry].sum()) / events,
@@ -269,12 +301,11 @@ def _identities(batch: EventBatch) -> list[EventId]:
 
 
 def _on_simulator(scenario: Scenario) -> _Seen:
-    chunks: list[Tables] = []
-    hops = _Hops()
-    simulation, explicit = prepare(scenario, telemetry=SimulatedTelemetry(chunks.append), record=hops)
+    telemetry, hops = _Telemetry(), _Hops()
+    simulation, explicit = prepare(scenario, telemetry=SimulatedTelemetry(telemetry.add), record=hops)
     outcome = run_prepared(simulation, explicit)
     filters = [_entries(broker.describe()) for broker in simulation.brokers()]
-    return _Seen(outcome.trace, _joined(chunks), filters, hops.hops)
+    return _Seen(outcome.trace, telemetry, filters, hops.hops)
 
 
 def _on_ray(scenario: Scenario) -> _Seen:
@@ -286,20 +317,9 @@ def _on_ray(scenario: Scenario) -> _Seen:
     with Network.launch(topology, scheme=scenario.scheme, brokers_per_actor=each, progress=False) as net:
         trace = replay(net, scenario)
         filters = [_entries(data) for _, data in net.describe().nodes(data=True)]
-        return _Seen(trace, telemetry_of(net, ("transfers", "deliveries", "multicasts")), filters, None)
-
-
-def _joined(chunks: Sequence[Tables]) -> Tables:
-    return {
-        name: {
-            column: np.concatenate(
-                [np.zeros(0, object if kind is str else kind)]
-                + [chunk[name][column] for chunk in chunks if name in chunk]
-            )
-            for column, kind in SCHEMAS[name].items()
-        }
-        for name in ("transfers", "deliveries")
-    }
+        telemetry = _Telemetry()
+        telemetry.add(telemetry_of(net, ("transfers", "deliveries", "multicasts")))
+        return _Seen(trace, telemetry, filters, None)
 
 
 def _entries(sizes: Mapping[str, int]) -> int:

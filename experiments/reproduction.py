@@ -20,6 +20,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,9 +30,10 @@ import pyarrow.parquet as pq
 from ..actors.tasks import spread
 from ..pipelines.report.plots import save_png
 from ..protocol.errors import InputError
+from ..simulator.processes import collect_rarely
 from . import WRITTEN
 from .catalogue import EXPERIMENTS
-from .experiment import Experiment, Runs, columns_of
+from .experiment import Experiment, Runs, Tables, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,7 +128,9 @@ def _measure(
     place = {point: number for number, point in enumerate(points)}
     left = [point for point in points if place[point] not in measured]
     show(what.name, len(measured), len(points))
-    for done, (point, tables) in enumerate(spread(what.measure, left), start=len(measured) + 1):
+    for done, (point, tables) in enumerate(
+        spread(partial(_measured, what.measure), left), start=len(measured) + 1
+    ):
         for name, table in tables.items():
             file = home / name / f"run={point.run}" / f"part-{place[point]:05}.parquet"
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -137,6 +141,12 @@ def _measure(
         with (home / MEASURED).open("a", encoding="utf-8") as log:
             log.write(f"{place[point]}\n")
         show(what.name, done, len(points))
+
+
+def _measured(measure: Callable[[Any], Tables], point: Any) -> Tables:
+    """Measure one point, in a worker that does little else."""
+    collect_rarely()
+    return measure(point)
 
 
 def _begun(home: Path, points: Sequence[Any], *, resume: bool) -> set[int]:

@@ -153,7 +153,7 @@ class Faults:
         """Remove a reason for cuts, or all reasons; return whether a link was mended."""
         net = self._network
         mended = set(net.cuts.clear() if reason is None else net.cuts.remove(reason))
-        for connection in net.transport.connections.values():
+        for connection in net.transport.connections():
             if connection.pair in mended and connection.held:
                 net.at(net.now + connection.delay_seconds, net.transport.release, connection)
         return bool(mended)

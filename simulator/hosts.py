@@ -65,7 +65,7 @@ class Host:
         The number of the connection of each client that it has heard.
     links
         The links whose messages are lost when it dies.
-    ways, group
+    ways, group_ways, group
         Its links to others, and those of its group; None before the first use.
     free_at
         When it has finished sending what it is busy with.
@@ -90,6 +90,7 @@ class Host:
         "fuse",
         "gone",
         "group",
+        "group_ways",
         "handle",
         "id",
         "life",
@@ -125,6 +126,7 @@ class Host:
         self.attached: dict[ClientId, int] = {}
         self.links: list[Connection] = []
         self.ways: dict[BrokerId, Connection] = {}
+        self.group_ways: dict[BrokerId, Connection] = {}
         self.group: list[Connection] | None = None
         self.fuse: int | None = None
         self.told_at = self.free_at = 0.0
@@ -146,6 +148,10 @@ class Host:
             self.cleared += 1
             self.machine = self.boot(self.life)
         self.handle = self.machine.handle
+
+    def ways_of(self, over_group: bool) -> dict[BrokerId, Connection]:
+        """Return its links to others: those for multicasts, or those for single messages."""
+        return self.group_ways if over_group else self.ways
 
     def die(self) -> None:
         """End this life; the machine stays for inspection until the next one."""

@@ -18,8 +18,13 @@ every few hundred objects takes a tenth of its time."""
 
 def begin_sharing() -> None:
     """Prepare a worker process for many runs: for the `initializer` of a pool."""
-    gc.set_threshold(YOUNG_OBJECTS)
+    collect_rarely()
     end_with_parent()
+
+
+def collect_rarely() -> None:
+    """Let the garbage collector of a process that simulates run rarely."""
+    gc.set_threshold(YOUNG_OBJECTS)
 
 
 def end_with_parent() -> None:

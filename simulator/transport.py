@@ -10,7 +10,7 @@ Rules
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -58,8 +58,6 @@ class SimulatedTransport:
         How the effects of brokers that address other brokers are carried out.
     sent
         How many messages left over the links of each kind, by type.
-    connections
-        The links by (from, to, whether for multicasts).
     """
 
     def __init__(
@@ -77,13 +75,20 @@ class SimulatedTransport:
         self._names = (network.seed, "unicast"), (network.seed, "group")
         self.at_once = network.queues is None and network.telemetry is None and not network.links.send_seconds
         self.sent: dict[str, Counter[type]] = {kind: Counter() for kind in LINK_KINDS}
-        self.connections: dict[tuple[BrokerId, BrokerId, bool], Connection] = {}
         self.effects: dict[type, Callable[[Host, Any], None]] = {
             Send: self._send,
             Multicast: self._multicast,
             Regroup: self._regroup,
             Renew: self._renew,
         }
+
+    def connections(self) -> Iterator[Connection]:
+        """Iterate over all links, for single messages and for multicasts."""
+        net = self._network
+        for host in (*net.hosts.values(), net.rendezvous):
+            if host is not None:
+                yield from host.ways.values()
+                yield from host.group_ways.values()
 
     def traffic(self) -> dict[str, Traffic]:
         """Return how many messages over each kind of link carried events, and how many did not."""
@@ -148,8 +153,7 @@ class SimulatedTransport:
         host.group = self._links_to(host, effect.members)
 
     def _links_to(self, host: Host, members: Iterable[BrokerId]) -> list[Connection]:
-        known = self.connections
-        return [known.get((host.id, other, True)) or self._connect(host, other, True) for other in members]
+        return [host.group_ways.get(other) or self._connect(host, other, True) for other in members]
 
     def transmit(self, connection: Connection, received: Received, leaves: float) -> None:
         """Send a message over one link at time `leaves`."""
@@ -188,7 +192,7 @@ class SimulatedTransport:
         """Lose what one broker sends another over one link; the sender learns of the loss `after` seconds later."""
         net = self._network
         host = net.hosts[source]
-        connection = self.connections.get((source, to, over_group)) or self._connect(host, to, over_group)
+        connection = host.ways_of(over_group).get(to) or self._connect(host, to, over_group)
         if not connection.broken:
             connection.break_off()
             event = Missed(to, over_group, after)
@@ -208,7 +212,7 @@ class SimulatedTransport:
     def _hear(self, here: Host, other: Host) -> None:
         """Note that a process hears another one: report what was lost since the other one restarted."""
         for over_group in (False, True):
-            connection = self.connections.get((here.id, other.id, over_group))
+            connection = here.ways_of(over_group).get(other.id)
             if connection is None or connection.known_lives == (here.life, other.life):
                 continue
             lost_at = connection.lost_at if connection.known_lives[0] == here.life else None
@@ -223,7 +227,7 @@ class SimulatedTransport:
             self._network.take_in(connection.source, event)
 
     def _renew(self, host: Host, effect: Renew) -> None:
-        self.connections[host.id, effect.broker, effect.over_group].broken_life = -1
+        host.ways_of(effect.over_group)[effect.broker].broken_life = -1
 
     def _connect(self, host: Host, to: BrokerId, group: bool) -> Connection:
         net = self._network
@@ -238,9 +242,7 @@ class SimulatedTransport:
             delay = GROUP_SECONDS if near else LINK_SECONDS
         connection = Connection(host, target, delay, net.links, self._arrive, self._names[group])
         connection.plain = connection.plain and net.plain and self._datagrams is None
-        self.connections[host.id, to, group] = connection
-        if not group:
-            host.ways[to] = connection
+        host.ways_of(group)[to] = connection
         target.links.append(connection)
         if not self._last_words:
             host.links.append(connection)

@@ -39,12 +39,15 @@ NO_REPLY: Final = Reply()
 
 def gathered(*replies: Reply) -> Reply:
     """Combine several replies to one filter."""
+    told = [reply for reply in replies if reply != NO_REPLY]  # most brokers have no publisher
+    if not told:
+        return NO_REPLY
     known = sorted(
-        (answer for reply in replies for answer in reply.known),
+        (answer for reply in told for answer in reply.known),
         key=lambda answer: (answer.broker, answer.publisher),
     )
     beyond = max(0, len(known) - ANSWERS_MAX)
-    return Reply(tuple(known[:ANSWERS_MAX]), sum(reply.more for reply in replies) + beyond)
+    return Reply(tuple(known[:ANSWERS_MAX]), sum(reply.more for reply in told) + beyond)
 
 
 class Advert(NamedTuple):

@@ -285,12 +285,14 @@ class _Plan:
 
     def _broker_rows(self, masks: list[npt.NDArray[np.uint64]]) -> list[tuple[int, Rows | None]]:
         out: list[tuple[int, Rows | None]] = []
-        for position, link in enumerate(self._brokers):
-            word, bit = divmod(position, _GROUP_BITS)
-            wanted = masks[word] & np.uint64(1 << bit)
-            rows = np.flatnonzero(wanted)
-            if len(rows):
-                out.append((link, None if len(rows) == len(wanted) else rows))
+        for word, mask in enumerate(masks):
+            of_all = int(np.bitwise_and.reduce(mask))
+            left = int(np.bitwise_or.reduce(mask))
+            while left:  # only brokers that want something: there may be thousands that do not
+                bit = left & -left
+                left ^= bit
+                link = self._brokers[word * _GROUP_BITS + bit.bit_length() - 1]
+                out.append((link, None if of_all & bit else np.flatnonzero(mask & np.uint64(bit))))
         return out
 
     def _deliveries(self, rows: Rows, slots: Rows, size: int) -> tuple[tuple[ClientId, ...], Rows, Rows]:
