@@ -14,10 +14,7 @@ from typing import Any, Final
 
 from ..experiment import Rows
 from ..statements import HARDLY, SAME, Curve, Sentences, Statement, curve, exponent, is_same
-from .runs import SCHEMES
-
-GLOBAL: Final = ("match-first", "hypercube", "lbdd", "point-to-point")
-"""Schemes under which every broker knows the subscriptions of all others."""
+from .runs import GLOBAL, SCHEMES
 
 KNOWN: Final = {
     ("messages for an event grow no faster", ""): (
@@ -81,9 +78,9 @@ def judge_compare(rows: Rows) -> list[Statement]:
 def judge_scale(rows: Rows) -> list[Statement]:
     """Return the statements about growth; rows as those of `judge_compare`, for several sizes."""
     found = []
-    wanting = exponent(curve(rows, "brokers", "brokers_wanting", scheme=SCHEMES[0]))
     for scheme in SCHEMES:
         said = Sentences("docs/schemes.md", KNOWN, scheme)
+        wanting = exponent(curve(rows, "brokers", "brokers_wanting", scheme=scheme))
         messages = exponent(curve(rows, "brokers", "messages", scheme=scheme))
         entries = curve(rows, "brokers", "table_entries_mean", scheme=scheme)
         fewest = exponent(curve(rows, "brokers", "bound_links", scheme=scheme))

@@ -4,8 +4,8 @@ from math import isnan
 
 import pytest
 from rayvous.experiments.schemes import pictures, runs
-from rayvous.experiments.schemes.runs import SCHEMES, Point, measure
-from rayvous.experiments.schemes.statements import GLOBAL, judge_compare, judge_scale
+from rayvous.experiments.schemes.runs import GLOBAL, SCHEMES, Point, measure
+from rayvous.experiments.schemes.statements import judge_compare, judge_scale
 
 
 def test_a_point_is_what_compare_measures(monkeypatch):
