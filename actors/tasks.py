@@ -39,7 +39,7 @@ def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tu
         Raised by `work`.
     """
     ensure_ray()
-    task: Any = ray.remote(num_cpus=1, max_retries=1)(work)
+    task: Any = ray.remote(num_cpus=1, max_retries=1)(_done)
     many = max(1, int(ray.cluster_resources().get("CPU", 1)))
     waiting = list(reversed(items))
     under_way: dict[Any, Item] = {}
@@ -47,7 +47,7 @@ def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tu
         while waiting or under_way:
             while waiting and len(under_way) < many:
                 item = waiting.pop()
-                under_way[task.remote(item)] = item
+                under_way[task.remote(work, item)] = item
             (done, *_), _ = ray.wait(list(under_way))
             yield under_way.pop(done), ray.get(done)
     except ray.exceptions.RayTaskError as error:
@@ -55,3 +55,7 @@ def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tu
     finally:
         for task_under_way in under_way:
             ray.cancel(task_under_way, force=True)
+
+
+def _done(work: Callable[[Item], Result], item: Item) -> Result:
+    return work(item)  # `work` may be any callable; Ray makes tasks only of functions
