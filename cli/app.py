@@ -15,29 +15,26 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from ..experiments import TITLES
 from ..protocol.errors import InputError, MissingExtra, RayvousError
 from ..protocol.extras import require
 from . import console
 from .inputs import check_out
 from .options import AsJson, Hosts, TraceDir, at_most
+from .verb_app import VerbApp
 from .verbs.bench import bench
 from .verbs.doctor import doctor
+from .verbs.experiments import experiment
 from .verbs.report import report
 from .verbs.service import add_service
 
-app = typer.Typer(
+app = VerbApp(
     name="rayvous",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Content-based publish/subscribe whose brokers are Ray actors.",
-    epilog="Start with: rayvous demo. A network of your own: rayvous up. Is all there that it needs: rayvous doctor.",
+    epilog="Start with: rayvous demo. Start your own network: rayvous up. Check this machine: rayvous doctor.",
 )
 app.add_typer(bench, name="bench")
-experiment = typer.Typer(
-    no_args_is_help=True,
-    help="Reproduce the figures of the papers: numbers, pictures, published beside ours.",
-)
 app.add_typer(experiment, name="experiment")
 
 USAGE_ERRORS: Final[Any] = typer.BadParameter.__mro__[1]
@@ -59,12 +56,12 @@ def _tell_version(asked: bool) -> None:
 @app.callback()
 def before_the_verb(
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Show also what Ray, Spark and their processes say.")
+        bool, typer.Option("--verbose", help="Also show the output of Ray, Spark and their processes.")
     ] = False,
     version: Annotated[
         bool,
         typer.Option(
-            "--version", is_eager=True, callback=_tell_version, help="Say which versions run here, and exit."
+            "--version", is_eager=True, callback=_tell_version, help="Print the installed versions and exit."
         ),
     ] = False,
 ) -> None:
@@ -77,46 +74,54 @@ def before_the_verb(
 def demo(
     events: Annotated[
         Path | None,
-        typer.Option(help="Events from a .csv, .jsonl or .parquet file, instead of the flights of 2013."),
+        typer.Option(help="A .csv, .jsonl or .parquet file of events, instead of the flights of 2013."),
     ] = None,
     subscriptions: Annotated[
-        Path | None, typer.Option(help="Selectors from a file, one a line, each for a subscriber of its own.")
+        Path | None, typer.Option(help="A file of selectors, one per line; each gets its own subscriber.")
     ] = None,
-    clusters: Annotated[int, typer.Option(callback=at_most(10_000), help="Clusters in the tree.")] = 4,
+    clusters: Annotated[
+        int, typer.Option(callback=at_most(10_000), help="Number of clusters in the tree.")
+    ] = 4,
     brokers_per_cluster: Annotated[
-        int, typer.Option(callback=at_most(10_000), help="Brokers in a cluster, each a Ray actor.")
+        int, typer.Option(callback=at_most(10_000), help="Brokers per cluster, each a Ray actor.")
     ] = 3,
-    degree: Annotated[int, typer.Option(help="Child clusters that a cluster may have.")] = 8,
+    degree: Annotated[int, typer.Option(help="Maximum number of child clusters of a cluster.")] = 8,
     subscribers: Annotated[
         int,
         typer.Option(
-            callback=at_most(1_000_000), help="Subscribers, when no file of subscriptions is given."
+            callback=at_most(1_000_000), help="Number of subscribers if there is no --subscriptions file."
         ),
     ] = 200,
     publishers: Annotated[
-        int, typer.Option(callback=at_most(10_000), help="Publishers that share the events.")
+        int, typer.Option(callback=at_most(10_000), help="Number of publishers; they share the events.")
     ] = 4,
-    limit: Annotated[int, typer.Option(callback=at_most(10_000_000), help="Events at most.")] = 20_000,
+    limit: Annotated[
+        int, typer.Option(callback=at_most(10_000_000), help="Maximum number of events.")
+    ] = 20_000,
     brokers_per_actor: Annotated[
-        int, typer.Option(callback=at_most(10_000), help="Brokers that share one actor.")
+        int, typer.Option(callback=at_most(10_000), help="Number of brokers per actor.")
     ] = 1,
     scheme: Annotated[
-        str, typer.Option(help="Routing scheme: hybrid, lbdd, ...: see docs/schemes.md.")
+        str, typer.Option(help="Routing scheme: hybrid, lbdd, ...; see docs/schemes.md.")
     ] = "hybrid",
-    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the report; made if it is not there.")] = DEMO_OUT,
-    spark: Annotated[bool, typer.Option(help="Hand the telemetry to Spark and write the report.")] = True,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the report; created if missing.")] = DEMO_OUT,
+    spark: Annotated[
+        bool, typer.Option(help="Aggregate the telemetry in Spark and write the report.")
+    ] = True,
     kill: Annotated[
         str | None,
-        typer.Option(help="Kill or cut when half is published, and heal: deb, neb, cluster, root or link."),
+        typer.Option(
+            help="Cause a fault when half of the events are published: deb, neb, cluster, root or link."
+        ),
     ] = None,
     trace_dir: TraceDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish real flights to real subscribers over a tree of brokers on Ray, and judge what was delivered.
+    """Publish real flights to subscribers over a tree of brokers on Ray, and check every delivery.
 
     Launches the network, installs every subscription, publishes, compares each delivery with a brute-force
-    evaluation, and has Spark compute the costs and latencies. Exit status 0 only when the verdict is "holds".
+    evaluation, and computes costs and latencies in Spark. Exit status 0 only if the verdict is "holds".
 
     Examples
     --------
@@ -145,14 +150,14 @@ def demo(
 
 @app.command()
 def run(
-    scenario: Annotated[Path, typer.Argument(help="A scenario: topology, workload and seed as a JSON file.")],
+    scenario: Annotated[Path, typer.Argument(help="Scenario file (JSON): topology, workload and seed.")],
     on: Annotated[
-        str, typer.Option(help="Where: sim (virtual time, one process) or ray (real actors).")
+        str, typer.Option(help="Host: sim (virtual time, one process) or ray (real actors).")
     ] = "sim",
     trace_dir: TraceDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario file, on the simulator or on Ray, and judge what was delivered.
+    """Run a scenario file in the simulator or on Ray, and check every delivery.
 
     The same file gives the same deliveries on both.
 
@@ -169,22 +174,18 @@ def run(
 
 @app.command()
 def chaos(
-    seed: Annotated[
-        int, typer.Option(help="The first seed: topology, clients and faults are drawn from it.")
-    ] = 0,
-    seeds: Annotated[
-        int, typer.Option(callback=at_most(1_000_000), help="How many seeds, from the first on.")
-    ] = 1,
+    seed: Annotated[int, typer.Option(help="First seed; it determines topology, clients and faults.")] = 0,
+    seeds: Annotated[int, typer.Option(callback=at_most(1_000_000), help="Number of consecutive seeds.")] = 1,
     on: Annotated[
         str,
-        typer.Option(
-            help="Where: sim (virtual time; the same seed is the same run) or ray (real processes)."
-        ),
+        typer.Option(help="Host: sim (virtual time, reproducible by its seed) or ray (real processes)."),
     ] = "sim",
-    plan: Annotated[Path | None, typer.Option(help="A fault plan (JSON) instead of a drawn one.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="Fault plan (JSON) to use instead of a random one.")
+    ] = None,
     brokers: Annotated[
         int | None,
-        typer.Option(callback=at_most(10_000), help="Brokers at most: 60 on sim, 9 on ray if not given."),
+        typer.Option(callback=at_most(10_000), help="Maximum number of brokers [60 on sim, 9 on ray]."),
     ] = None,
     scheme: Annotated[
         str,
@@ -197,50 +198,52 @@ def chaos(
         bool,
         typer.Option(
             "--stable",
-            help="Brokers have stores that outlive them; some subscribers are durable; clients die and come back.",
+            help="Give brokers stores, make some subscribers durable, and let clients die and return.",
         ),
     ] = False,
     store_dir: Annotated[
         str | None,
         typer.Option(
-            help="Where brokers have their stores with --stable on ray: a folder, or the address of a PostgreSQL "
-            "database; a temporary folder if not given."
+            help="With --stable on ray, where the stores are: a folder, or the address of a PostgreSQL database "
+            "\\[a temporary folder]."
         ),
     ] = None,
     trace_dir: TraceDir = None,
     operations: Annotated[
         bool,
-        typer.Option("--operations", help="Brokers and clusters also join and leave meanwhile."),
+        typer.Option("--operations", help="Let brokers and clusters join and leave during the run."),
     ] = False,
     admission: Annotated[
         bool,
         typer.Option(
             "--admission",
-            help="Brokers admit what they can carry, which is too little; their books are judged too.",
+            help="Limit the brokers' capacities below the load, and check admission control too.",
         ),
     ] = False,
     damage: Annotated[
         bool,
         typer.Option(
             "--damage",
-            help="State of brokers is damaged, too; what is published after the stated time is judged.",
+            help="Damage the state of brokers too; only events published after the stated time are checked.",
         ),
     ] = False,
     hosts: Hosts = None,
     as_json: AsJson = False,
 ) -> None:
-    """Break networks by a seed, let them heal, and judge whether they kept their promises.
+    """Inject faults determined by a seed, let the network heal, and check that it kept its promises.
 
-    Crashes, restarts, pauses, cut links, partitions, dead clusters, a dead root, a dead rendezvous point, several at
-    once. Exit status 0 only when every seed holds; each that does not comes with the command that replays it.
+    Faults are crashes, restarts, pauses, cut links, partitions, dead clusters, a dead root and a dead rendezvous
+    point, also several at once. Exit status 0 only if every seed holds; for each seed that fails, the command that
+    replays it is printed.
 
-    On ray each broker is a process that is killed or stopped, on this machine. There the first fault of a drawn plan
-    goes by the seed, modulo 6: it kills a designated broker, a normal one, the root, a whole cluster, the rendezvous
-    point, a broker with clients. So six seeds in a row have all of these. Where there is no tree (hypercube, lbdd,
-    point-to-point) it is modulo 5: any broker, a whole cluster, the rendezvous point, one that leaves, one with
-    clients. A seed takes about half a minute.
-    With --hosts the link of a host is harmed, by the seed modulo 4: cut for a shorter or a longer time than Ray waits
-    until it gives a node up, slow, or losing packets.
+    On ray, each broker is a process on this machine that is killed or stopped. The first fault of a random plan depends
+    on the seed modulo 6: it kills a designated broker, a normal broker, the root, a whole cluster, the rendezvous
+    point, or a broker with clients; so six consecutive seeds cover all of these. Schemes without a tree (hypercube,
+    lbdd, point-to-point) use the seed modulo 5: any broker, a whole cluster, the rendezvous point, a broker that
+    leaves, or a broker with clients. A seed takes about half a minute.
+
+    With --hosts, the link of a host fails, by the seed modulo 4: it is cut for less or for more time than Ray takes to
+    declare a node dead, becomes slow, or loses packets.
 
     Examples
     --------
@@ -280,16 +283,16 @@ def chaos(
 
 @app.command()
 def audit(
-    trace: Annotated[Path, typer.Argument(help="A folder that --trace-dir of another verb has written.")],
+    trace: Annotated[Path, typer.Argument(help="Trace folder, written by --trace-dir of another verb.")],
     spark: Annotated[
-        bool, typer.Option(help="Check in Spark, which takes millions of rows; else in this process.")
+        bool, typer.Option(help="Check in Spark, for millions of rows; otherwise in this process.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Check a trace against every condition: at most once, only what is wanted, complete, in order, and more.
+    """Check a trace against every condition: at most once, only wanted events, complete, in order, and more.
 
-    Filters are evaluated by brute force. Each violation comes with the operations that explain it. Exit status 0 only
-    when no condition is violated.
+    Filters are evaluated by brute force. Each violation is shown with the operations that explain it. Exit status 0
+    only if no condition is violated.
 
     Examples
     --------
@@ -307,37 +310,40 @@ def audit(
 def compare(
     schemes: Annotated[
         str,
-        typer.Option(help="Schemes with commas between them, or all; options go with a plus: hybrid+quench."),
+        typer.Option(help="Comma-separated schemes, or all; add options with a plus: hybrid+quench."),
     ] = "all",
     on: Annotated[
-        str, typer.Option(help="Where: sim (virtual time) or ray (small networks, one for each scheme).")
+        str, typer.Option(help="Host: sim (virtual time) or ray (small networks, one per scheme).")
     ] = "sim",
-    clusters: Annotated[int, typer.Option(callback=at_most(10_000), help="Clusters in the tree.")] = 12,
+    clusters: Annotated[
+        int, typer.Option(callback=at_most(10_000), help="Number of clusters in the tree.")
+    ] = 12,
     brokers_per_cluster: Annotated[
-        int, typer.Option(callback=at_most(10_000), help="Brokers in a cluster.")
+        int, typer.Option(callback=at_most(10_000), help="Brokers per cluster.")
     ] = 3,
     subscribers: Annotated[
-        int, typer.Option(callback=at_most(1_000_000), help="Subscribers, with one subscription each.")
+        int,
+        typer.Option(callback=at_most(1_000_000), help="Number of subscribers, each with one subscription."),
     ] = 20,
     publishers: Annotated[
-        int, typer.Option(callback=at_most(10_000), help="Publishers that share the events.")
+        int, typer.Option(callback=at_most(10_000), help="Number of publishers; they share the events.")
     ] = 12,
     events: Annotated[
-        int, typer.Option(callback=at_most(10_000_000), help="Events, published one by one.")
+        int, typer.Option(callback=at_most(10_000_000), help="Number of events, published one by one.")
     ] = 300,
     matching: Annotated[
-        float, typer.Option(help="Share of the events that a subscription matches, 0 to 1.")
+        float, typer.Option(help="Fraction of the events that a subscription matches, 0 to 1.")
     ] = 0.05,
-    seed: Annotated[int, typer.Option(help="Of the network and the load.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the network and the load.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the picture; without it none is drawn.")
+        Path | None, typer.Option(help="Folder for the picture; without it, none is drawn.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run one workload on several routing schemes and show what each costs, beside the lower bound.
+    """Run one workload on several routing schemes, and compare their costs with the lower bound.
 
-    Messages, links crossed, bytes, hops, latency, table entries, messages about subscriptions, and how evenly brokers
-    are loaded. Exit status 0 only when every scheme delivered what it had to.
+    Shows messages, links crossed, bytes, hops, latency, table entries, messages about subscriptions, and how evenly
+    the load is spread. Exit status 0 only if every scheme delivered what it had to.
 
     Examples
     --------
@@ -356,14 +362,13 @@ def compare(
 
 @app.command()
 def selector(
-    text: Annotated[
-        str, typer.Argument(help="A selector, for example: \"origin = 'JFK' AND dep_delay > 60\"")
-    ],
+    text: Annotated[str, typer.Argument(help="Selector, for example: \"origin = 'JFK' AND dep_delay > 60\"")],
     covers: Annotated[
-        str | None, typer.Option(help="A second selector: is all that it matches matched by the first?")
+        str | None,
+        typer.Option(help="Second selector: check whether the first one matches everything that it matches."),
     ] = None,
     dialect: Annotated[
-        str, typer.Option(help="The language of the text: rayvous, jms or cesql (CloudEvents SQL).")
+        str, typer.Option(help="Language of the selector: rayvous, jms or cesql (CloudEvents SQL).")
     ] = "rayvous",
     as_json: AsJson = False,
 ) -> None:
@@ -389,69 +394,6 @@ app.command()(doctor)
 add_service(app)
 
 
-@experiment.command("admission-on-ray")
-def experiment_admission_on_ray(
-    out: Annotated[Path, typer.Option(help="Folder for the numbers; made if it is not there.")] = Path(
-        "out/experiments/admission-on-ray"
-    ),
-    as_json: AsJson = False,
-) -> None:
-    """Paper 3, section 5, small and real: six broker actors work on each event, and their capacities are measured.
-
-    Takes a minute or two and writes admission_on_ray.json; prints what the paper says beside what was measured. Never
-    fails for a statement that does not hold.
-
-    Examples
-    --------
-      rayvous experiment admission-on-ray
-      rayvous experiment admission-on-ray --out out/admission --json
-    """
-    from .verbs.experiments import run_admission_on_ray
-
-    run_admission_on_ray(out, as_json=as_json)
-
-
-def _reproduces(name: str, what: str) -> None:
-    """Add a verb for one experiment, or for all."""
-
-    def verb(
-        preset: Annotated[
-            str, typer.Option(help="quick, small (of some), paper (hours); admission-*: copies, links.")
-        ] = "quick",
-        runs: Annotated[
-            int | None,
-            typer.Option(min=1, max=1_000, help="Runs of each point; those of the preset if not given."),
-        ] = None,
-        out: Annotated[
-            Path | None,
-            typer.Option(help="Folder for tables, pictures and results; made if it is not there."),
-        ] = None,
-        resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was broken off.")] = False,
-        as_json: AsJson = False,
-    ) -> int:
-        from .verbs.reproduction import reproduce
-
-        folder = out or Path("out/experiments") / name
-        return reproduce(name, preset, runs, folder, resume=resume, as_json=as_json)
-
-    verb.__doc__ = f"""{what}
-
-    Runs in virtual time, on all CPUs of the Ray that is there, or of this machine; Spark aggregates. Prints what the
-    paper says beside what was measured. Exit status 1 when one does not hold that is not listed as known not to.
-
-    Examples
-    --------
-      rayvous experiment {name}
-      rayvous experiment {name} --preset paper --runs 3 --out out/{name} --json
-    """
-    experiment.command(name)(verb)
-
-
-for _name, _what in TITLES.items():
-    _reproduces(_name, _what)
-_reproduces("all", "All of these experiments, one after the other; what they share is run once.")
-
-
 def main() -> None:
     """Run the command line and exit."""
     _open_what_is_closed()
@@ -468,7 +410,7 @@ def main() -> None:
     except OSError as error:
         if error.errno not in NOT_WRITTEN:
             raise
-        _fail(f"what was to be said could not be written: {error.strerror}", 1)
+        _fail(f"the output could not be written: {error.strerror}", 1)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
     sys.exit(status if isinstance(status, int) else 0)

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 ADDRESS_VARIABLE: Final = "RAY_ADDRESS"
 
-NetworkName = Annotated[str, typer.Argument(metavar="NETWORK", help="Its name; see rayvous networks.")]
+NetworkName = Annotated[
+    str, typer.Argument(metavar="NETWORK", help="Name of the network; see rayvous networks.")
+]
 Address = Annotated[
     str | None,
     typer.Option(
         envvar=ADDRESS_VARIABLE,
-        help="The Ray cluster: host:port or ray://host:port. That of this machine if not given.",
+        help="Ray cluster: host:port or ray://host:port \\[the one on this machine].",
     ),
 ]
 

@@ -24,16 +24,19 @@ def at_most(high: int) -> Callable[[typer.CallbackParam, Any], Any]:
 
 
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON object on standard output and everything else on standard error."
+    ),
 ]
 Hosts = Annotated[
     int | None,
     typer.Option(
         callback=at_most(20),
-        help="On ray: brokers on so many hosts, made on this machine, whose links are harmed; takes root.",
+        help="With --on ray: place brokers on this many network namespaces and break their links; needs root.",
     ),
 ]
 TraceDir = Annotated[
     Path | None,
-    typer.Option(help="Folder for the trace, event by event, for rayvous audit; made if it is not there."),
+    typer.Option(help="Folder for the trace of every event, for rayvous audit; created if missing."),
 ]

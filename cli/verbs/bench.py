@@ -17,13 +17,14 @@ from .. import console
 from ..inputs import folder
 from ..machines import again_among_hosts
 from ..options import AsJson, at_most
+from ..verb_app import VerbApp
 
 if TYPE_CHECKING:
     from ...actors.pictures.picture import Picture
 
-bench = typer.Typer(
+bench = VerbApp(
     no_args_is_help=True,
-    help="Measure our speed beside its limits and peers; prints JSON, never fails for being slow.",
+    help="Measure speed, compared with its limits and with peers; prints JSON, and never fails for being slow.",
 )
 
 
@@ -31,21 +32,23 @@ bench = typer.Typer(
 def bench_matching(
     filters: Annotated[
         list[int] | None,
-        typer.Option(callback=at_most(100_000_000), help="How many filters; may be given more than once."),
+        typer.Option(callback=at_most(100_000_000), help="Number of filters; may be repeated."),
     ] = None,
     load: Annotated[
         str, typer.Option(help="intervals, sparse, equality, strings or skewed; see docs/benchmarks.md.")
     ] = "intervals",
-    attributes: Annotated[int, typer.Option(callback=at_most(1_000), help="Attributes that there are.")] = 10,
-    constrained: Annotated[int, typer.Option(help="Attributes that each filter constrains.")] = 5,
-    width: Annotated[float, typer.Option(help="Of each interval, as a share of the domain.")] = 0.5,
-    events: Annotated[int, typer.Option(callback=at_most(1_000_000), help="Events in one batch.")] = 512,
-    seed: Annotated[int, typer.Option(help="Of the filters and events.")] = 0,
+    attributes: Annotated[int, typer.Option(callback=at_most(1_000), help="Number of attributes.")] = 10,
+    constrained: Annotated[int, typer.Option(help="Number of attributes that each filter constrains.")] = 5,
+    width: Annotated[float, typer.Option(help="Width of each interval, as a fraction of the domain.")] = 0.5,
+    events: Annotated[
+        int, typer.Option(callback=at_most(1_000_000), help="Number of events in a batch.")
+    ] = 512,
+    seed: Annotated[int, typer.Option(help="Seed of the filters and events.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the match index beside a vectorised brute force: microseconds per event, build, insert, remove.
+    """Measure the match index and a vectorised brute force: microseconds per event, build, insert, remove.
 
-    By default 10 integer attributes, 5 interval constraints a filter, each half of the domain wide.
+    By default, 10 integer attributes and 5 interval constraints per filter, each half of the domain wide.
     RAYVOUS_KERNEL=numpy measures the index without its compiled kernel.
     """
     from ...benchmarks import loads, matching
@@ -62,21 +65,26 @@ def bench_matching(
 @bench.command("dataplane")
 def bench_dataplane(
     events: Annotated[
-        int, typer.Option(callback=at_most(1_000_000_000), help="Events to publish in batches.")
+        int, typer.Option(callback=at_most(1_000_000_000), help="Number of events to publish, in batches.")
     ] = 400_000,
     subscriptions: Annotated[
-        int, typer.Option(callback=at_most(10_000_000), help="Subscriptions spread over the three brokers.")
+        int,
+        typer.Option(
+            callback=at_most(10_000_000), help="Number of subscriptions, spread over the three brokers."
+        ),
     ] = 10_000,
-    heals: Annotated[bool, typer.Option("--heals", help="Brokers notice failures and send again.")] = False,
+    heals: Annotated[
+        bool, typer.Option("--heals", help="Let brokers detect failures and retransmit.")
+    ] = False,
     store: Annotated[
         str | None,
         typer.Option(
-            help="Brokers have stores there: a new folder, or the address of a PostgreSQL database."
+            help="Give brokers stores there: a new folder, or the address of a PostgreSQL database."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Three broker actors in a row beside a bare chain of three Ray actors: events per second, idle latency."""
+    """Compare three broker actors in a row with a bare chain of three Ray actors: events per second, idle latency."""
     from ...benchmarks import dataplane
 
     with console.steps() as steps:
@@ -88,7 +96,7 @@ def bench_dataplane(
 
 @bench.command("simulator")
 def bench_simulator(
-    seed: Annotated[int, typer.Option(help="Of the workload.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the workload.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure the simulator: broker steps per second in one process."""
@@ -100,29 +108,29 @@ def bench_simulator(
 @bench.command("durability")
 def bench_durability(
     events: Annotated[
-        int, typer.Option(callback=at_most(1_000_000_000), help="Events through each store.")
+        int, typer.Option(callback=at_most(1_000_000_000), help="Number of events per store.")
     ] = 200_000,
     batch_events: Annotated[
         list[int] | None,
         typer.Option(
-            callback=at_most(10_000_000), help="Events in one publication; may be given more than once."
+            callback=at_most(10_000_000), help="Number of events in one publication; may be repeated."
         ),
     ] = None,
     directory: Annotated[
         Path | None,
-        typer.Option(help="Where the files go for the run; the disk that it is on is what is measured."),
+        typer.Option(help="Folder for the files of the run; its disk is what is measured."),
     ] = None,
-    store: Annotated[str, typer.Option(help="sqlite, or postgresql.")] = "sqlite",
+    store: Annotated[str, typer.Option(help="sqlite or postgresql.")] = "sqlite",
     database: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="With --store postgresql, where a schema is made for the run; else what PGHOST and its like name.",
+            help="With --store postgresql: the database, in which a schema is made for the run \\[as PGHOST etc. say].",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure stable storage: events a second in memory and in a store, beside the database's own batched commits.
+    """Measure stable storage: events per second in memory, in a store, and by the database's own batched commits.
 
     Examples: rayvous bench durability --json; rayvous bench durability --directory /data --batch-events 512;
     rayvous bench durability --store postgresql --database postgresql://ann@db/flights
@@ -149,19 +157,17 @@ def bench_durability(
 def bench_admission(
     advertisements: Annotated[
         list[int] | None,
-        typer.Option(
-            callback=at_most(10_000_000), help="How many advertisements; may be given more than once."
-        ),
+        typer.Option(callback=at_most(10_000_000), help="Number of advertisements; may be repeated."),
     ] = None,
     subscriptions: Annotated[
-        int, typer.Option(callback=at_most(10_000_000), help="Subscriptions to time.")
+        int, typer.Option(callback=at_most(10_000_000), help="Number of subscriptions to time.")
     ] = 500,
-    seed: Annotated[int, typer.Option(help="Of all filters.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all filters.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure admission control: subscriptions judged per second by a broker that knows many advertisements.
+    """Measure admission control: decisions on subscriptions per second of a broker that knows many advertisements.
 
-    Besides, how the cost grows with their number beside the paper's O(N), and the two estimators side by side.
+    Also shows how the cost grows with their number, compared with the paper's O(N), and compares the two estimators.
     """
     from ...benchmarks import admission
 
@@ -177,15 +183,15 @@ def bench_report(
         int,
         typer.Option(
             callback=at_most(100_000_000),
-            help="Telemetry rows; by default as many as a demo of 20,000 events has.",
+            help="Number of telemetry rows \\[as in a demo of 20,000 events].",
         ),
     ] = 84_000,
-    seed: Annotated[int, typer.Option(help="Of the telemetry.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the telemetry.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure Spark's part of a report beside the floor of any Spark job here, and both ways of handing over.
+    """Measure Spark's part of a report, compared with the least that any Spark job takes, for both ways of transfer.
 
-    The floor is a Spark session on Ray in which the rows of one table are counted. Takes a minute or two.
+    The least is a Spark session on Ray that counts the rows of one table. Takes a minute or two.
     """
     from ...benchmarks import report
 
@@ -199,14 +205,14 @@ def bench_report(
 @bench.command("aggregation")
 def bench_aggregation(
     rows: Annotated[
-        int, typer.Option(callback=at_most(1_000_000_000), help="Telemetry rows of all tables.")
+        int, typer.Option(callback=at_most(1_000_000_000), help="Number of telemetry rows in all tables.")
     ] = 10_000_000,
-    seed: Annotated[int, typer.Option(help="Of the telemetry.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the telemetry.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how many telemetry rows a second Spark makes into figures, beside only reading the same files.
+    """Measure how many telemetry rows per second Spark aggregates, compared with only reading the same files.
 
-    Spark on this machine, two threads, files of some 30 bytes a row. Takes a few minutes.
+    Spark runs on this machine with two threads; the files have some 30 bytes per row. Takes a few minutes.
     """
     from ...benchmarks import aggregation
 
@@ -221,30 +227,32 @@ def bench_aggregation(
 @bench.command("distribute")
 def bench_distribute(
     hosts: Annotated[
-        int, typer.Option(callback=at_most(100), help="Hosts, the publisher's included; each has one broker.")
+        int,
+        typer.Option(
+            callback=at_most(100), help="Number of hosts, including the publisher's; each has one broker."
+        ),
     ] = 12,
     mbit: Annotated[
-        float, typer.Option(help="What each host's link carries in each direction, in Mbit/s.")
+        float, typer.Option(help="Capacity of each host's link in each direction, in Mbit/s.")
     ] = 100.0,
     megabytes: Annotated[
         int, typer.Option(callback=at_most(1_000), help="Size of the payload, in MiB.")
     ] = 64,
     publisher: Annotated[
         int | None,
-        typer.Option(
-            help="The publisher's broker; if not given, the one whose tree is most like the paper's."
-        ),
+        typer.Option(help="Broker of the publisher \\[the one whose tree is most like the paper's]."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Distribute one payload to many hosts: LBDD beside point-to-point, both beside a plain copy over one link.
+    """Distribute one payload to many hosts: LBDD, point-to-point, and a plain copy over one link.
 
-    The set-up of paper 5 (4.1) on this machine: each host is a network namespace with a Ray node and one broker, its
-    link is held to --mbit by tc. Takes root and iproute2; 12 hosts with 64 MiB take two and a half minutes on two
-    processors. No other network is touched, and all is gone when the command ends, also when it is killed. Where such
-    hosts cannot be made, the reason is said, and Ray nodes stand side by side: then bytes are right, times say little.
+    This is the set-up of paper 5 (4.1) on one machine: each host is a network namespace with a Ray node and one broker,
+    and tc limits its link to --mbit. Needs root and iproute2; 12 hosts with 64 MiB take two and a half minutes on two
+    processors. Other networks are not touched, and everything is removed when the command ends, even if it is killed.
+    Where such hosts cannot be made, the reason is printed, and Ray nodes run side by side: bytes are then correct, but
+    times mean little.
 
-    A scheme's bound is the plain copy's time, once for each copy that the broker sends that sends most.
+    A scheme's bound is the plain copy's time, multiplied by the most copies that any broker sends.
 
     Examples
     --------
@@ -275,25 +283,27 @@ def bench_distribute(
 @bench.command("peers")
 def bench_peers(
     peers: Annotated[
-        str, typer.Option(help="Which, with commas between: activemq, rabbitmq, nats, redis.")
+        str, typer.Option(help="Comma-separated peers: activemq, rabbitmq, nats, redis.")
     ] = "activemq,rabbitmq,nats,redis",
     subscriptions: Annotated[
         list[int] | None,
-        typer.Option(callback=at_most(1_000_000), help="How many; may be given more than once."),
+        typer.Option(callback=at_most(1_000_000), help="Number of subscriptions; may be repeated."),
     ] = None,
-    clients: Annotated[int, typer.Option(callback=at_most(10_000), help="Connections that subscribe.")] = 200,
+    clients: Annotated[
+        int, typer.Option(callback=at_most(10_000), help="Number of subscribing connections.")
+    ] = 200,
     gateway_processes: Annotated[
-        int, typer.Option(callback=at_most(100), help="Processes of the gateway.")
+        int, typer.Option(callback=at_most(100), help="Number of gateway processes.")
     ] = 1,
-    seconds: Annotated[float, typer.Option(help="How long is published, to each.")] = 9.0,
-    seed: Annotated[int, typer.Option(help="Of filters and events.")] = 0,
+    seconds: Annotated[float, typer.Option(help="Seconds of publishing, per peer.")] = 9.0,
+    seed: Annotated[int, typer.Option(help="Seed of filters and events.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a gateway beside the brokers that one would pick instead, on the same filters and events in one run.
+    """Compare a gateway with other message brokers, on the same filters and events in one run.
 
-    Stock alerts, a symbol and a price; a trade is wanted by one of them in the mean. The peers are started for the run
-    where they are installed, and left out where not: ActiveMQ with selectors over STOMP, as the gateway; RabbitMQ with
-    a headers exchange, which knows the symbol; NATS and Redis with filtering in the client. Takes half a minute a row.
+    The load is stock alerts (a symbol and a price); on average, one alert wants a trade. Installed peers are started
+    for the run, others are left out: ActiveMQ with selectors over STOMP, like the gateway; RabbitMQ with a headers
+    exchange, which matches the symbol; NATS and Redis with filtering in the client. Takes half a minute per row.
 
     Examples
     --------
@@ -329,28 +339,29 @@ def bench_peers(
 @bench.command("scale")
 def bench_scale(
     brokers: Annotated[
-        str, typer.Option(metavar="N,N,..", help="How many brokers: the sizes, ten brokers a cluster.")
+        str,
+        typer.Option(metavar="N,N,..", help="Comma-separated numbers of brokers; clusters have ten each."),
     ] = "100,1000,10000",
     nodes: Annotated[
-        int, typer.Option(callback=at_most(100), help="Ray nodes that are started on this machine.")
+        int, typer.Option(callback=at_most(100), help="Number of Ray nodes to start on this machine.")
     ] = 3,
     address: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Of a Ray cluster that runs, in place of --nodes; or auto."),
+        typer.Option(metavar="HOST:PORT", help="Running Ray cluster to use instead of --nodes; or auto."),
     ] = None,
     brokers_per_actor: Annotated[
-        int, typer.Option(callback=at_most(100_000), help="How many brokers share a process.")
+        int, typer.Option(callback=at_most(100_000), help="Number of brokers per process.")
     ] = 500,
-    heartbeat: Annotated[float, typer.Option(metavar="SECONDS", help="Between two heartbeats.")] = 2.0,
+    heartbeat: Annotated[float, typer.Option(metavar="SECONDS", help="Time between two heartbeats.")] = 2.0,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where scale.json and scale.png go.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for scale.json and scale.png.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Networks that heal, of hundreds to thousands of brokers: launch, memory, subscribing, publishing, idle CPU.
+    """Measure networks of hundreds to thousands of brokers: launch, memory, subscribing, publishing, idle CPU.
 
-    Then a node is removed under load: how long until the living are one tree, and whether all was delivered. On a
-    cluster that runs the actors of a node are killed, as it is not ours to remove.
+    Then a node is removed under load, to measure the time until the surviving brokers are one tree and to check that
+    everything is delivered. On a running cluster, the actors of a node are killed instead.
 
     Examples: rayvous bench scale --brokers 100,1000 --out /tmp/scale; rayvous bench scale --address auto --json
     """
@@ -375,16 +386,16 @@ def bench_scale(
 
 @bench.command("soak")
 def bench_soak(
-    minutes: Annotated[float, typer.Option(help="How long.")] = 30.0,
-    seed: Annotated[int, typer.Option(help="Of what changes, and of the events.")] = 0,
+    minutes: Annotated[float, typer.Option(help="Duration in minutes.")] = 30.0,
+    seed: Annotated[int, typer.Option(help="Seed of changes and events.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where soak.json and soak.png go.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for soak.json and soak.png.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let clients, filters and brokers come and go for a long time, and watch memory, queues and losses.
+    """Add and remove clients, filters and brokers for a long time, and watch memory, queues and losses.
 
-    Six brokers on the Ray cluster that runs, or on one that is started. All that is owed is counted.
+    Uses six brokers on the running Ray cluster, or on one that is started. Every notification due is counted.
     """
     from ...benchmarks import soak
 

@@ -37,7 +37,7 @@ PACE_SECONDS: Final = 0.05
 Durable = Annotated[
     str | None,
     typer.Option(
-        help="Its name; subscription and position outlive it, and the next of that name goes on where it was."
+        help="Name of a durable subscriber: subscription and position are kept for the next one of that name."
     ),
 ]
 
@@ -45,20 +45,23 @@ Durable = Annotated[
 def subscribe(
     network: NetworkName,
     selector: Annotated[
-        str | None, typer.Argument(help="What is wanted; a durable one that comes back has it already.")
+        str | None,
+        typer.Argument(help="The events wanted; a durable subscriber that returns already has its selector."),
     ] = None,
     durable: Durable = None,
-    form: Annotated[str, typer.Option("--format", help="json (a line each), table or cloudevents.")] = "json",
-    limit: Annotated[int | None, typer.Option(min=1, help="End after so many.")] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="json (one line per event), table or cloudevents.")
+    ] = "json",
+    limit: Annotated[int | None, typer.Option(min=1, help="End after this many events.")] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0, max=1e9, help="End when nothing has come for so many seconds.")
+        float | None, typer.Option(min=0, max=1e9, help="End after this many seconds without an event.")
     ] = None,
     address: Address = None,
 ) -> None:
-    """Print what a subscription brings, as it comes, until Ctrl-C.
+    """Subscribe and print events as they arrive, until Ctrl-C.
 
-    Standard output has the events and nothing else. A durable subscriber acknowledges what it has printed: what it has
-    not, comes again. It stays when the command ends; rayvous unsubscribe ends it.
+    Only events are printed on standard output. A durable subscriber acknowledges the events that it has printed; all
+    others are delivered again. It persists when the command ends; rayvous unsubscribe ends it.
 
     Examples
     --------
@@ -135,10 +138,10 @@ def _print_all(
 
 def unsubscribe(
     network: NetworkName,
-    durable: Annotated[str, typer.Argument(metavar="NAME", help="A durable subscriber.")],
+    durable: Annotated[str, typer.Argument(metavar="NAME", help="Name of the durable subscriber.")],
     address: Address = None,
 ) -> None:
-    """End a durable subscriber for good: its subscriptions and its position are forgotten.
+    """End a durable subscriber for good, and delete its subscriptions and position.
 
     Examples
     --------
@@ -158,34 +161,34 @@ def publish(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="A .jsonl, .csv or .parquet file, or - for JSON lines on standard input."
+            metavar="FILE", help="A .jsonl, .csv or .parquet file, or - for JSON lines from standard input."
         ),
     ],
     name: Annotated[
-        str | None, typer.Option("--as", help="The publisher's name; made up if not given.")
+        str | None, typer.Option("--as", help="Name of the publisher \\[a generated one].")
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(min=1e-6, max=1e9, help="Events a second; as fast as it goes if not given."),
+        typer.Option(min=1e-6, max=1e9, help="Events per second \\[as fast as possible]."),
     ] = None,
     timestamp: Annotated[
         list[str] | None,
-        typer.Option(help="An attribute of JSON lines that is a moment in ISO 8601; may be repeated."),
+        typer.Option(help="Attribute of JSON lines that is an ISO 8601 time; may be repeated."),
     ] = None,
     advertise: Annotated[
         list[str] | None,
         typer.Option(
-            help="A selector that covers what will be published, where brokers admit; may be repeated."
+            help="Selector that covers the events to publish, for networks with admission; may be repeated."
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Events at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of events.")] = None,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish events from a file or from standard input, line by line as they come.
+    """Publish events from a file or from standard input, line by line as they arrive.
 
-    Ends when the network has taken them in. A line that is wrong ends it, too: the message has its number, and how many
-    events before it were published.
+    Ends when the network has accepted all events. An invalid line ends it, too: the message gives its number, and how
+    many events before it were published.
 
     Examples
     --------

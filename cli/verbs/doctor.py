@@ -21,15 +21,15 @@ STYLES: Final[dict[State, str]] = {"ok": "green", "missing": "yellow", "wrong": 
 
 def doctor(
     timeout: Annotated[
-        float, typer.Option(min=1, max=600, help="Seconds that all looks together may take.")
+        float, typer.Option(min=1, max=600, help="Timeout of all checks together, in seconds.")
     ] = SECONDS,
     as_json: AsJson = False,
 ) -> int:
-    """Look at what this machine has of what Rayvous needs, and say what to type for what it has not.
+    """Check whether this machine has what Rayvous needs, and print the commands that install what is missing.
 
-    Python and packages, Ray, Java, memory, disk, ports, the kernel, a compiler, a browser. Nothing is started or
-    changed. Exit status 0 unless something is wrong, that is: every network needs it. What is missing is needed by some
-    features only.
+    Checks Python and packages, Ray, Java, memory, disk, ports, the kernel, a compiler and a browser. Nothing is started
+    or changed. Exit status 1 if a requirement of every network is not met ("wrong"); what is "missing" is needed only
+    by some features.
 
     Examples
     --------

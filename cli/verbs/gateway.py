@@ -31,32 +31,29 @@ def gateway(
     network: NetworkName,
     file: Annotated[
         Path | None,
-        typer.Option(
-            "-f", "--file", help=r"A file with \[access], and \[gateway]; those of the network if not given."
-        ),
+        typer.Option("-f", "--file", help=r"File with \[access] and \[gateway] \[those of the network]."),
     ] = None,
     http: Annotated[
-        str | None, typer.Option(help="Address and port for HTTP [127.0.0.1:8080]; port 0 is any free one.")
+        str | None,
+        typer.Option(help="Address and port for HTTP [127.0.0.1:8080]; port 0 chooses a free one."),
     ] = None,
     stomp: Annotated[
         str | None,
-        typer.Option(help="Address and port for STOMP, such as 127.0.0.1:61613; none if not given."),
+        typer.Option(help="Address and port for STOMP, such as 127.0.0.1:61613 \\[no STOMP]."),
     ] = None,
-    certificate: Annotated[Path | None, typer.Option(help="For TLS: the certificate, in PEM.")] = None,
-    private_key: Annotated[Path | None, typer.Option(help="For TLS: its key, in PEM.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="For TLS: certificate file (PEM).")] = None,
+    private_key: Annotated[Path | None, typer.Option(help="For TLS: private key file (PEM).")] = None,
     listed: Annotated[
         bool,
-        typer.Option(
-            "--list", help="Print where the gateways are that the network has on its nodes, and end."
-        ),
+        typer.Option("--list", help="List the gateways on the network's nodes, and end."),
     ] = False,
     address: Address = None,
 ) -> int:
     r"""Let clients outside Ray publish and subscribe over HTTP, WebSocket and STOMP, until Ctrl-C.
 
-    Who may do what stands in the section \[access] of a network file; rayvous token makes a token and the lines for it.
-    Prints where it is to be reached, once it serves. A network whose file has \[gateway] has one on every node anyway,
-    also on those that join the Ray cluster later; with --list the exit status is 0 only when all of them serve.
+    The section \[access] of a network file says who may do what; rayvous token creates a token and its entry. Prints
+    the gateway's addresses once it serves. A network whose file has \[gateway] has a gateway on every node anyway, also
+    on nodes that join the Ray cluster later; with --list, the exit status is 0 only if all of them serve.
 
     Examples
     --------
@@ -107,15 +104,17 @@ def _print_lines(lines: list[str]) -> None:
 
 def ui(
     network: NetworkName,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="On this machine; 0 is any free one.")] = 0,
-    kill: Annotated[bool, typer.Option("--kill", help="Let the page kill brokers.")] = False,
-    browser: Annotated[bool, typer.Option(help="Open it in the browser.")] = True,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port on this machine; 0 chooses a free one.")
+    ] = 0,
+    kill: Annotated[bool, typer.Option("--kill", help="Allow the page to kill brokers.")] = False,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
     address: Address = None,
 ) -> None:
     """Watch a network live in a browser, until Ctrl-C: its tree, rates, latencies, queues, deaths and healing.
 
-    The page is served on this machine alone, and its address has a token that is made for this once. A network that has
-    gateways serves it at /ui of each, to principals with the right to watch.
+    The page is served on this machine only, and its address contains a token that is valid for this run. The gateways
+    of a network serve it at /ui, to principals with the right to watch.
 
     Examples
     --------
@@ -185,19 +184,19 @@ async def _serve(
 
 
 def token(
-    principal: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.")],
-    publish: Annotated[str, typer.Option(help="A selector: the events that it may publish.")] = "FALSE",
-    subscribe: Annotated[
-        str, typer.Option(help="A selector: it may subscribe to what this covers.")
-    ] = "FALSE",
-    watch: Annotated[bool, typer.Option("--watch", help="It may see the live page.")] = False,
-    operate: Annotated[bool, typer.Option("--operate", help="It may kill brokers there.")] = False,
+    principal: Annotated[str, typer.Argument(metavar="NAME", help="Name of the principal.")],
+    publish: Annotated[str, typer.Option(help="Selector of the events that it may publish.")] = "FALSE",
+    subscribe: Annotated[str, typer.Option(help="Selector; it may subscribe to what this covers.")] = "FALSE",
+    watch: Annotated[bool, typer.Option("--watch", help="Allow it to watch the live page.")] = False,
+    operate: Annotated[
+        bool, typer.Option("--operate", help="Allow it to kill brokers on the live page.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token for one who is outside Ray, and the lines that let it in.
+    """Create a token for a client outside Ray, and the entry that grants it access.
 
-    Standard output has the lines for a network file, with the token's digest. The token itself is on standard error and
-    nowhere else: keep it.
+    The entry for a network file, with the token's digest, is printed on standard output. The token itself is printed on
+    standard error only: keep it.
 
     Examples
     --------

@@ -26,11 +26,9 @@ NAME: Final = "flights"
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.")] = Path(
-        "network.toml"
-    ),
+    path: Annotated[Path, typer.Argument(help="File to write; it must not exist.")] = Path("network.toml"),
 ) -> None:
-    """Write a network file with every key that there is, what it is for, and its default.
+    """Write a network file with every key, its meaning, and its default.
 
     Examples
     --------
@@ -50,26 +48,26 @@ def init(
 
 def up(
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="A network file; rayvous init writes one.")
+        Path | None, typer.Option("-f", "--file", help="Network file; rayvous init writes one.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help=f"Its name; {NAME}, or that in the file, if not given.")
+        str | None, typer.Option(help=f"Name of the network \\[{NAME}, or the name in the file].")
     ] = None,
     clusters: Annotated[
-        int | None, typer.Option(callback=at_most(10_000), help="Clusters in the tree [4].")
+        int | None, typer.Option(callback=at_most(10_000), help="Number of clusters in the tree [4].")
     ] = None,
     brokers_per_cluster: Annotated[
-        int | None, typer.Option(callback=at_most(10_000), help="Brokers in a cluster, each a Ray actor [3].")
+        int | None, typer.Option(callback=at_most(10_000), help="Brokers per cluster, each a Ray actor [3].")
     ] = None,
     scheme: Annotated[
-        str | None, typer.Option(help=r"Routing scheme \[hybrid]: see docs/schemes.md.")
+        str | None, typer.Option(help=r"Routing scheme \[hybrid]; see docs/schemes.md.")
     ] = None,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a network that runs on when this command has ended; start Ray for it if there is none.
+    """Start a network that keeps running after this command; start Ray if none is running.
 
-    Without a file it is one that heals. A Ray that was started for it ends with the last network on it.
+    Without a file, the network heals. If Ray was started for it, Ray ends with the last network.
 
     Examples
     --------
@@ -171,14 +169,14 @@ def networks(address: Address = None, as_json: AsJson = False) -> None:
 def down(
     network: NetworkName,
     keep_ray: Annotated[
-        bool, typer.Option("--keep-ray", help="Leave a Ray running that rayvous up has started.")
+        bool, typer.Option("--keep-ray", help="Keep Ray running, even if rayvous up started it.")
     ] = False,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """End a network for everybody; with the last one the Ray that was started for it.
+    """End a network for all its clients; with the last network, also the Ray started for it.
 
-    What it has written down stays: stores of brokers, and telemetry that goes to a folder.
+    Brokers' stores, and telemetry written to a folder, are kept.
 
     Examples
     --------
@@ -202,18 +200,18 @@ def down(
 
 def status(
     network: NetworkName,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C, look by look.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
     every: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds between two looks.")
+        float, typer.Option(min=0.1, max=3600, help="Seconds between refreshes.")
     ] = LOOK_SECONDS,
     address: Address = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object; with --watch one a line for each look.")
+        bool, typer.Option("--json", help="Print one JSON object; with --watch, one line per refresh.")
     ] = False,
 ) -> int:
-    """Show a network: the tree, and of each broker its role, state, clients, filters, rates, queue and losses.
+    """Show a network: its tree, and each broker's role, state, clients, filters, rates, queue and losses.
 
-    Rates are those between two looks. Exit status 0 only when every broker answers and nothing waits to be mended.
+    Rates are measured between two refreshes. Exit status 0 only if every broker answers and nothing awaits repair.
 
     Examples
     --------
@@ -227,11 +225,11 @@ def status(
 def top(
     network: NetworkName,
     every: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds between two looks.")
+        float, typer.Option(min=0.1, max=3600, help="Seconds between refreshes.")
     ] = LOOK_SECONDS,
     address: Address = None,
 ) -> int:
-    """Show the busiest brokers of a network first, until Ctrl-C.
+    """Show a network, its busiest brokers first, until Ctrl-C.
 
     Examples
     --------

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 HEALED_SECONDS = 120.0
 
-Broker = Annotated[int, typer.Argument(help="Its number; see rayvous status.")]
+Broker = Annotated[int, typer.Argument(help="Number of the broker; see rayvous status.")]
 Wait = Annotated[bool, typer.Option(help="Wait until the network is whole again.")]
 
 
 def add_broker(
     network: NetworkName,
-    cluster: Annotated[int, typer.Argument(help="The cluster that it joins.")],
+    cluster: Annotated[int, typer.Argument(help="Cluster to join.")],
     wait: Wait = True,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a broker join a cluster.
+    """Add a broker to a cluster.
 
     Examples
     --------
@@ -51,12 +51,12 @@ def add_broker(
 
 def add_cluster(
     network: NetworkName,
-    brokers: Annotated[int, typer.Argument(help="How many brokers it has.")],
+    brokers: Annotated[int, typer.Argument(help="Number of brokers in the new cluster.")],
     wait: Wait = True,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a cluster of brokers join; it finds a parent by itself.
+    """Add a cluster of brokers; it finds a parent by itself.
 
     Examples
     --------
@@ -70,14 +70,14 @@ def add_cluster(
 
 def remove(
     network: NetworkName,
-    broker: Annotated[list[int] | None, typer.Option(help="A broker; may be repeated.")] = None,
-    cluster: Annotated[int | None, typer.Option(help="A whole cluster.")] = None,
-    timeout: Annotated[float, typer.Option(min=0, max=1e9, help="Seconds that it may take.")] = 60.0,
+    broker: Annotated[list[int] | None, typer.Option(help="Broker to remove; may be repeated.")] = None,
+    cluster: Annotated[int | None, typer.Option(help="Cluster to remove.")] = None,
+    timeout: Annotated[float, typer.Option(min=0, max=1e9, help="Timeout in seconds.")] = 60.0,
     wait: Wait = True,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let brokers, or a cluster, leave in good order: their clients go first, and nothing is lost.
+    """Remove brokers or a cluster without loss; their clients move first.
 
     Examples
     --------
@@ -99,18 +99,18 @@ def remove(
 
 def restart(
     network: NetworkName,
-    broker: Annotated[int | None, typer.Argument(help="A dead broker.")] = None,
+    broker: Annotated[int | None, typer.Argument(help="Dead broker to restart.")] = None,
     rolling: Annotated[
-        bool, typer.Option("--rolling", help="Every broker, one process after the other, without a loss.")
+        bool, typer.Option("--rolling", help="Restart every broker, one process at a time, without loss.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(min=0, max=1e9, help="Seconds that each process may take with --rolling.")
+        float, typer.Option(min=0, max=1e9, help="With --rolling: timeout for each process, in seconds.")
     ] = HEALED_SECONDS,
     wait: Wait = True,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a dead broker again, with a store with all that it had accepted; or every broker, one after the other.
+    """Restart a dead broker (if it has a store, with everything it had accepted), or all brokers in turn.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def _say_replaced(one: Replaced) -> None:
 
 
 def reoptimise(network: NetworkName, address: Address = None, as_json: AsJson = False) -> None:
-    """Let one cluster after another look for a clearly nearer parent.
+    """Let each cluster in turn look for a clearly nearer parent.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def kill(
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Kill the actor of a broker, to see the network heal.
+    """Kill a broker's actor, to see the network heal.
 
     Examples
     --------

@@ -28,40 +28,40 @@ LINES_MAX = 15
 def report(
     folder: Annotated[
         Path,
-        typer.Argument(help="A telemetry folder (docs/telemetry.md), or one that experiments have written."),
+        typer.Argument(help="Telemetry folder (docs/telemetry.md), or folder of an experiment."),
     ],
-    out: Annotated[Path, typer.Option(help="Folder for what is written; made if it is not there.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the report; created if missing.")] = Path(
         "out/report"
     ),
-    run: Annotated[
-        str | None, typer.Option(help="Which run; the one that was started last if not given.")
-    ] = None,
+    run: Annotated[str | None, typer.Option(help="Run to report \\[the latest].")] = None,
     follow: Annotated[
         bool,
         typer.Option(
-            "--follow", help="Go on as files appear, until Ctrl-C; the next start goes on from there."
+            "--follow", help="Keep following new files until Ctrl-C; the next start continues from there."
         ),
     ] = False,
-    window_seconds: Annotated[float, typer.Option(help="With --follow: how long a window is.")] = 60.0,
+    window_seconds: Annotated[float, typer.Option(help="With --follow: length of a time window.")] = 60.0,
     late_seconds: Annotated[
-        float, typer.Option(help="With --follow: how late rows may come to count in their window.")
+        float, typer.Option(help="With --follow: maximum delay of rows that still count in their window.")
     ] = 120.0,
     address: Annotated[
         str | None,
-        typer.Option(help="A Ray on which Spark runs; without it Spark runs on this machine alone."),
+        typer.Option(help="Ray cluster on which Spark runs [Spark on this machine only]."),
     ] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print JSON on standard output: one object, or a line with each change."),
+        typer.Option(
+            "--json", help="Print JSON on standard output: one object, or with --follow one line per change."
+        ),
     ] = False,
 ) -> int:
-    """Compute the figures of a run from its telemetry folder with Spark; with --follow while it goes on.
+    """Compute the figures of a run from its telemetry folder in Spark; with --follow, while it is running.
 
-    Of a folder that `rayvous experiment` has written, makes tables, statements and pictures again, in that folder,
-    without running anything.
+    Writes tables, figures and pictures. With --follow, writes live.json instead, with the totals so far and the latest
+    time windows, and a checkpoint from which the next start continues without counting anything twice.
 
-    Writes the report: tables, figures, pictures. With --follow instead live.json, with the sums so far and the last
-    windows of time, and a checkpoint, from which the next start goes on without counting anything twice.
+    For a folder written by `rayvous experiment`, recomputes its tables, statements and pictures in that folder, without
+    running anything.
 
     Examples
     --------

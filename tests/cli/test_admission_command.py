@@ -2,7 +2,7 @@
 
 import json
 
-from rayvous.cli.verbs import experiments
+from rayvous.cli.verbs.admission_on_ray import run_admission_on_ray
 from rayvous.experiments import admission_on_ray
 
 
@@ -25,7 +25,7 @@ def test_the_one_on_actors_prints_what_was_measured(tmp_path, capsys, monkeypatc
     }
     monkeypatch.setattr(admission_on_ray, "run", lambda plan, progress: dict(made_up))
     monkeypatch.setattr("rayvous.actors.network.network.ensure_ray", lambda: True)
-    experiments.run_admission_on_ray(tmp_path, as_json=False)
+    run_admission_on_ray(tmp_path, as_json=False)
     printed = capsys.readouterr().out
     assert "[120.5, 80.0]" in printed and "40.0" in printed and "25%" in printed and "holds" in printed
     assert json.loads((tmp_path / "admission_on_ray.json").read_text())["rate"] == 35.1

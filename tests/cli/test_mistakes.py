@@ -182,7 +182,7 @@ def test_help_shows_what_is_in_brackets(rayvous: Callable[..., tuple[int, str, s
     for name, text in texts:
         shown = Text.from_markup(text).plain
         assert shown == text.replace("\\[", "["), f"{name} --help: write \\[ for what is no markup"
-    assert "with [access], and [gateway]" in " ".join(rayvous("gateway", "--help")[1].split())
+    assert "with [access] and [gateway]" in " ".join(rayvous("gateway", "--help")[1].split())
 
 
 NOISE = """
