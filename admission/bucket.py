@@ -43,7 +43,9 @@ class TokenBucket:
         """
         burst = max(1.0, rate) if burst is None else burst
         if not rate > 0 or not burst >= 1:
-            raise InputError(f"rate {rate!r}, burst {burst!r}: they must be above 0, and from 1")
+            raise InputError(
+                f"rate {rate!r}, burst {burst!r}: the rate must be above 0, the burst at least 1"
+            )
         return cls(rate, burst, burst, now)
 
     def _filled(self, now: float) -> float:

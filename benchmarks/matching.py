@@ -84,9 +84,9 @@ def run(
     one_of("--load", shape.kind, KINDS)
     most = shape.attributes - (shape.kind == "strings" and shape.constrained == 1)
     if not 1 <= shape.constrained <= most:
-        raise InputError(f"--constrained {shape.constrained}: it is 1 to --attributes, here {most}")
+        raise InputError(f"--constrained {shape.constrained}: it must be 1 to --attributes, here {most}")
     if not 0 <= shape.width <= 1:
-        raise InputError(f"--width {shape.width:g}: it is a share of the domain, 0 to 1")
+        raise InputError(f"--width {shape.width:g}: it must be a fraction of the domain, 0 to 1")
     say = progress or (lambda text: None)
     results = [_measure(count, events, seed, say, shape) for count in filter_counts]
     return {

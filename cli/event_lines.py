@@ -81,9 +81,9 @@ class JsonLines:
         try:
             event = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: is no JSON: {error}") from None
+            raise InputError(f"{where}: is not JSON: {error}") from None
         if not isinstance(event, dict):
-            raise InputError(f"{where}: is no JSON object, which an event is")
+            raise InputError(f"{where}: is not a JSON object, as an event must be")
         for name in self._timestamps:
             if event.get(name) is not None:
                 event[name] = _moment(event[name], f"{where}: {name}")

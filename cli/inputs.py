@@ -49,7 +49,7 @@ def read_events(path: Path, limit: int) -> pa.Table:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: cannot be read: {one_line(error)}") from None
     if not table.num_rows:
-        raise ScenarioError(f"{path}: there is no event in it")
+        raise ScenarioError(f"{path}: it has no events")
     return table.slice(0, limit)
 
 
@@ -74,7 +74,7 @@ def read_selectors(path: Path) -> list[tuple[int, str]]:
     stripped = [(number, line.strip()) for number, line in enumerate(lines, 1)]
     selectors = [(number, line) for number, line in stripped if line and not line.startswith("#")]
     if not selectors:
-        raise ScenarioError(f"{path}: there is no selector in it")
+        raise ScenarioError(f"{path}: it has no selectors")
     return selectors
 
 
@@ -87,7 +87,7 @@ def folder(path: Path) -> Path:
         If it cannot be a folder.
     """
     if path.is_file():
-        raise InputError(f"--out {path}: is a file, and has to be a folder")
+        raise InputError(f"--out {path}: is a file, but must be a folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -36,12 +36,12 @@ def recovery_for(degree: int, events: int) -> Recovery:
 def check_kind(kind: str, clusters: int, brokers_per_cluster: int, degree: int) -> None:
     """Raise InputError unless a network of this size has a target for this kind of fault, and survivors."""
     if kind not in KINDS:
-        raise InputError(f"--kill {kind}: it is {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+        raise InputError(f"--kill {kind}: it must be {', '.join(KINDS[:-1])} or {KINDS[-1]}")
     if kind != "neb" and clusters < 2:
         raise InputError(f"--kill {kind} takes at least 2 clusters, there are {clusters}")
     if kind == "link" and (clusters < 3 or degree < 2):
         raise InputError(
-            f"--kill link takes at least 3 clusters and degree 2, so that the cut-off one finds another parent; "
+            f"--kill link takes at least 3 clusters and degree 2, so that the cut-off cluster finds another parent; "
             f"there are {clusters}, and degree {degree}"
         )
     if kind == "neb" and brokers_per_cluster < 2:

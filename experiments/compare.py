@@ -134,7 +134,7 @@ def run(
         raise InputError(f"schemes {', '.join(schemes) or 'none'}: name at least one, and none twice")
     hosts = {"sim": _on_simulator, "ray": _on_ray}
     if on not in hosts:
-        raise InputError(f"--on {on}: it is one of {', '.join(hosts)}")
+        raise InputError(f"--on {on}: it must be one of {', '.join(hosts)}")
     positions = topology_of(topology).positions()
     if on == "ray" and len(positions) > BROKERS_ON_RAY_MAX:
         raise InputError(

@@ -107,7 +107,7 @@ def experiments(names: Sequence[str], preset: str) -> list[Experiment]:
     found = [_experiment(name) for name in names]
     for one in found:
         if preset not in one.runs.presets:
-            raise InputError(f"--preset {preset}: it is {' or '.join(one.runs.presets)}")
+            raise InputError(f"--preset {preset}: it must be {' or '.join(one.runs.presets)}")
     return found
 
 

@@ -156,7 +156,7 @@ class Access:
         """
         if not token:
             if self._anonymous is None:
-                raise AccessDenied("a token is missing: this network lets nobody in without one")
+                raise AccessDenied("a token is missing: this network admits nobody without one")
             return self._anonymous
         try:
             name = self._by_digest.get(digest_of(token))
@@ -188,7 +188,7 @@ def wanted_filter(selector: str | Mapping[str, object], limits: GatewayLimits) -
         If the selector is invalid, or too large.
     """
     if not isinstance(selector, str):
-        raise SelectorError("a selector is text")
+        raise SelectorError("a selector must be text")
     if len(selector) > limits.selector_characters_max:
         raise FilterTooComplex(
             f"the selector has {len(selector):,} characters, the limit is {limits.selector_characters_max:,} "

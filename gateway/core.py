@@ -132,7 +132,7 @@ class Gateway:
         with self._refusals():
             if self._working_bytes + size > most:
                 raise LimitReached(
-                    f"{self._working_bytes:,} bytes are being worked on, the limit is {most:,} (bodies_bytes_max)",
+                    f"{self._working_bytes:,} bytes are being processed, the limit is {most:,} (bodies_bytes_max)",
                     "bodies_bytes_max",
                     1.0,
                 )
@@ -266,12 +266,12 @@ class Session:
                     "batch_events_max",
                 )
             if key is not None and self.principal == ANONYMOUS:
-                raise AccessDenied("a key belongs to somebody: show a token", "publish")
+                raise AccessDenied("a key belongs to a principal: send a token", "publish")
             most = columns_bytes_max(limits)
             batch = events if isinstance(events, EventBatch) else batch_of(events, bytes_max=most)
             if (unfolded := batch.ways_bytes) > most:
                 raise EventError(
-                    f"the ways of all arrays would take {unfolded:,} bytes together, the limit is {most:,}: "
+                    f"the combinations of all arrays would take {unfolded:,} bytes together, the limit is {most:,}: "
                     "publish the events in several requests"
                 )
             with gateway.working(min(batch.nbytes + unfolded, most)):
@@ -332,7 +332,7 @@ class Session:
         with gateway._refusals():
             of.check_durable(durable, heals=gateway.upstream.heals)
             if selector is None and durable is None:
-                raise InputError("a selector is missing: only a durable name that comes back has one already")
+                raise InputError("a selector is missing: only a durable name that returns already has one")
             allowed = await self._allowed(selector, narrow)
             if of.streams >= of.limits.streams_max:
                 raise LimitReached(

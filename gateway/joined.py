@@ -89,9 +89,7 @@ class _RayOutlet:
     def _claim(self, wishes: Sequence[Wish]) -> list[Answer]:
         self._say_unused(HEARD_SECONDS)
         if self._unused is not None:  # the late withdrawal must not hit the new claim
-            raise BrokerUnavailable(
-                "the rendezvous point does not answer for keys: ask again with the same key"
-            )
+            raise BrokerUnavailable("the rendezvous point does not answer: retry with the same key")
         last = self._publisher.published
         try:
             answers, now = self._rendezvous("claim", self._principal, self.name, last, wishes)

@@ -29,7 +29,7 @@ def check_origin(headers: Mapping[str, str], origins: Collection[str]) -> None:
     origin, host = headers.get("origin"), headers.get("host")
     if origin is None or {"*", origin} & {*origins} or (host and _host_of(origin) == host):
         return
-    raise InputError(f"pages of {checks.shown(origin)} are not let in (origins)")
+    raise InputError(f"pages of {checks.shown(origin)} are not allowed (origins)")
 
 
 def _host_of(origin: str) -> str:

@@ -91,7 +91,7 @@ class Seal:
         genuine = text.isascii() and tag.isascii() and compare_digest(self._tag(text), tag)
         parts = [_MARK.fullmatch(part) for part in text.split(",")] if genuine else [None]
         if not all(parts):
-            raise InputError(f"{id[:80]!r} is no id of a delivery of this stream")
+            raise InputError(f"{id[:80]!r} is not the id of a delivery of this stream")
         return {unquote(part[1]): int(part[2]) for part in parts if part is not None}
 
 

@@ -68,7 +68,7 @@ class Present:
         if durable is None:
             return
         if self.rights.name == ANONYMOUS:
-            raise AccessDenied("a durable name belongs to somebody: show a token", "subscribe")
+            raise AccessDenied("a durable name belongs to a principal: send a token", "subscribe")
         if not heals:
             raise InputError("there are no durable names: this network does not heal")
         checks.text("durable", durable)
@@ -96,8 +96,8 @@ class Present:
         if wait > most_seconds:
             rate = self.limits.events_per_second
             raise LimitReached(
-                f"{self.rights.name!r} publishes more than {rate:g} events a second: "
-                f"come again in {wait:.1f} s (events_per_second)",
+                f"{self.rights.name!r} publishes more than {rate:g} events per second: "
+                f"retry in {wait:.1f} s (events_per_second)",
                 "events_per_second",
                 wait,
             )

@@ -72,7 +72,7 @@ def _simulation(net: Simulation) -> Picture:
         places = [standing(place, survey) for place in places]
     transfers = net.telemetry.tables().get("transfers")
     if transfers is None:
-        raise InputError("draw: nothing went over any link yet")
+        raise InputError("draw: no message has been sent over any link yet")
     graph = graph_of_places("Simulation", net.scheme, places)
     return draw(graph, net.positions.values(), pa.table(dict(transfers)))
 
@@ -97,6 +97,6 @@ def _felt(reports: Sequence[ChaosReport]) -> Picture:
         if each.alone and each.structure_seconds is not None:
             felt.setdefault(each.kind, []).append(each.structure_seconds)
     if not felt:
-        raise InputError("draw: no fault in these reports came alone, so that none can be told apart")
+        raise InputError("draw: the faults in these reports overlap, so their effects cannot be told apart")
     drawn: Picture = felt_figure(felt)
     return drawn

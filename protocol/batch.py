@@ -306,7 +306,8 @@ def batch_of(
     if bytes_max is not None and cells_bytes(len(gathered), size) > bytes_max:
         raise EventError(
             f"{size:,} events with {len(gathered):,} different attributes would take "
-            f"{cells_bytes(len(gathered), size):,} bytes, the limit is {bytes_max:,}: publish what differs apart"
+            f"{cells_bytes(len(gathered), size):,} bytes, the limit is {bytes_max:,}: publish events with different "
+            "attributes separately"
         )
     columns = {key: _column(key[1], size, rows, values) for key, (rows, values) in gathered.items()}
     return batch_from_columns(
@@ -331,7 +332,7 @@ def _gather(
     for given_name, given in event.items():
         name = check_name(given_name)
         if type(given_name) is not str and name in event and event[name] is not given:
-            raise EventError(f"attribute {name!r} is there twice")
+            raise EventError(f"attribute {name!r} occurs twice")
         try:
             value = normalize(given)
         except EventError as error:
@@ -371,7 +372,7 @@ def _gather_nested(
         raise EventError(f"{attributes} attributes, the limit is {ATTRIBUTES_MAX}")
     twice = [name for name in names if name in event and name not in nested]
     if twice:
-        raise EventError(f"attribute {min(twice)!r} is there twice")
+        raise EventError(f"attribute {min(twice)!r} occurs twice")
     characters = 0
     for name, value in (*found.items(), (FORM, form)):
         characters += len(value) if isinstance(value, str) else 0

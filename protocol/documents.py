@@ -120,7 +120,7 @@ def flattened(
 def _join(names: set[str], found: set[str]) -> None:
     """Add the names of one more place of an event; reject a name that is already there."""
     if twice := names & found:
-        raise EventError(f"attribute {min(twice)!r} is there twice")
+        raise EventError(f"attribute {min(twice)!r} occurs twice")
     names |= found
 
 

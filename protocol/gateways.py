@@ -74,7 +74,7 @@ class Principal:
             if not _DIGEST.fullmatch(digest):
                 raise InputError(
                     f"{name} token_sha256 is {checks.shown(digest)}: it must be 64 hexadecimal digits; "
-                    "`rayvous token` makes a token and its digest"
+                    "`rayvous token` creates a token and its digest"
                 )
         for right in ("publish", "subscribe"):
             if not checks.text(f"{name} {right}", getattr(self, right)).strip():
@@ -142,16 +142,20 @@ class AccessConfig:
                 f"access principals {name}"
             )
             if not principal.token_sha256:
-                raise InputError(f"access principals {name}: token_sha256 is missing, so nobody could be it")
+                raise InputError(
+                    f"access principals {name}: token_sha256 is missing, so nobody could log in as it"
+                )
             for digest in principal.token_sha256:
                 if owners.setdefault(digest, name) != name:
                     raise InputError(f"access principals {name}: has a token of {owners[digest]}")
         if self.anonymous is not None:
             self.anonymous.validate(f"access {ANONYMOUS}")
             if self.anonymous.token_sha256:
-                raise InputError("access anonymous: it has no token_sha256: who shows none is anonymous")
+                raise InputError(
+                    "access anonymous: it takes no token_sha256: a client without a token is anonymous"
+                )
         if not self.principals and self.anonymous is None:
-            raise InputError("access: names nobody, so nobody could come")
+            raise InputError("access: it names nobody, so nobody could connect")
         return self
 
 

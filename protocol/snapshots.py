@@ -186,5 +186,5 @@ def _class_of(name: str) -> Any:
     module, _, qualname = name.partition(":")
     found = getattr(sys.modules.get(_PACKAGE + module), qualname, None)
     if not isinstance(found, type) or found.__module__ != _PACKAGE + module:
-        raise TypeError(f"{name} is no class of {_PACKAGE}")
+        raise TypeError(f"{name} is not a class of {_PACKAGE}")
     return found

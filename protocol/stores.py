@@ -84,7 +84,7 @@ def folder_of(address: str | Path) -> Path:
         return path("address", address.removeprefix(_SQLITE))
     if isinstance(address, str | Path) and (found := _SCHEME.match(str(address))):
         raise InputError(
-            f"address: {found[1]}:/... is none that is known: it must be a folder, sqlite:///folder, or "
+            f"address: {found[1]}:/... is not a known kind of address: it must be a folder, sqlite:///folder, or "
             "postgresql://user@host/database"
         )
     return path("address", address)

@@ -143,7 +143,7 @@ def moment_of(text: Any) -> Timestamp:
     try:
         moment = datetime.datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        raise EventError(f"{text!r:.80} is no moment in ISO 8601") from None
+        raise EventError(f"{text!r:.80} is not a time in ISO 8601") from None
     below = _BELOW_A_MICROSECOND.match(text)  # `fromisoformat` truncates these digits
     return timestamp_of(moment, 0 if below is None else int(below[1].ljust(3, "0")))
 
@@ -196,7 +196,7 @@ def normalize(value: Any) -> Value | None:
     if kind.__name__ == "NAType":  # pandas.NA; this package does not depend on pandas
         return None
     raise EventError(
-        f"a value of type {type(value).__name__} is of no known kind: use a bool, int, float, str or datetime"
+        f"a value of type {type(value).__name__} is not supported: use a bool, int, float, str or datetime"
     )
 
 

@@ -274,9 +274,7 @@ class SimulatedNetwork:
             If it takes more than `steps_max` steps.
         """
         if self._tick_seconds is not None:
-            raise InputError(
-                "a network that heals, or has stores, never comes to rest: let some time pass instead"
-            )
+            raise InputError("a network that heals, or has stores, never becomes quiescent: use advance()")
         steps = self._drive(math.inf, checks.whole_number("steps_max", steps_max, 0))
         if self.telemetry is not None:
             self.telemetry.flush()

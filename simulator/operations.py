@@ -28,7 +28,7 @@ from ..routing.schemes.claims import claims_of
 from .simulation import Simulation
 
 LOOK_SECONDS = 0.25
-NO_TREE = "scheme {scheme!r} has no tree to make better: no broker hangs below another"
+NO_TREE = "scheme {scheme!r} has no tree to reoptimise: no broker is below another"
 SEARCH_SECONDS_MAX = 20.0
 """How long one cluster may look for a nearer parent before it is the next one's turn."""
 
@@ -65,7 +65,7 @@ class SimulatedOperations:
         """
         network = self._network
         if not self._staying(cluster):
-            raise InputError(f"cluster {cluster} is not there: a broker joins one that stays")
+            raise InputError(f"cluster {cluster} does not exist, or is leaving")
         broker = max(network.hosts) + 1
         members = (*network.members[cluster], broker)
         speaks = next((member for member in members if self._speaks(member)), members[-2])
@@ -77,7 +77,7 @@ class SimulatedOperations:
     def add_cluster(self, size: int) -> tuple[ClusterId, list[BrokerId]]:
         """Let a cluster of `size` brokers join; return its id and theirs."""
         if size < 1:
-            raise InputError(f"a cluster of {size} brokers: it has at least one")
+            raise InputError(f"a cluster of {size} brokers: it must have at least one")
         network = self._network
         cluster, first = max(network.members) + 1, max(network.hosts) + 1
         members = tuple(range(first, first + size))

@@ -467,7 +467,7 @@ class Simulation(SimulatedNetwork):
     def _known(self, client: ClientId) -> ClientSession:
         session = self.sessions.get(checks.text("client", client))
         if session is None:
-            raise ClientError(f"there was no client {client!r} in this network")
+            raise ClientError(f"there is no client {client!r} in this network")
         return session
 
     def _attached(self, client: ClientId) -> ClientSession:

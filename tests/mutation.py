@@ -44,7 +44,7 @@ def main(folders: list[str]) -> int:
     for folder in folders:
         if folder not in config["folders"]:
             known = ", ".join(config["folders"])
-            sys.stderr.write(f"no tests are named for {folder!r}: it is one of {known}\n")
+            sys.stderr.write(f"no tests are named for {folder!r}: it must be one of {known}\n")
             return 2
     return max([_run(folder, text, config) for folder in folders])
 

@@ -233,7 +233,9 @@ class _Run:
             ) as net:
                 self.net = net
                 if net.directory.launches > 1:
-                    raise InputError("store_dir has what an earlier run of this seed has left: name another")
+                    raise InputError(
+                        "store_dir contains stores of an earlier run of this seed: name another folder"
+                    )
                 turn = self.case.seed // len(aims_of(self.case.scheme))
                 self.breaker = Breaker(net, self.clock, turn, self.layout, self.stable)
                 self.players = RunningWorkload(

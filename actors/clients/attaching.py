@@ -209,7 +209,7 @@ class Attaching:
         self._hosts.require_open()
         if client not in self.clients:
             raise ClientError(
-                f"{checks.shown(client)} is no client of network {self._hosts.name!r} in this process"
+                f"{checks.shown(client)} is not a client of network {self._hosts.name!r} in this process"
             )
         client.close()
         self.clients.remove(client)

@@ -146,7 +146,7 @@ class _Passing:
         known = start - first * self.payload.slice_bytes
         if known < 0:
             raise InputError(
-                f"slice {self.has} of payload {self.payload.name!r} did not come before slice {first}"
+                f"slice {self.has} of payload {self.payload.name!r} did not arrive before slice {first}"
             )
         fresh = part[known:]
         self.whole[start : start + len(fresh)] = fresh
@@ -208,7 +208,7 @@ class Payloads:
         router = self._seat_of(broker).broker.router
         if not isinstance(router, MeshRouter):
             raise InputError(
-                f"scheme {type(router).__name__.lower()!r} does not know at a publisher's broker who wants a payload: "
+                f"scheme {type(router).__name__.lower()!r} cannot tell at a publisher's broker who wants a payload: "
                 "launch the network with scheme='lbdd' (or 'point-to-point')"
             )
         return router
@@ -255,7 +255,7 @@ class Payloads:
         passing = self._passing.get((to, name))
         if passing is None:
             raise InputError(
-                f"payload {name!r} is not on its way through broker {to}, or was forgotten to make room"
+                f"payload {name!r} is not in transit at broker {to}, or was dropped to make room"
             )
         return passing
 
@@ -294,7 +294,7 @@ class Payloads:
                     break
         if (at, name) not in self._payloads:
             raise InputError(
-                f"broker {at} has no payload {name!r}: it is not complete, or it was forgotten to make room"
+                f"broker {at} has no payload {name!r}: it is not complete, or was dropped to make room"
             )
         payload, whole = self._payloads[at, name]
         return payload.nbytes, whole[start : start + READ_BYTES_MAX]
@@ -380,7 +380,7 @@ def bytes_of(payload: Any) -> Bytes:
     try:
         return np.frombuffer(payload, np.uint8) if len(memoryview(payload)) else np.zeros(0, np.uint8)
     except (BufferError, TypeError, ValueError) as error:
-        raise InputError(f"a payload is bytes, or has a buffer of them: {error}") from None
+        raise InputError(f"a payload must be bytes, or support the buffer protocol: {error}") from None
 
 
 def next_targets(missing: Missing, targets: Sequence[BrokerId]) -> tuple[BrokerId, ...]:

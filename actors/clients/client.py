@@ -264,7 +264,7 @@ class Client:
             arguments = (self.kind, self.name, self.broker, gone, sorted(away), wanted, near)
             answer = await self._rendezvous.relocate.remote(*arguments)
         except RayActorError:
-            raise BrokerUnavailable(f"{self}: it is gone, and so is the network") from None
+            raise BrokerUnavailable(f"{self}: it is gone, and the network has ended") from None
         except RayTaskError as error:
             raise BrokerUnavailable(f"{self}: {error.cause}") from None
         if answer is None:

@@ -51,7 +51,7 @@ def batch_from(data: Any) -> EventBatch:
     for given_name, chunked in zip(table.column_names, table.columns, strict=True):
         name = check_name(given_name)
         if table.column_names.count(name) > 1:
-            raise EventError(f"column {name!r} is there more than once")
+            raise EventError(f"column {name!r} occurs more than once")
         column = _column(name, chunked)
         if column is not None:
             columns[name, column.kind] = column
@@ -74,7 +74,7 @@ def _arrow(data: Any) -> pa.Table:
     except (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError) as error:
         raise EventError(f"the columns cannot be read as a table: {error}") from None
     raise EventError(
-        f"a {type(data).__name__} is no table: give a DataFrame, an Arrow table, a mapping of columns, "
+        f"a {type(data).__name__} is not a table: give a DataFrame, an Arrow table, a mapping of columns, "
         "or a list of mappings"
     )
 
@@ -82,7 +82,7 @@ def _arrow(data: Any) -> pa.Table:
 def _array(name: str, values: Any) -> Any:
     """Return a column of Python or numpy values as an Arrow array."""
     if isinstance(values, str | bytes):
-        raise EventError(f"column {name!r} is one {type(values).__name__}: a column has one value an event")
+        raise EventError(f"column {name!r} is one {type(values).__name__}: a column has one value per event")
     try:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:

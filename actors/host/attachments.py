@@ -148,7 +148,7 @@ class Attachments:
     def open_seat(self, broker: BrokerId) -> HostedBroker:
         """Return a seat at which clients may start something; raise BrokerLeaving if the broker is about to leave."""
         if broker in self._leaving:
-            raise BrokerLeaving(f"broker {broker} leaves the network: go on at another one")
+            raise BrokerLeaving(f"broker {broker} is leaving the network: continue at another broker")
         return self.seat_of(broker)
 
     def dismiss(self, broker: BrokerId) -> None:

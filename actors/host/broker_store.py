@@ -115,7 +115,9 @@ class BrokerStores:
         file = self.stable.file_of(broker)
         store = SqliteStore(file, self.stable.synchronous, self.stable.pages_max, waits)
         if fresh and any(True for _ in store.rows(IDENTITY)):
-            raise StorageFailed(f"{file} is of an earlier network: name an empty directory, or remove it")
+            raise StorageFailed(
+                f"{file} belongs to an earlier network: name an empty directory, or remove it"
+            )
         return store
 
 

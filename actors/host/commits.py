@@ -97,7 +97,7 @@ class Commits:
     def raise_error(self) -> None:
         """Raise the error that halted the broker, if it has halted."""
         if self.error is not None:
-            raise StorageFailed(f"{self.name} stands still: {self.error}")
+            raise StorageFailed(f"{self.name} has stopped: {self.error}")
 
     def stand_still(self, error: StorageFailed) -> None:
         """Halt the broker: carry out nothing more."""
@@ -138,5 +138,5 @@ class Commits:
         except StorageFailed:
             raise
         except Exception as error:  # an unexpected error means that the store is broken, too
-            raise StorageFailed(f"the store broke ({type(error).__name__}: {error})") from error
+            raise StorageFailed(f"the store failed ({type(error).__name__}: {error})") from error
         self.made += 1

@@ -269,7 +269,7 @@ class Transport:
                     return await peer.receive(to, source, load, *said)
             except ActorDiedError:
                 if self._peers.get(to) is not peer:
-                    raise BrokerUnavailable(f"broker {to} has been started again meanwhile") from None
+                    raise BrokerUnavailable(f"broker {to} has been restarted meanwhile") from None
                 self._died(source, to)
                 self._seek(to)
                 raise

@@ -268,7 +268,7 @@ class Hosts:
         node, pid = self._whereabouts(broker)
         if node != ray.get_runtime_context().get_node_id() and hosts_here() is None:
             raise InputError(
-                f"broker {broker} is on another machine: its process is out of reach here; kill_broker reaches it"
+                f"broker {broker} is on another machine: its process cannot be reached from here; use kill_broker"
             )
         return pid
 
@@ -295,12 +295,12 @@ class Hosts:
         self.host_of(broker)  # rejects an unknown broker
         if self.recovery is None:
             raise InputError(
-                f"broker {broker} cannot be started again: launch the network with recovery=Recovery()"
+                f"broker {broker} cannot be restarted: launch the network with recovery=Recovery()"
             )
         with broker_errors(f"starting broker {broker} again"):
             self.find_reborn()  # another process may have restarted it
             if self.lives(self.host_of(broker)):
-                raise InputError(f"broker {broker} is alive, or on a node that Ray has not given up yet")
+                raise InputError(f"broker {broker} is alive, or on a node that Ray has not declared dead yet")
             self.start_again([broker])
 
     def start_again(self, brokers: Sequence[BrokerId]) -> None:

@@ -215,7 +215,7 @@ def claim(name: str, detached: bool, store: RendezvousStore | None, nodes: Seque
         return actor(Rendezvous, title, detached, **options).remote(store)
     except ValueError:
         raise NetworkExists(
-            f"there is already a network {name!r}: attach to it, or take another name"
+            f"there is already a network {name!r}: attach to it, or choose another name"
         ) from None
 
 

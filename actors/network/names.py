@@ -80,7 +80,7 @@ class LastingNames:
             raise ClientError(f"there is no durable subscriber {name!r} any more: its network has ended")
         if life < record["came"]:
             raise ClientError(
-                f"durable subscriber {name!r} has come back in another process: this one is to close it"
+                f"durable subscriber {name!r} has returned in another process: close it in this one"
             )
         return record
 

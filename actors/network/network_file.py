@@ -160,7 +160,7 @@ def from_file(path: str | Path, name: str | None, given: Settings) -> Settings:
     plain = Settings(given.topology, given.name, detached=given.detached, nodes=given.nodes)
     for each in fields(Settings):
         if getattr(given, each.name) != getattr(plain, each.name):
-            raise InputError(f"{each.name}: a network that is launched from a file has it there, in {path}")
+            raise InputError(f"{each.name}: set it in the network file, {path}")
     read = read_network_file(path)
     name = read.name if name is None else name
     return replace(read, name=name, detached=given.detached, nodes=given.nodes)
@@ -169,7 +169,7 @@ def from_file(path: str | Path, name: str | None, given: Settings) -> Settings:
 def _read(path: Path) -> _Source:
     try:
         if path.stat().st_size > BYTES_MAX:
-            raise InputError(f"{path}: is larger than {BYTES_MAX:,} bytes, which no network file is")
+            raise InputError(f"{path}: is larger than {BYTES_MAX:,} bytes, the limit for a network file")
         return _Source(path, path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; `rayvous init {path}` writes one") from None

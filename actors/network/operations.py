@@ -103,7 +103,7 @@ class Operations:
         }
         members = sorted(broker for broker, its in clusters.items() if its == cluster)
         if not members:
-            raise InputError(f"no cluster {cluster} that lives: there are {sorted(set(clusters.values()))}")
+            raise InputError(f"no cluster {cluster} is alive: there are {sorted(set(clusters.values()))}")
         return members
 
     def _start(self, places: list[Position], life: int) -> None:
@@ -140,7 +140,7 @@ class Operations:
         survey = self._operable()
         for broker in brokers:
             if broker not in survey and not self._has_left(broker):
-                raise InputError(f"no broker {broker} that lives: there are {sorted(survey)}")
+                raise InputError(f"no broker {broker} is alive: there are {sorted(survey)}")
         if survey.keys() <= set(brokers):
             raise InputError("the last broker of a network cannot leave it: close the network")
         deadline = time.monotonic() + timeout_seconds
@@ -246,7 +246,7 @@ class Operations:
         survey = self._operable()
         if self._views:
             raise InputError(
-                f"scheme {self._hosts.directory.scheme!r} has no tree to make better: no broker hangs below another"
+                f"scheme {self._hosts.directory.scheme!r} has no tree to reoptimise: no broker is below another"
             )
         for broker, one in sorted(survey.items()):
             if one["designated"] and one["parent"] is not None:

@@ -96,7 +96,7 @@ class Rolling:
         waiting = [self._at(host) for host in dict.fromkeys(hosts.directory.hosts.values())]
         if heals and len(waiting) == 1:
             raise InputError(
-                f"all brokers of network {name!r} are in one process: nobody could take over meanwhile"
+                f"all brokers of network {name!r} are in one process: none could take over meanwhile"
             )
         if heals and not hosts.dead:
             self._convergence.await_convergence(timeout_seconds)

@@ -78,7 +78,9 @@ class Settings:
         if self.access is not None:
             check_rights(self.access)
         elif self.gateway is not None:
-            raise InputError("gateway: access is missing, so nobody could come; `rayvous token` makes some")
+            raise InputError(
+                "gateway: access is missing, so nobody could connect; `rayvous token` creates entries"
+            )
         compares = self.recovery is not None and self.recovery.compare_heartbeats is not None
         if compares and self.brokers_per_actor > 1:
             raise InputError(

@@ -117,7 +117,7 @@ def earlier_of(left: Mapping[str, Any], wanted: Mapping[str, Any], now: float) -
     for what, here in wanted.items():
         if (there := was["made_of"].get(what)) != here:
             raise InputError(
-                f"stable: the stores are of a network with {what}={there!r}, and this one has {here!r}: "
+                f"stable: the stores belong to a network with {what}={there!r}, and this one has {here!r}: "
                 "launch it as it was, or name another place"
             )
     life = 1 + max(left.get(_LIVES, {}).values(), default=0)

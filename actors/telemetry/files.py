@@ -75,9 +75,7 @@ def prepare_folder(folder: str | Path) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise InputError(
-            f"telemetry folder {path} cannot be used: {error}; give a folder that can be written"
-        ) from None
+        raise InputError(f"telemetry folder {path} cannot be used: {error}; give a writable folder") from None
     return path
 
 
@@ -153,7 +151,7 @@ def _read_part(path: Path, schema: pa.Schema) -> pa.Table:
     check_version(path, table.schema)
     missing = [column for column in schema.names if column not in table.column_names]
     if missing:
-        raise InputError(f"{path} is no part of that table: it has no column {missing[0]!r}")
+        raise InputError(f"{path} is not a part of that table: it has no column {missing[0]!r}")
     return table.select(schema.names).cast(schema)
 
 

@@ -278,7 +278,7 @@ class Telemetry:
             return list(ray.get([chunk.ref for chunk in chunks]))
         except RayError as error:
             raise BrokerUnavailable(
-                f"these rows went with the collector that had them ({type(error).__name__}): take them before their "
+                f"these rows were lost with their collector ({type(error).__name__}): take them before their "
                 "network is closed, or launch it with telemetry=TelemetryConfig(folder=...)"
             ) from None
 

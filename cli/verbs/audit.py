@@ -67,7 +67,7 @@ def _here(folder: Path, steps: console.CommandProgress) -> Verdict:
 def check_trace_dir(folder: Path | None) -> None:
     """Raise InputError if no trace can be written there."""
     if folder is not None and folder.exists() and not folder.is_dir():
-        raise InputError(f"--trace-dir {folder}: is a file, and has to be a folder")
+        raise InputError(f"--trace-dir {folder}: is a file, but must be a folder")
 
 
 def keep_trace(folder: Path | None, trace: Trace | None) -> dict[str, str]:

@@ -418,7 +418,7 @@ def _sizes(option: str, text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} {text!r}: whole numbers with commas between them") from None
+        raise InputError(f"{option} {text!r}: it must be comma-separated whole numbers") from None
 
 
 def _keep(result: dict[str, object], figure: Callable[[dict[str, object]], Picture], stem: Path) -> None:

@@ -58,7 +58,7 @@ def _where(on: str) -> _Where:
         from ...actors.chaos.run import BROKERS_MAX, draw_ray_case, run_ray_seeds
 
         return _Where(4, BROKERS_MAX, draw_ray_case, run_ray_seeds)
-    raise InputError(f"--on {on}: it is sim or ray")
+    raise InputError(f"--on {on}: it must be sim or ray")
 
 
 def run_chaos_seeds(
@@ -93,9 +93,9 @@ def run_chaos_seeds(
         )
     check_trace_dir(trace_dir)
     if trace_dir is not None and seeds != 1:
-        raise InputError(f"--trace-dir takes the trace of one seed, and --seeds is {seeds}")
+        raise InputError(f"--trace-dir is for a single seed, but --seeds is {seeds}")
     if store_dir is not None and not (stable and on == "ray"):
-        raise InputError("--store-dir is where brokers have their stores: give --on ray --stable with it")
+        raise InputError("--store-dir needs --on ray --stable")
     if store_dir is not None:
         Stable(store_dir).validate()
     if hosts is not None:
@@ -163,9 +163,9 @@ def _check_hosts(hosts: int, on: str, damage: bool) -> None:
     if on != "ray":
         raise InputError(f"--hosts {hosts}: hosts are for --on ray")
     if hosts < 2:
-        raise InputError(f"--hosts {hosts}: there must be at least 2, since the first is spared")
+        raise InputError(f"--hosts {hosts}: there must be at least 2, since the first gets no faults")
     if damage:
-        raise InputError("--hosts does not go with --damage")
+        raise InputError("--hosts cannot be combined with --damage")
 
 
 def _wanted(**words: bool) -> dict[str, bool]:

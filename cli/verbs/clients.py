@@ -74,9 +74,9 @@ def subscribe(
 
     chosen: Format | None = next((one for one in FORMATS if one == form), None)
     if chosen is None:
-        raise InputError(f"--format {form}: it is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+        raise InputError(f"--format {form}: it must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     if selector is None and durable is None:
-        raise InputError("a selector is missing: only a durable subscriber that comes back has one already")
+        raise InputError("a selector is missing: only a durable subscriber that returns already has one")
     if selector is not None:
         to_filter(selector)  # validate before connecting to Ray
     interrupts = Interruptible()

@@ -70,7 +70,7 @@ class DemoOptions:
                     f"--{name.replace('_', '-')} {getattr(self, name)}: there must be at least 1"
                 )
         if self.out.exists() and not self.out.is_dir():
-            raise InputError(f"--out {self.out}: is a file, and has to be a folder")
+            raise InputError(f"--out {self.out}: is a file, but must be a folder")
         check_trace_dir(self.trace_dir)
         routing_scheme(self.scheme)
         if self.kill is not None:

@@ -71,7 +71,7 @@ def gateway(
     }
     if listed:
         if file is not None or any(value is not None for value in given.values()):
-            raise InputError("--list: starts no gateway, so it takes no file, address or certificate for one")
+            raise InputError("--list: it starts no gateway, so it takes no file, address or certificate")
         return _list(network, address)
     require("gateway")
     found = _found(file)
@@ -90,7 +90,7 @@ def _list(network: str, address: str | None) -> int:
     with joined(network, address) as net:
         if net.directory.gateway is None:
             raise InputError(
-                f"network {network!r} was launched without [gateway], so it has none on its nodes"
+                f"network {network!r} was launched without [gateway], so it has no gateways on its nodes"
             )
         found = net.status().gateways
     console.out.print(gateways_view(found))
@@ -149,7 +149,7 @@ def _found(file: Path | None) -> tuple[GatewayConfig | None, AccessConfig | None
         return None, None
     config, access = read_gateway_file(file)
     if access is None:
-        raise InputError(f"{file}: access is missing, so nobody could come; rayvous token makes some")
+        raise InputError(f"{file}: access is missing, so nobody could connect; rayvous token creates entries")
     return config, access
 
 
@@ -161,8 +161,8 @@ def _settled(
     access = access or net.directory.access
     if access is None:
         raise InputError(
-            f"network {net.name!r} does not say who may come: give a file with [access] (-f); "
-            "rayvous token makes some"
+            f"network {net.name!r} does not say who may connect: give a file with [access] (-f); "
+            "rayvous token creates entries"
         )
     return config or net.directory.gateway or Config(), access
 

@@ -40,7 +40,7 @@ def init(
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InputError(f"{path}: is there already, and is left as it is") from None
+        raise InputError(f"{path}: already exists, and was not changed") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     console.out.print(f"written: {path}; start it with: rayvous up -f {path}", markup=False)
@@ -89,7 +89,7 @@ def up(
     topology: ClusterTree | Path
     if file is not None:
         if named := [option for option, value in given.items() if value is not None]:
-            raise InputError(f"{named[0]}: a network that is started from a file has it there, in {file}")
+            raise InputError(f"{named[0]}: set it in the network file, {file}")
         read_network_file(file)  # validate before starting Ray
         topology = file
     else:

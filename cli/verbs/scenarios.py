@@ -24,7 +24,7 @@ def run_scenario_file(path: Path, on: str, trace_dir: Path | None = None, *, as_
     """
     hosts = {"sim": _on_simulator, "ray": _on_ray}
     if on not in hosts:
-        raise InputError(f"--on {on}: it is one of {', '.join(hosts)}")
+        raise InputError(f"--on {on}: it must be one of {', '.join(hosts)}")
     check_trace_dir(trace_dir)
     scenario = Scenario.load(path)
     explicit = scenario.explicit(topology_of(scenario.topology).positions())

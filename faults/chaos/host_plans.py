@@ -68,5 +68,5 @@ def check_hosts(plan: FaultPlan | None, hosts: int) -> None:
         there = f"there are {hosts}" if hosts else "there are none: give --on ray --hosts N"
         why = "the clients and Ray's head are there" if hosts and not fault.host else there
         raise ScenarioError(
-            f"plan {plan.name!r}, faults[{place}]: the link of host {fault.host} cannot be harmed: {why}"
+            f"plan {plan.name!r}, faults[{place}]: the link of host {fault.host} cannot get faults: {why}"
         )

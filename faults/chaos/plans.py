@@ -240,10 +240,10 @@ class FaultPlan:
         for place, fault in enumerate(self.faults):
             where = f"plan {self.name!r}, faults[{place}]"
             if fault.at_seconds < last:
-                raise ScenarioError(f"{where}: comes at {fault.at_seconds:g} s, before the one ahead of it")
+                raise ScenarioError(f"{where}: is at {fault.at_seconds:g} s, before the preceding fault")
             if fault.at_seconds > self.heal_seconds:
                 raise ScenarioError(
-                    f"{where}: comes at {fault.at_seconds:g} s, after the healing at {self.heal_seconds:g} s"
+                    f"{where}: is at {fault.at_seconds:g} s, after the healing at {self.heal_seconds:g} s"
                 )
             last = fault.at_seconds
 

@@ -91,7 +91,7 @@ class Formula:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "a formula has no truth without a trace: combine formulas with & | ~ >> and use holds()"
+            "a formula has no truth value without a trace: combine formulas with & | ~ >> and use holds()"
         )
 
 

@@ -120,7 +120,7 @@ def decode(data: bytes) -> Any:
     except StorageFailed:
         raise
     except Exception as error:  # anything that a broken stream raises in the unpickler or our constructors
-        raise StorageFailed(f"bytes that stand for no value ({type(error).__name__}: {error})") from None
+        raise StorageFailed(f"bytes that are not a stored value ({type(error).__name__}: {error})") from None
 
 
 def _parted(data: memoryview) -> tuple[tuple[Any, ...], memoryview]:
@@ -156,7 +156,9 @@ _READERS: Final = {b"E": _events, b"D": _delivery, b"V": _value}
 
 class _PlainReader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        raise StorageFailed(f"bytes that name {module}.{name} where numbers and strings stand: not read")
+        raise StorageFailed(
+            f"bytes that name {module}.{name} where only numbers and strings may be: not read"
+        )
 
 
 class _Reader(pickle.Unpickler):

@@ -62,7 +62,7 @@ def unpack(description: Description, data: memoryview) -> EventBatch:
         ValueError,
         EventError,
     ) as error:  # not a description: it has another shape, or invalid names
-        raise StorageFailed(f"bytes that stand for no batch ({error})") from None
+        raise StorageFailed(f"bytes that are not a stored batch ({error})") from None
 
 
 def _unpack(description: Description, data: memoryview) -> EventBatch:

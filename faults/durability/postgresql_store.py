@@ -207,7 +207,7 @@ class PostgresqlStores:
                 connection.execute(_CLAIM, (_LOCK, self.database.schema))
             except psycopg.errors.LockNotAvailable:
                 raise StorageFailed(
-                    f"{self.database.shown}: a network that runs has this schema: end that one first, or name another "
+                    f"{self.database.shown}: a running network uses this schema: end it first, or name another "
                     "schema"
                 ) from None
             self._claim = connection
@@ -227,7 +227,7 @@ class PostgresqlStores:
                     connection.execute(_TABLES)
                 except psycopg.errors.DuplicateTable:
                     raise StorageFailed(
-                        f"{shown}: the schema has tables that are not of Rayvous, left as they are: name another one"
+                        f"{shown}: it has tables that do not belong to Rayvous, and was not changed: name another one"
                     ) from None
                 connection.execute("INSERT INTO rayvous_format VALUES (%s)", (FORMAT,))
             version = _one(connection, "SELECT version FROM rayvous_format")
@@ -314,7 +314,7 @@ class PostgresqlStore:
             began = connection.execute(_BEGIN_FRESH if fresh else _BEGIN, (self._broker, life)).fetchone()
             if began is None and fresh:
                 raise StorageFailed(
-                    f"{self._where} is of an earlier network: name another schema, or drop this one"
+                    f"{self._where} belongs to an earlier network: name another schema, or drop this one"
                 )
             if began is None:
                 raise StorageFailed(f"{self._where}: a later life of this broker than {life} has begun")

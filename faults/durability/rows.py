@@ -63,7 +63,7 @@ class Rows:
             (section, tuple(json.loads(key))): place for section, key, place in found
         }
         if len(self._places) != len(found):
-            raise ValueError("a row is there twice")
+            raise ValueError("a row occurs twice")
         self._last = found[-1][2] if found else 0
 
     def plan(self, writes: Sequence[Write]) -> Plan:

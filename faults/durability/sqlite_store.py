@@ -94,14 +94,14 @@ class SqliteStore:
         open_seconds: float = OPEN_SECONDS,
     ) -> None:
         if synchronous not in SYNCHRONOUS:
-            raise InputError(f"synchronous is {synchronous!r}: it is one of {', '.join(SYNCHRONOUS)}")
+            raise InputError(f"synchronous is {synchronous!r}: it must be one of {', '.join(SYNCHRONOUS)}")
         self.path = Path(path)
         log = self.path.with_name(f"{self.path.name}-wal")
         try:
             if not self.path.exists():
                 if log.exists():  # SQLite would take the content of the log for the whole store
                     raise StorageFailed(
-                        f"{self.path}: it is gone, and its log {log.name} is there: restore it from a copy, or delete "
+                        f"{self.path}: it is missing, but its log {log.name} exists: restore it from a copy, or delete "
                         "the log to start this broker empty"
                     )
                 _create(self.path)
@@ -123,7 +123,9 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise self._unreadable(error) from None
         if ours != APPLICATION_ID:
-            raise StorageFailed(f"{self.path}: not a store of Rayvous, left as it is: name another directory")
+            raise StorageFailed(
+                f"{self.path}: not a store of Rayvous, and not changed: name another directory"
+            )
         if version != SCHEMA_VERSION:
             raise StorageFailed(
                 f"{self.path}: written by another version of Rayvous (format {version}, this one reads "
@@ -153,7 +155,7 @@ class SqliteStore:
             return StorageFailed(f"{self.path}: another process has it open: end that one first")
         if "not a database" in str(error):
             return StorageFailed(
-                f"{self.path}: not a store of Rayvous, left as it is: name another directory"
+                f"{self.path}: not a store of Rayvous, and not changed: name another directory"
             )
         return StorageFailed(f"{self.path}: cannot be read ({error}): {_RESTORE}")
 

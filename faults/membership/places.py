@@ -205,12 +205,12 @@ class Places:
             known = self._at.get((kind, name))
             if known is not None and (ticket is None or known[1] != ticket):
                 raise ClientError(
-                    f"there is already a {kind} {name!r} in this network: close it, or take another name"
+                    f"there is already a {kind} {name!r} in this network: close it, or choose another name"
                 )
             if self._one_name_each and any((other, name) in self._at for other in KINDS if other != kind):
                 raise ClientError(
-                    f"there is already another client {name!r}: where brokers that have stores admit, publishers and "
-                    "subscribers need names of their own"
+                    f"there is already another client {name!r}: with stores and admission, publishers and "
+                    "subscribers need different names"
                 )
 
     # State.

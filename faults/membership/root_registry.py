@@ -162,6 +162,6 @@ class RendezvousMachine:
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"the rendezvous point's state {state!r} is not one that it has written ({error!r}): delete it, and "
-                "the configured root is taken"
+                "the configured root is used"
             ) from error
         self._take(view, term)

@@ -250,7 +250,7 @@ class CubeRendezvous:
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"the rendezvous point's state {state!r} is not one that it has written ({error!r}): delete it, and "
-                "the configured cube is taken"
+                "the configured cube is used"
             ) from error
         self._take(view, incarnations, departed)
         self._now, self._view_at, self._sure_at = None, view_at, sure_at

@@ -110,7 +110,7 @@ class _Framed:
 
     def _check(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
         if {b"content-length", b"transfer-encoding"} <= {name.lower() for name, _ in headers}:
-            raise InputError("Content-Length and Transfer-Encoding: a request has one of the two")
+            raise InputError("Content-Length and Transfer-Encoding: a request must have only one of the two")
         if sum(len(name) + len(value) for name, value in headers) > self._header_bytes_max:
             raise LimitReached(
                 f"the header is larger than {self._header_bytes_max:,} bytes (header_bytes_max)",

@@ -97,7 +97,7 @@ def events_of(
     if kind == CLOUDEVENTS:
         batch = parse(body, "the body")
         if not isinstance(batch, list):
-            raise EventError("the body is no JSON array, which a batch of CloudEvents is")
+            raise EventError("the body is not a JSON array, as a batch of CloudEvents must be")
         return _plain([_structured(each, f"event {i}") for i, each in enumerate(batch)], moments)
     raise UnknownType(f"content-type {checks.shown(kind)}: it must be one of {', '.join(TYPES)}")
 
@@ -135,7 +135,7 @@ def key_of(header: str | None, events: Sequence[Mapping[str, Any]], *, once: boo
     if not once:
         return header if header is None else header.strip().removeprefix(QUOTE).removesuffix(QUOTE)
     if header is not None:
-        raise InputError("once: the request has an Idempotency-Key, too, and one of the two names its events")
+        raise InputError("once: the request has an Idempotency-Key, too; use only one of the two")
     if len(events) != 1 or f"{CE}source" not in events[0] or f"{CE}id" not in events[0]:
         raise InputError(
             "once: is for one CloudEvent, which has a name of its own; others have an Idempotency-Key"
@@ -166,18 +166,18 @@ def parse(text: bytes | str, where: str) -> Any:
     except UnicodeEncodeError:
         raise EventError(f"{where}: has half a surrogate pair") from None
     except ValueError as error:
-        raise EventError(f"{where}: is no JSON: {error}") from None
+        raise EventError(f"{where}: is not JSON: {error}") from None
     return value
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _objects(values: Sequence[Any]) -> Sequence[dict[str, Any]]:
     for i, value in enumerate(values):
         if not isinstance(value, dict):
-            raise EventError(f"event {i}: is no JSON object, which an event is")
+            raise EventError(f"event {i}: is not a JSON object, as an event must be")
     return values
 
 
@@ -239,7 +239,7 @@ def _data(body: bytes, kind: str | None) -> dict[str, Any]:
 def _structured(given: Any, where: str) -> dict[str, Any]:
     """Return the event of a CloudEvent in structured mode (JSON)."""
     if not isinstance(given, dict):
-        raise EventError(f"{where}: is no JSON object, which a CloudEvent is")
+        raise EventError(f"{where}: is not a JSON object, as a CloudEvent must be")
     attributes = {name: value for name, value in given.items() if value is not None}
     data, encoded = attributes.pop("data", None), attributes.pop("data_base64", None)
     if encoded is not None:
@@ -248,7 +248,7 @@ def _structured(given: Any, where: str) -> dict[str, Any]:
         try:
             content = base64.b64decode(encoded, validate=True)
         except (binascii.Error, TypeError, ValueError):
-            raise EventError(f"{where}: data_base64 is no base64") from None
+            raise EventError(f"{where}: data_base64 is not base64") from None
         return _cloud_event(attributes, _data(content, attributes.get("datacontenttype", "")), where)
     return _cloud_event(attributes, {} if data is None else _attributes_of(data), where)
 
@@ -262,20 +262,20 @@ def _attributes_of(data: Any) -> dict[str, Any]:
 def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -> dict[str, Any]:
     for name in _REQUIRED:  # the library would generate some of these
         if name not in attributes:
-            raise EventError(f"{where}: {name} is missing, which a CloudEvent has")
+            raise EventError(f"{where}: {name} is missing; a CloudEvent must have it")
     for name, value in attributes.items():
         if not _is_attribute(value):
-            raise EventError(f"{where}: {name} is no text, boolean or integer of 32 bits")
+            raise EventError(f"{where}: {name} is not a text, boolean or 32-bit integer")
     for name in data:
         if name.startswith(CE):
             raise EventError(
-                f"{where}: the data has {checks.shown(name)}: {CE} is before attributes of the CloudEvent"
+                f"{where}: the data has {checks.shown(name)}: {CE} is the prefix of the CloudEvent's own attributes"
             )
     read = dict(attributes)  # the library modifies its argument
     if (at := attributes.get("time")) is not None:
         read["time"] = moment(at, f"{where}: time")
         if not _OFFSET.search(at):
-            raise EventError(f"{where}: time has no offset, which RFC 3339 asks for")
+            raise EventError(f"{where}: time has no offset; RFC 3339 requires one")
     try:
         CloudEvent(attributes if at is None else attributes | {"time": read["time"].datetime}, None)
     except (BaseCloudEventException, TypeError, ValueError) as error:

@@ -107,7 +107,7 @@ class Socket:
             raise WebSocketDisconnect(message.get("code", 1000))
         text = message.get("text")
         if text is None:
-            raise EventError("a message is text")
+            raise EventError("a message must be text")
         try:
             with self._gateway.working(len(text)):
                 given = parse(text, "the message")
@@ -115,7 +115,7 @@ class Socket:
             await self._send(json.dumps({"type": "error", "error": problem(error)}))
             return None
         if not isinstance(given, dict):
-            raise EventError("a message is a JSON object")
+            raise EventError("a message must be a JSON object")
         return given
 
     async def _answer(self, asked: dict[str, Any]) -> None:
@@ -188,7 +188,7 @@ class Socket:
             return dict(DONE)
         stream = self._streams.get(given.get("stream", ""))
         if stream is None:
-            raise InputError("give the stream that is to end, or the durable name that is to end for good")
+            raise InputError("give the stream to end, or the durable name to end for good")
         await stream.close()
         return dict(DONE)
 

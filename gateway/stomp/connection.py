@@ -96,7 +96,8 @@ def _together(sends: Sequence[_Sent], bytes_max: int) -> EventBatch:
     size = joined_bytes(parts)
     if size > bytes_max:
         raise EventError(
-            f"the events would take {size:,} bytes together, the limit is {bytes_max:,}: publish what differs apart"
+            f"the events would take {size:,} bytes together, the limit is {bytes_max:,}: publish events with different "
+            "attributes separately"
         )
     return concat(parts)
 
@@ -260,7 +261,7 @@ class Connection:
         self._mine = size
         if size > FREE_BYTES and held.bytes > held.most:
             raise LimitReached(
-                f"frames and transactions that are not whole hold {held.bytes:,} bytes, the limit is {held.most:,} "
+                f"incomplete frames and transactions hold {held.bytes:,} bytes, the limit is {held.most:,} "
                 "(bodies_bytes_max)",
                 "bodies_bytes_max",
             )

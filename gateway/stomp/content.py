@@ -149,9 +149,9 @@ def object_of(body: bytes) -> dict[str, Value]:
     try:
         told = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise EventError(f"the body is no JSON: {error}") from None
+        raise EventError(f"the body is not JSON: {error}") from None
     if not isinstance(told, dict):
-        raise EventError('the body is no JSON object, which an event is: write {"name": value, ...}')
+        raise EventError('the body is not a JSON object, as an event must be: write {"name": value, ...}')
     event: dict[str, Any] = {}
     for name, value in told.items():
         try:
@@ -164,7 +164,7 @@ def object_of(body: bytes) -> dict[str, Value]:
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no value of JSON")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _text(frame: Frame, kind: str) -> dict[str, Value]:
@@ -173,7 +173,7 @@ def _text(frame: Frame, kind: str) -> dict[str, Value]:
         try:
             told[BODY] = frame.body.decode("utf-8")
         except UnicodeDecodeError:
-            raise EventError("the body is no text in UTF-8: events have no attributes of bytes") from None
+            raise EventError("the body is not UTF-8 text: events have no attributes of bytes") from None
     return told
 
 

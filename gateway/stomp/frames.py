@@ -273,7 +273,7 @@ class Decoder:
         command = line.decode("latin-1")
         if command not in self._commands:
             raise FrameError(
-                f"{checks.shown(command)} is no command: use {', '.join(sorted(self._commands))}"
+                f"{checks.shown(command)} is not a command: use {', '.join(sorted(self._commands))}"
             )
         self._command = command
 
@@ -286,7 +286,9 @@ class Decoder:
         except UnicodeDecodeError:
             raise FrameError(f"a header of {command} is not in UTF-8") from None
         if not colon or not name or b"\r" in line or b"\0" in line:
-            raise FrameError(f"{checks.shown(line)} is no header of {command}: write name:value on one line")
+            raise FrameError(
+                f"{checks.shown(line)} is not a header of {command}: write name:value on one line"
+            )
         if command not in NOT_ESCAPED:
             name, value = _unescaped(name), _unescaped(value)
         self._headers.setdefault(name, value)
@@ -362,4 +364,4 @@ def _plain(found: re.Match[str]) -> str:
     try:
         return _ESCAPES[found[0]]
     except KeyError:
-        raise FrameError(f"{checks.shown(found[0])} is no escape: there are \\r, \\n, \\c and \\\\") from None
+        raise FrameError(f"{checks.shown(found[0])} is not an escape: use \\r, \\n, \\c and \\\\") from None

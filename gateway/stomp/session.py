@@ -450,7 +450,7 @@ def _key_of(frame: Frame) -> tuple[str | None, Frame]:
     if not keys:
         return None, frame
     if len(keys) > 1:
-        raise Refused(f"{' and '.join(KEY_HEADERS)} say the same: send one of them")
+        raise Refused(f"{' and '.join(KEY_HEADERS)} mean the same: send only one of them")
     headers = {name: value for name, value in frame.headers.items() if name not in KEY_HEADERS}
     return keys[0], replace(frame, headers=headers)
 

@@ -134,7 +134,7 @@ class _Viewer:
         except TimeoutError:
             raise LimitReached("no token came in time (request_seconds)", "request_seconds") from None
         if token is not None and not isinstance(token, str):
-            raise InputError("a token is a text")
+            raise InputError("a token must be text")
         session = await self._gateway.open(token or None)
         try:
             session.require("watch")
@@ -149,12 +149,12 @@ class _Viewer:
             raise WebSocketDisconnect(message.get("code", 1000))
         text = message.get("text")
         if text is None:
-            raise InputError("a word is text")
+            raise InputError("a message must be text")
         if len(text) > WORD_CHARACTERS_MAX:
-            raise InputError(f"a word of {len(text):,} characters, the limit is {WORD_CHARACTERS_MAX:,}")
+            raise InputError(f"a message of {len(text):,} characters, the limit is {WORD_CHARACTERS_MAX:,}")
         word = parse(text, "a word, which is a JSON object")
         if not isinstance(word, dict):
-            raise InputError("a word is a JSON object")
+            raise InputError("a message must be a JSON object")
         return word
 
     async def _watching(self, session: Session) -> None:
@@ -205,7 +205,7 @@ class _Viewer:
         if selector is None:
             return
         if not isinstance(selector, str):
-            raise InputError("a selector is a text")
+            raise InputError("a selector must be text")
         stream = await session.subscribe(selector, narrow=True)
         await self._say(f"subscribed to {stream.filter}")
         self._trial = asyncio.create_task(self._bring(stream))
@@ -226,5 +226,5 @@ class _Viewer:
     async def _do_kill(self, session: Session, broker: Any) -> None:
         session.require("operate")
         if type(broker) is not int:
-            raise InputError("a broker is a number")
+            raise InputError("a broker must be a number")
         await asyncio.to_thread(self._kill, broker)

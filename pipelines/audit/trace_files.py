@@ -240,7 +240,7 @@ def check_folder(folder: str | Path) -> dict[str, int]:
     except ValueError:
         said = None
     if not isinstance(said, dict) or said.get("format") != FORMAT:
-        raise InputError(f"{head}: is not that of a trace")
+        raise InputError(f"{head}: is not the header of a trace")
     if said.get("version") != VERSION:
         raise InputError(f"{head}: version {said.get('version')}, and this program reads version {VERSION}")
     rows = {}

@@ -240,7 +240,7 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in pairs:
         if key in out:
-            raise ScenarioError(f"key {key!r} stands twice in one object")
+            raise ScenarioError(f"key {key!r} occurs twice in one object")
         out[key] = value
     return out
 

@@ -163,7 +163,7 @@ def to_predicate(given: Predicate | str | Mapping[str, Any], *, dialect: Dialect
     if isinstance(given, Mapping):
         return parse_pattern(given)
     raise SelectorError(
-        f"a {type(given).__name__} is no filter: give selector text, attr(...) conditions or a JSON pattern"
+        f"a {type(given).__name__} is not a filter: give selector text, attr(...) conditions or a JSON pattern"
     )
 
 

@@ -139,12 +139,12 @@ def network_of(text: str) -> Network:
     start, _, length = text.partition("/")
     if not (length.isascii() and length.isdigit() and len(length) <= 3 and address_of(start)):
         raise SelectorError(
-            f"{text[:60]!r} is no network: write an address and a length, 10.0.0.0/8 or 2001:db8::/32"
+            f"{text[:60]!r} is not a network: write an address and a length, 10.0.0.0/8 or 2001:db8::/32"
         )
     address = ipaddress.ip_address(start)
     bits = _bits(address.version)
     if int(length) > bits:
-        raise SelectorError(f"{text!r} is no network: the length is at most {bits}")
+        raise SelectorError(f"{text!r} is not a network: the length is at most {bits}")
     if getattr(address, "ipv4_mapped", None):
         raise SelectorError(f"{text!r} is a network of IPv4 addresses: write it as one")
     return Network(address.version, int(address) >> (bits - int(length)), int(length))

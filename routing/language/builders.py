@@ -84,7 +84,9 @@ class Term:
         return Term(negative(self.expression))
 
     def __bool__(self) -> NoReturn:
-        raise NoTruthValue(f"{self!r} alone is no condition: for a boolean attribute write {self!r} == True")
+        raise NoTruthValue(
+            f"{self!r} alone is not a condition: for a boolean attribute write {self!r} == True"
+        )
 
     def between(self, low: Any, high: Any) -> Predicate:
         """Return the condition that the value is between two bounds, both included."""

@@ -88,7 +88,7 @@ def expression_of(text: str) -> Node:
     made: Node = parse(_parser(), text, lambda error: unexpected(error.token))
     node_text(made)  # reject an expression that cannot be printed
     if INT_MAX + 1 in constants_in(made):  # only valid after a minus, as the least integer
-        raise SelectorError(f"{INT_MAX + 1} is no integer of 32 bits")
+        raise SelectorError(f"{INT_MAX + 1} does not fit in 32 bits")
     return made
 
 
@@ -145,7 +145,7 @@ def _builder() -> Any:
         def integer(self, token: Token) -> Node:
             value = int(token) if len(token) <= 10 else INT_MAX + 2
             if value > INT_MAX + 1:
-                at(token, f"{token[:30]} is no integer of 32 bits")
+                at(token, f"{token[:30]} does not fit in 32 bits")
             return Constant(value)
 
         def string(self, token: Token) -> Node:

@@ -146,7 +146,7 @@ def quoted(text: str) -> str:
         if _STRING.fullmatch(literal) and unquoted(literal) == text:
             return literal
     raise SelectorError(
-        "no literal of CloudEvents SQL says a backslash before a quote where both quotes are used"
+        "CloudEvents SQL cannot express a backslash before a quote where both quotes are used"
     )
 
 

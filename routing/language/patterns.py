@@ -67,7 +67,7 @@ def eventbridge(pattern: Mapping[str, Any] | str) -> p.Predicate:
         try:
             pattern = json.loads(pattern)
         except (ValueError, RecursionError) as error:
-            raise SelectorError(f"the pattern is no JSON: {error}") from None
+            raise SelectorError(f"the pattern is not JSON: {error}") from None
     return _pattern(pattern, _Place("pattern", "", eventbridge=True), depth=0)
 
 

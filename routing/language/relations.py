@@ -87,7 +87,7 @@ def comparison(op: str, left: Expression, right: Expression, *, strict: bool = T
         if not strict:
             return Relation(left, "<>", left)  # false, or unknown where it has no value
         raise SelectorError(
-            f"what is calculated is a number, and never compares with a {GROUPS[type(right.value)]}"
+            f"an arithmetic expression is a number, and cannot be compared with a {GROUPS[type(right.value)]}"
         )
     if op not in ("=", "<>") and bool in (type(left.value), type(right.value)):
         raise SelectorError(f"booleans have no order: use = or <> instead of {op}")

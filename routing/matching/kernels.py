@@ -87,10 +87,10 @@ def chosen(wanted: str | None, module: ModuleType | None) -> str:
         If the chosen kernel does not exist or was not built.
     """
     if wanted and wanted not in CHOICES:
-        raise InputError(f"{VARIABLE}={wanted}: it is {' or '.join(CHOICES)}")
+        raise InputError(f"{VARIABLE}={wanted}: it must be {' or '.join(CHOICES)}")
     if wanted == "native" and module is None:
         raise InputError(
-            f"{VARIABLE}=native: it was not built; with a C compiler there, pip install rayvous builds it"
+            f"{VARIABLE}=native: the kernel was not built; with a C compiler, pip install rayvous builds it"
         )
     return wanted or ("numpy" if module is None else "native")
 

@@ -348,7 +348,7 @@ class FixedTree(Topology):
                 raise TopologyError(f"members of {name!r}: there is no such designated broker")
             for label in texts(f"members of {name!r}", labels, TopologyError):
                 if label in seen:
-                    raise TopologyError(f"label {label!r} stands twice")
+                    raise TopologyError(f"label {label!r} occurs twice")
                 seen.add(label)
         for label in seen:
             if not isinstance(label, str) or not label:

@@ -31,8 +31,8 @@ def test_the_brute_force_finds_a_wrong_match(monkeypatch: pytest.MonkeyPatch) ->
     ("shape", "said"),
     [
         (Shape("heavy"), "--load"),
-        (Shape(attributes=4), "--constrained 5: it is 1 to --attributes, here 4"),
-        (Shape(width=1.5), "--width 1.5: it is a share of the domain"),
+        (Shape(attributes=4), "--constrained 5: it must be 1 to --attributes, here 4"),
+        (Shape(width=1.5), "--width 1.5: it must be a fraction of the domain"),
     ],
 )
 def test_a_load_that_cannot_be_is_refused(shape: Shape, said: str) -> None:

@@ -35,7 +35,7 @@ def test_what_is_no_trace_is_refused_before_anything_starts(tmp_path):
             run_audit(tmp_path, spark=spark, as_json=True)
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(InputError, match="has to be a folder"):
+    with pytest.raises(InputError, match="must be a folder"):
         check_trace_dir(file)
     assert keep_trace(None, None) == {}
 
@@ -45,7 +45,7 @@ def test_chaos_and_scenarios_write_their_trace(tmp_path):
     assert said["trace"] == str(tmp_path / "chaos")
     again = run_audit(tmp_path / "chaos", spark=False, as_json=True)
     assert again["conditions"] == said["conditions"] and again["verdict"] == "holds"
-    with pytest.raises(InputError, match="the trace of one seed"):
+    with pytest.raises(InputError, match="for a single seed"):
         run_chaos_seeds(2, 2, "sim", None, 4, tmp_path / "chaos", as_json=True)
     scenario = {
         "name": "small",

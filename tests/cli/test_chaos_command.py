@@ -44,7 +44,7 @@ def pretend(monkeypatch, fails=()):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((0, 1, "moon", None, None), "--on moon: it is sim or ray"),
+        ((0, 1, "moon", None, None), "--on moon: it must be sim or ray"),
         ((0, 0, "sim", None, None), "--seeds must be at least 1"),
         ((-1, 1, "sim", None, None), "--seed at least 0"),
         ((0, 1, "sim", None, 1), "--brokers at least 2 on sim"),

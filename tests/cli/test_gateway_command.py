@@ -39,7 +39,7 @@ def test_tokens_are_made_by_chance(rayvous):
         (["token", "alice", "--publish", "a ="], "access principals alice: publish: line 1"),
         (["gateway", "flights", "-f", "none.toml"], "there is no such file"),
         (["gateway", "flights", "-f", "FILE"], "access is missing"),
-        (["gateway", "flights", "--list", "--http", "127.0.0.1:0"], "--list: starts no gateway"),
+        (["gateway", "flights", "--list", "--http", "127.0.0.1:0"], "--list: it starts no gateway"),
     ],
 )
 def test_mistakes_are_told_before_ray_is_asked(rayvous, tmp_path, words, said):

@@ -44,7 +44,7 @@ def test_parquet_is_read(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("e.csv", "", "is empty"),
-        ("e.csv", "x,s\n", "there is no event in it"),
+        ("e.csv", "x,s\n", "it has no events"),
         ("e.csv", "x,s\n1\n", "cannot be read"),
         ("e.csv", b"x\n\xff\xfe\n\0", None),
         ("e.jsonl", '{"x": 1}\n{"x": "a"}\n', "cannot be read"),
@@ -87,7 +87,7 @@ def test_selectors_come_with_their_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("", "is empty"), ("# only\n\n", "there is no selector in it"), (b"x = '\xff'", "cannot be read")],
+    [("", "is empty"), ("# only\n\n", "it has no selectors"), (b"x = '\xff'", "cannot be read")],
 )
 def test_a_file_without_selectors_is_named(tmp_path: Path, content: str | bytes, message: str) -> None:
     path = write(tmp_path / "s.txt", content)

@@ -35,7 +35,7 @@ def test_the_link_that_is_cut_leaves_the_cluster_somewhere_to_go() -> None:
 @pytest.mark.parametrize(
     ("kind", "clusters", "each", "said"),
     [
-        ("tree", 4, 3, "--kill tree: it is deb, neb, cluster, root or link"),
+        ("tree", 4, 3, "--kill tree: it must be deb, neb, cluster, root or link"),
         ("link", 2, 3, "--kill link takes at least 3 clusters and degree 2"),
         ("deb", 1, 3, "at least 2 clusters"),
         ("root", 1, 3, "at least 2 clusters"),

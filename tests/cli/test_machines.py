@@ -58,7 +58,7 @@ def test_a_plan_for_a_host_that_is_not_there_is_refused_before_hosts_are_made(ra
     plan["faults"] = [{"fault": "host_link", "at_seconds": 1.0, "host": 3, "seconds": 1.0}]
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     status, _, err = rayvous("chaos", "--on", "ray", "--hosts", "3", "--plan", tmp_path / "plan.json")
-    assert status == 2 and "link of host 3 cannot be harmed: there are 3" in err and not started
+    assert status == 2 and "link of host 3 cannot get faults: there are 3" in err and not started
     status, _, err = rayvous("chaos", "--plan", tmp_path / "plan.json")
     assert status == 2 and "there are none: give --on ray --hosts N" in err
 

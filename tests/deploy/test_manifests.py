@@ -30,7 +30,7 @@ def read():
     for path in sorted(FOLDER.glob("*.yaml")):
         for resource in yaml.safe_load_all(path.read_text()):
             key = resource["kind"], resource["metadata"]["name"]
-            assert key not in found, f"{path}: {key} is there twice"
+            assert key not in found, f"{path}: {key} occurs twice"
             found[key] = resource
     return found
 

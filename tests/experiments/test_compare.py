@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said():
     ):
         with pytest.raises(InputError, match=message):
             compare.run(schemes)
-    with pytest.raises(InputError, match="--on moon: it is one of sim, ray"):
+    with pytest.raises(InputError, match="--on moon: it must be one of sim, ray"):
         compare.run(["hybrid"], on="moon")
     with pytest.raises(InputError, match="take fewer clusters, or --on sim"):
         compare.run(["hybrid"], on="ray", topology=compare.TOPOLOGY | {"clusters": 100})

@@ -30,7 +30,7 @@ def test_columns_have_a_limit_where_one_is_given():
 def test_a_request_whose_events_differ_too_much_is_refused(gateway, run, tokens):
     async def story():
         async with await gateway(SMALL).open(tokens["alice"]) as alice:
-            with pytest.raises(EventError, match="publish what differs apart"):
+            with pytest.raises(EventError, match="publish events with different attributes separately"):
                 await alice.publish(apart(14))
             return await alice.publish(apart(13))
 

@@ -224,9 +224,9 @@ def test_an_id_is_acknowledged_only_by_the_stream_that_it_is_of(gateway, run, to
             its = await bob.subscribe("origin = 'JFK'", durable="mail")
             await alice.publish([{"n": 0, "origin": "JFK"}])
             [item] = await mine.receive()
-            with pytest.raises(InputError, match="no id of a delivery of this stream"):
+            with pytest.raises(InputError, match="not the id of a delivery of this stream"):
                 await its.acknowledge(item.id)
-            with pytest.raises(InputError, match="no id"):
+            with pytest.raises(InputError, match="not the id"):
                 await mine.acknowledge(item.id.replace("alice:1", "alice:9"))
             await mine.acknowledge(item.id)
 
@@ -268,7 +268,7 @@ def test_who_publishes_too_fast_waits_a_little_and_is_refused_beyond(gateway, ru
         gate.clock = Clock()
         async with await gate.open(None) as session:
             await session.publish([{}] * 10)
-            with pytest.raises(LimitReached, match=r"come again in 0.1 s \(events_per_second\)") as refused:
+            with pytest.raises(LimitReached, match=r"retry in 0.1 s \(events_per_second\)") as refused:
                 await session.publish([{}])
             gate.clock.now = 1.0
             await session.publish([{}] * 10)
@@ -288,7 +288,7 @@ def test_who_publishes_too_fast_waits_a_little_and_is_refused_beyond(gateway, ru
         (lambda s: s.subscribe("(a = 1"), InputError, "line 1"),
         (lambda s: s.subscribe(None), InputError, "a selector is missing"),
         (lambda s: s.subscribe("a = 1", durable="\n"), InputError, "durable"),
-        (lambda s: s.subscribe("a = 1", durable="mail", after="x:1"), InputError, "no id"),
+        (lambda s: s.subscribe("a = 1", durable="mail", after="x:1"), InputError, "not the id"),
         (lambda s: s.acknowledge("mail", "x"), InputError, "not open here"),
         (lambda s: s.unsubscribe("mail"), InputError, "no such name"),
     ],

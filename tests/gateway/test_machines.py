@@ -114,7 +114,7 @@ def test_an_id_says_where_the_stream_stands(marks):
 
 @given(st.text(max_size=60) | st.sampled_from(["a:1;", ";", "a:1;" + "0" * 18, "a:1" * 9000]))
 def test_what_is_no_id_is_refused(text):
-    with pytest.raises(InputError, match="no id of a delivery"):
+    with pytest.raises(InputError, match="not the id of a delivery"):
         Seal("secret", "alice/mail").marks_of(text)
 
 

@@ -177,7 +177,7 @@ def test_who_shows_no_token_has_no_keys(gateway, run):
     async def story():
         gate = gateway(access=AccessConfig(anonymous=Principal(publish="TRUE")))
         async with await gate.open(None) as nobody:
-            with pytest.raises(AccessDenied, match="show a token"):
+            with pytest.raises(AccessDenied, match="send a token"):
                 await nobody.publish(ONE, key="k")
 
     run(story())

@@ -71,7 +71,7 @@ def test_events_and_payloads_have_numbers_of_one_publisher(mesh):
 
 def test_what_is_wrong_is_said(mesh, net):
     publisher = mesh.publisher("wrong")
-    with pytest.raises(rv.InputError, match="a payload is bytes"):
+    with pytest.raises(rv.InputError, match="a payload must be bytes"):
         publisher.distribute("text", topic="maps")
     with pytest.raises(rv.InputError, match="slice_bytes is 0"):
         publisher.distribute(b"abc", topic="maps", slice_bytes=0)

@@ -121,11 +121,11 @@ def deep(levels: int, inner: Any) -> Any:
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        ({"a": {"b": 1}, "a.b": 2}, "event 0: attribute 'a.b' is there twice"),
-        ({"a": {"b.c": 1, "b": {"c": 2}}}, "event 0: attribute 'a.b.c' is there twice"),
-        ({"a.b": "secret", "a": [{"b": "plain"}]}, "event 0: attribute 'a.b' is there twice"),
-        ({"a": {"b": ["secret"]}, "a.b": ["plain"]}, "event 0: attribute 'a.b' is there twice"),
-        ({"a": [{"b": {"c": 1}, "b.c": [2]}]}, "event 0: attribute 'a.b.c' is there twice"),
+        ({"a": {"b": 1}, "a.b": 2}, "event 0: attribute 'a.b' occurs twice"),
+        ({"a": {"b.c": 1, "b": {"c": 2}}}, "event 0: attribute 'a.b.c' occurs twice"),
+        ({"a.b": "secret", "a": [{"b": "plain"}]}, "event 0: attribute 'a.b' occurs twice"),
+        ({"a": {"b": ["secret"]}, "a.b": ["plain"]}, "event 0: attribute 'a.b' occurs twice"),
+        ({"a": [{"b": {"c": 1}, "b.c": [2]}]}, "event 0: attribute 'a.b.c' occurs twice"),
         ({"a": {"": 1}}, "event 0: attribute name ''"),
         ({"a": {5: 1}}, "event 0: attribute name 5 is a int"),
         ({"a": {"b" * 127: 1}}, "event 0: attribute name 'a.bbb.*1 to 128"),

@@ -215,7 +215,7 @@ def test_ticks_have_their_own_offsets_and_come_first():
     net.advance(10.0)
     second = {net.broker(broker).ticks()[1] for broker in net.hosts}
     assert len(second) == 5 and max(second) <= RECOVERY.heartbeat_seconds / TICKS_PER_HEARTBEAT
-    with pytest.raises(InputError, match="never comes to rest"):
+    with pytest.raises(InputError, match="never becomes quiescent"):
         net.run()
 
 

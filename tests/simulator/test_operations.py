@@ -275,7 +275,7 @@ def test_whom_nobody_takes_for_load_is_taken_as_a_last_resort():
 
 def test_what_cannot_be_operated_says_why():
     operations = SimulatedOperations(Simulation(ClusterTree(1, 1).positions(), recovery=Recovery()))
-    with pytest.raises(InputError, match="cluster 3 is not there"):
+    with pytest.raises(InputError, match="cluster 3 does not exist"):
         operations.add_broker(3)
     with pytest.raises(InputError, match="at least one"):
         operations.add_cluster(0)

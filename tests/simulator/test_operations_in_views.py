@@ -130,9 +130,7 @@ def test_one_that_leaves_and_dies_is_not_started_again(assert_healed):
 def test_there_is_no_tree_to_make_better(scheme):
     check(scheme, recovery=True, operations=True)
     world = World(scheme, 3)
-    with pytest.raises(
-        InputError, match=f"scheme '{scheme}' has no tree to make better: no broker hangs below"
-    ):
+    with pytest.raises(InputError, match=f"scheme '{scheme}' has no tree to reoptimise: no broker is below"):
         world.operations.reoptimise()
     for seed in range(10):
         case = draw_case(seed, scheme=scheme, operations=True)

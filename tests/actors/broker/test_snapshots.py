@@ -178,5 +178,5 @@ def test_what_is_no_state_is_refused() -> None:
     one.phase = Fraction(1, 2)  # type: ignore[assignment]
     with pytest.raises(TypeError, match="Fraction is no state"):
         state_of(one)
-    with pytest.raises(TypeError, match="no class of rayvous"):
+    with pytest.raises(TypeError, match="not a class of rayvous"):
         restore_state(one, {"phase": Part("word", "os:system", "IDLE")})

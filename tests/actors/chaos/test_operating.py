@@ -125,7 +125,7 @@ def test_the_last_one_that_stays_is_kept() -> None:
 
 def test_who_dies_before_it_has_left_is_gone_and_the_others_leave_all_the_same() -> None:
     run = Run()
-    run.net.error = InputError("no broker 2 that lives")
+    run.net.error = InputError("no broker 2 is alive")
     run.net.meanwhile = lambda: run.breaker._dead.add(2)
     run.do("remove_cluster", 0.9)
     assert run.net.done == [("remove", [2, 3]), ("remove", [3])] and not run.found

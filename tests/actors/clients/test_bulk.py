@@ -255,10 +255,10 @@ def test_a_slice_out_of_its_turn_is_refused_and_an_unknown_payload_named():
         parcel = CutPayload(BYTES, "maps", SLICE)
         payload = bulk.Payload(parcel.name, parcel.batch(), SOURCE, (), len(BYTES), SLICE, parcel.md5)
         host = hosts.hosts[SOURCE]
-        with pytest.raises(InputError, match="is not on its way through broker 10"):
+        with pytest.raises(InputError, match="is not in transit at broker 10"):
             await host.bulk_slices(SOURCE, parcel.name, 0, parcel.whole[:SLICE])
         assert await host.bulk_begin(SOURCE, payload) == 0
-        with pytest.raises(InputError, match=r"slice 0 of payload .* did not come before slice 1"):
+        with pytest.raises(InputError, match=r"slice 0 of payload .* did not arrive before slice 1"):
             await host.bulk_slices(SOURCE, parcel.name, 1, parcel.whole[SLICE : 2 * SLICE])
         await host.bulk_slices(SOURCE, parcel.name, 0, parcel.whole[: 3 * SLICE])
         await host.bulk_slices(SOURCE, parcel.name, 1, parcel.whole[SLICE : 5 * SLICE])

@@ -67,7 +67,7 @@ def test_after_a_failure_nothing_leaves_and_whoever_waits_is_told() -> None:
         commits.put(persist("a"), lambda: None)
         commits.put(OTHER, lambda: left.append(1))
         store.gate.set()
-        with pytest.raises(StorageFailed, match="broker 1 stands still: the disk is full"):
+        with pytest.raises(StorageFailed, match="broker 1 has stopped: the disk is full"):
             await commits.stable()
         commits.put(OTHER, lambda: left.append(2))
         with pytest.raises(StorageFailed):
@@ -84,7 +84,7 @@ def test_what_cannot_be_carried_out_is_said_and_nobody_waits_for_ever() -> None:
         commits.put(persist("a"), lambda: None)
         commits.put(OTHER, lambda: left[0])
         store.gate.set()
-        with pytest.raises(StorageFailed, match="broker 1 stands still: an effect was not carried out"):
+        with pytest.raises(StorageFailed, match="broker 1 has stopped: an effect was not carried out"):
             await commits.stable()
         assert len(told) == 1
 

@@ -69,7 +69,7 @@ def test_where_others_can_take_over_a_process_ends_whose_broker_cannot_commit(
 
         monkeypatch.setattr(commits._store, "commit", full)
         commits.put(Persist((("a", b""),)), lambda: None)  # type: ignore[arg-type]
-        with pytest.raises(StorageFailed, match="broker 0 stands still: the disk is full"):
+        with pytest.raises(StorageFailed, match="broker 0 has stopped: the disk is full"):
             await commits.stable()
 
     asyncio.run(live())

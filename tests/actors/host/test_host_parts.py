@@ -108,7 +108,7 @@ def test_nothing_begins_at_a_broker_that_leaves_and_every_poll_says_so() -> None
     assert here.farewells() == []
     here.dismiss(1)
     assert here.open_seat(0) and here.seat_of(1)
-    with pytest.raises(BrokerLeaving, match="broker 1 leaves"):
+    with pytest.raises(BrokerLeaving, match="broker 1 is leaving"):
         here.open_seat(1)
     with pytest.raises(BrokerUnavailable, match="broker 9 is not on this host"):
         here.open_seat(9)

@@ -125,8 +125,8 @@ def test_who_has_not_left_and_is_in_no_survey_is_not_removed(
     monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
     net = Net(monkeypatch, left=[answer])
-    with pytest.raises(InputError, match="no broker 4 that lives"):
+    with pytest.raises(InputError, match="no broker 4 is alive"):
         net.remove(broker=4)
-    with pytest.raises(InputError, match="no broker 9 that lives"):
+    with pytest.raises(InputError, match="no broker 9 is alive"):
         net.remove(broker=9)
     assert "forget" not in net.done

@@ -40,9 +40,9 @@ def test_a_process_that_another_one_has_taken_over_from_is_refused_in_all_its_li
     names.renew("alice", first, 5)
     second = names.come("alice", 5, "second")["life"]
     for life in (first, first + 1):
-        with pytest.raises(ClientError, match="come back in another process"):
+        with pytest.raises(ClientError, match="returned in another process"):
             names.acknowledge("alice", life, {"bob": 9})
-        with pytest.raises(ClientError, match="come back in another process"):
+        with pytest.raises(ClientError, match="returned in another process"):
             names.renew("alice", life, 6)
     names.acknowledge("alice", second, {"bob": 9})
     assert names.come("alice", 5, "second")["life"] == second, "the same call begins no other life"

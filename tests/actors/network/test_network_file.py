@@ -111,7 +111,7 @@ def test_launched_from_a_file_it_takes_another_name_and_nothing_else(written):
     settings = from_file(path, "other", Settings(path, "made-up", detached=True))
     assert (settings.name, settings.detached, settings.recovery.heartbeat_seconds) == ("other", True, 0.5)
     assert from_file(path, None, Settings(path, "made-up")).name == "flights"
-    with pytest.raises(InputError, match=r"scheme: a network that is launched from a file has it there"):
+    with pytest.raises(InputError, match=r"scheme: set it in the network file"):
         from_file(path, None, Settings(path, "made-up", scheme="lbdd"))
 
 
@@ -192,7 +192,7 @@ def test_a_mistake_of_a_section_that_has_no_heading_is_told_with_the_first_one_w
     text = 'name = "a"\n\n' + bob + bob.replace("bob", "al").replace('= ["', f'= ["{digest_of("u")}", "')
     with pytest.raises(InputError, match=r":5: access\.principals\.al: .* has a token of bob"):
         read_gateway_file(written(text))
-    with pytest.raises(InputError, match=r":3: access: access: names nobody"):
+    with pytest.raises(InputError, match=r":3: access: access: it names nobody"):
         read_gateway_file(written('name = "a"\n\n[access.principals]\n'))
 
 
@@ -229,7 +229,11 @@ def test_a_mistake_of_a_section_that_has_no_heading_is_told_with_the_first_one_w
         ("principals.alice", 'principals." a.b"', r":26: access.principals. a.b: .*a name is up to 64"),
         ("token_sha256", "# token_sha256", r":26: access.principals.alice: .*token_sha256 is missing"),
         ('publish = "', 'events_per_second = 0 # "', r":28: access.principals.alice.events_per_second: "),
-        (OUTSIDE[OUTSIDE.index("[access.anon") :], "", r"gateway: access is missing, so nobody could come"),
+        (
+            OUTSIDE[OUTSIDE.index("[access.anon") :],
+            "",
+            r"gateway: access is missing, so nobody could connect",
+        ),
     ],
 )
 def test_mistakes_about_who_comes_from_outside(written, before, after, said):

@@ -106,7 +106,7 @@ def test_when_it_does_not_become_whole_the_others_stay_as_they_are() -> None:
     ("story", "said"),
     [
         (Story(heals=False), "cannot be restarted without loss"),
-        (Story(hosts="aaaa"), "are in one process: nobody could take over"),
+        (Story(hosts="aaaa"), "are in one process: none could take over"),
     ],
 )
 def test_what_would_lose_something_is_refused(story: Story, said: str) -> None:

@@ -218,7 +218,9 @@ def test_what_stores_depend_on_must_be_as_it_was(story: Story) -> None:
         (taking_up.made_of("hybrid", object(), RECOVERY), "admission=False"),
         (taking_up.made_of("hybrid", None, compares), "compare_heartbeats=False"),
     ):
-        with pytest.raises(InputError, match=f"the stores are of a network with {said}.*launch it as it was"):
+        with pytest.raises(
+            InputError, match=f"the stores belong to a network with {said}.*launch it as it was"
+        ):
             story.started().earlier(made_of)
     assert story.launched_again().life == 1
 

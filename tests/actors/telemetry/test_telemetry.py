@@ -114,7 +114,7 @@ def test_rows_that_went_with_the_collector_say_what_to_do(monkeypatch, tmp_path,
     telemetry = Telemetry(collector.hold())
     assert telemetry.rows["deliveries"] == 3
     for use in (telemetry.to_arrow, lambda: telemetry.to_parquet(tmp_path)):
-        with pytest.raises(BrokerUnavailable, match=r"went with the collector .*TelemetryConfig\(folder"):
+        with pytest.raises(BrokerUnavailable, match=r"lost with their collector .*TelemetryConfig\(folder"):
             use()
 
 

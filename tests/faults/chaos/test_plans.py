@@ -97,7 +97,7 @@ def test_a_fault_in_words():
         ),
         (
             {"name": "x", "faults": [{"fault": "heal", "at_seconds": 1}]},
-            r"plan 'x', faults\[0\]: comes at 1 s, after the healing at 0 s",
+            r"plan 'x', faults\[0\]: is at 1 s, after the healing at 0 s",
         ),
         (
             {
@@ -105,7 +105,7 @@ def test_a_fault_in_words():
                 "heal_seconds": 9,
                 "faults": [{"fault": "heal", "at_seconds": 2}, {"fault": "heal", "at_seconds": 1}],
             },
-            r"faults\[1\]: comes at 1 s, before the one ahead of it",
+            r"faults\[1\]: is at 1 s, before the preceding fault",
         ),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_network_that_must_begin_empty_does_not_take_over_from_one_that_runs(p
     process().store_of(3, fresh=True)  # of a launch that has failed
     running = process().store_of(3, fresh=True)
     running.commit(put(1))
-    with pytest.raises(StorageFailed, match=r"broker 3 is of an earlier network: name another schema"):
+    with pytest.raises(StorageFailed, match=r"broker 3 belongs to an earlier network: name another schema"):
         process().store_of(3, fresh=True)
     running.commit(put(2))
 
@@ -90,7 +90,7 @@ def test_a_schema_that_a_process_has_claimed_is_refused_until_that_ends(
     running = process()
     running.claim(1.0)
     process("another").claim(1.0)
-    with pytest.raises(StorageFailed, match=r"a network that runs has this schema: end that one first"):
+    with pytest.raises(StorageFailed, match=r"a running network uses this schema: end it first"):
         process().claim(0.1)
     with ThreadPoolExecutor(1) as pool, postgresql.connect(address) as look:
         waiting = pool.submit(process().claim, BOUND_SECONDS)
@@ -214,7 +214,7 @@ def test_settings_and_tables_that_are_not_ours(postgresql: Any, process: Any, ad
         with pytest.raises(StorageFailed, match="another version of Rayvous"):
             process()
         outside.execute("DROP TABLE rayvous_format")
-        with pytest.raises(StorageFailed, match="tables that are not of Rayvous, left as they are"):
+        with pytest.raises(StorageFailed, match="it has tables that do not belong to Rayvous, and was not changed"):
             process()
         outside.execute("DROP TABLE journal")
         with pytest.raises(StorageFailed, match='relation "journal" does not exist'):

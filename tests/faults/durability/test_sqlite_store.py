@@ -92,7 +92,7 @@ def test_a_log_without_its_file_is_refused_and_left_as_it_is(path: Path) -> None
     log = path.with_name("broker-3.sqlite-wal")
     written = log.read_bytes()
     path.unlink()
-    refused(path, "its log broker-3.sqlite-wal is there", "delete the log")
+    refused(path, "its log broker-3.sqlite-wal exists", "delete the log")
     assert log.read_bytes() == written and not path.exists()
     store.close()
 

@@ -91,7 +91,7 @@ def test_a_key_stands_for_a_transaction_and_other_events_under_it_are_an_error(s
         assert core.counts["published"] == core.counts["repeated"] == 2
         for frame, said in (
             (send(b'{"n": 1}', **{"idempotency-key": "k"}), "other events were published under this key"),
-            (send(**{"idempotency-key": "k", "_AMQ_DUPL_ID": "k"}), "send one of them"),
+            (send(**{"idempotency-key": "k", "_AMQ_DUPL_ID": "k"}), "send only one of them"),
             (send(transaction="t", **{"idempotency-key": "l"}), "put it on the COMMIT"),
         ):
             one = await client().connect()

@@ -198,9 +198,9 @@ def test_disconnect_is_receipted_before_the_end(talk):
 def test_an_error_says_what_was_wrong_names_the_receipt_and_ends(talk, error):
     """ERROR."""
     outs = talk("SEND", b"[1]", receipt="r1", **JSON)
-    assert "SEND: the body is no JSON object" in error(outs)
+    assert "SEND: the body is not a JSON object" in error(outs)
     assert outs[0].frame.headers["receipt-id"] == "r1"
-    assert "no JSON object" in outs[0].frame.headers["message"]
+    assert "not a JSON object" in outs[0].frame.headers["message"]
     assert outs[1] == Close()
     assert talk("SEND", b"{}", **JSON) == []
 
@@ -465,7 +465,7 @@ def test_a_transaction_begins_once_and_must_have_begun(talk, error):
 
 def test_a_mistake_in_a_transaction_is_told_where_it_is_made(talk, error):
     talk("BEGIN", transaction="t")
-    assert "no JSON" in error(talk("SEND", b"{", transaction="t", **JSON))
+    assert "not JSON" in error(talk("SEND", b"{", transaction="t", **JSON))
 
 
 # Limits.

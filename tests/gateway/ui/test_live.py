@@ -103,7 +103,7 @@ def test_the_page_is_of_this_gateway_alone_and_says_so_to_the_browser(run, local
         ({"token": "wrong"}, "token"),
         ({"token": "s"}, "'sam' may not watch"),
         ({"token": None}, "token"),
-        ({"token": 5}, "a text"),
+        ({"token": 5}, "must be text"),
         ("[]", "JSON object"),
         ("{", "JSON object"),
         ("x" * 9_000, "limit"),

@@ -157,7 +157,7 @@ def test_what_is_no_trace_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"has no trace\.json; write one with --trace-dir"):
         load_trace(tmp_path)
     (tmp_path / "trace.json").write_text("[]")
-    with pytest.raises(InputError, match="is not that of a trace"):
+    with pytest.raises(InputError, match="is not the header of a trace"):
         load_trace(tmp_path)
     file = tmp_path / "file"
     file.write_text("x")

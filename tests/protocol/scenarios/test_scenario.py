@@ -108,7 +108,7 @@ def publish(events):
         (publish([{"a": [1]}]), r"steps\[0\].events\[0\]: a: .*list"),
         (publish([{"a": 2**70}]), r"steps\[0\].events\[0\]: a: integer"),
         (publish([{"a": {"time": 1}}]), r"events\[0\]: a: an object stands for a timestamp"),
-        (publish([{"a": {"timestamp": "noon"}}]), r"events\[0\]: a: 'noon' is no moment"),
+        (publish([{"a": {"timestamp": "noon"}}]), r"events\[0\]: a: 'noon' is not a time in ISO 8601"),
         (publish([{"a": {"timestamp": 1.5}}]), r"events\[0\]: a: timestamp 1.5"),
         (step() | workload(), "both steps and a workload"),
     ],
@@ -131,7 +131,7 @@ def test_a_broken_scenario_says_what_and_where(changes, message, tmp_path):
         (b'{"name": "x",\n "topology": }', "line 2, column 14: not JSON"),
         (b"[]", "scenario is a list: it must be an object"),
         (b'{"name": "x"}', "scenario: 'topology' is missing"),
-        (b'{"name": "x", "name": "y"}', "key 'name' stands twice"),
+        (b'{"name": "x", "name": "y"}', "key 'name' occurs twice"),
         (b"\xff\xfe", "cannot be read"),
     ],
 )

@@ -534,7 +534,7 @@ def test_many_exclusions_are_one_constraint() -> None:
 
 
 def test_what_is_no_filter_is_refused() -> None:
-    with pytest.raises(SelectorError, match="int is no filter"):
+    with pytest.raises(SelectorError, match="int is not a filter"):
         to_filter(5)  # type: ignore[arg-type]
 
 

@@ -78,6 +78,6 @@ def test_filters_of_networks_cover_and_print():
     ],
 )
 def test_what_is_no_block_is_refused(text):
-    with pytest.raises(SelectorError, match=r"is no network|write it as one") as told:
+    with pytest.raises(SelectorError, match=r"is not a network|write it as one") as told:
         network_of(text)
     assert len(str(told.value)) < 200

@@ -239,11 +239,11 @@ def test_patterns_of_ours_mean_what_selectors_mean() -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("{", "the pattern is no JSON"),
+        ("{", "the pattern is not JSON"),
         ("[1]", "pattern: expected an object, found a list"),
         ('{"a": 1}', "a: expected a list"),
         ('{"a": {"b": [{"prefx": "x"}]}}', r"a.b\[0\]: no matcher is called 'prefx'"),
-        ("[" * 100_000, "the pattern is no JSON|found a list"),
+        ("[" * 100_000, "the pattern is not JSON|found a list"),
     ],
 )
 def test_what_is_no_pattern_is_refused(pattern: str, message: str) -> None:

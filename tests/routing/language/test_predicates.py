@@ -123,7 +123,7 @@ MOMENT = Timestamp(1_357_016_400_000_000_000)  # 2013-01-01 05:00 UTC
 def test_the_meaning_by_example(text: str, event: dict[str, Any], expected: Any) -> None:
     condition = parse_selector(text)
     if expected is SelectorError:
-        with pytest.raises(ValueError, match="no known kind"):
+        with pytest.raises(ValueError, match="is not supported"):
             p.evaluate(condition, event)
         return
     assert p.evaluate(condition, event) is expected
@@ -203,7 +203,7 @@ Prefix: Any = p.Prefix
         (lambda: Compare("x", "==", 1), "no comparison is called '=='"),
         (lambda: Compare("x", "<", 2**64), "64 bits"),
         (lambda: Compare("x", "=", Timestamp(2**70)), "1678 to 2262"),
-        (lambda: Compare("x", "=", [1]), "list is of no known kind"),
+        (lambda: Compare("x", "=", [1]), "list is not supported"),
         (lambda: Compare("", "=", 1), "attribute name"),
         (lambda: Compare("a\nb", "=", 1), "attribute name"),
         (lambda: p.In("x", ()), "at least one"),

@@ -169,7 +169,10 @@ def test_numbers_have_the_type_that_they_are_written_in() -> None:
         ("3 + 5", "line 1, column 1: a value is no condition: compare it with something"),
         ("x AND 'a'", "line 1, column 7: a value is no condition"),
         ("x + 'a' = 1", "line 1, column 3: + needs numbers, found a string"),
-        ("x + y = 'a'", "line 1, column 7: what is calculated is a number, and never compares with a string"),
+        (
+            "x + y = 'a'",
+            "line 1, column 7: an arithmetic expression is a number, and cannot be compared with a string",
+        ),
         ("x = 1 / 0", "line 1, column 7: 1 / 0 has no value"),
         ("x = 1e308 * 10", "line 1, column 11: an infinite number cannot be compared with"),
         ("(x = 1) + 2 = 3", "line 1, column 2: a condition is no value"),

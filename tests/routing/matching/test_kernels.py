@@ -271,9 +271,9 @@ def test_a_kernel_is_chosen_by_what_was_built(wanted: str | None) -> None:
 
 def test_a_kernel_is_chosen_by_hand() -> None:
     assert kernels.chosen("numpy", kernels) == "numpy"
-    with pytest.raises(InputError, match="RAYVOUS_KERNEL=native: it was not built"):
+    with pytest.raises(InputError, match="RAYVOUS_KERNEL=native: the kernel was not built"):
         kernels.chosen("native", None)
-    with pytest.raises(InputError, match="RAYVOUS_KERNEL=fast: it is native or numpy"):
+    with pytest.raises(InputError, match="RAYVOUS_KERNEL=fast: it must be native or numpy"):
         kernels.chosen("fast", kernels)
 
 
