@@ -6,7 +6,6 @@ memory.
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -20,13 +19,11 @@ from ..actors.clients.notification import Notification
 from ..protocol.batch import EVENT_BYTES_MAX
 from ..protocol.documents import of_json
 from ..protocol.errors import EventError, InputError
-from ..protocol.values import Timestamp, moment_of
+from ..protocol.json_events import cloud_event, iso, moment, parse, plain_value
 from .inputs import one_line
 
 Format: TypeAlias = Literal["json", "table", "cloudevents"]
 FORMATS: Final = get_args(Format)
-CLOUDEVENTS: Final = "1.0"
-EVENT_TYPE: Final = "rayvous.event"
 COLUMN_WIDTH: Final = 14
 
 
@@ -79,22 +76,15 @@ class JsonLines:
             return
         where = f"{self._source}:{self._number}"
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: is not JSON: {error}") from None
-        if not isinstance(event, dict):
-            raise InputError(f"{where}: is not a JSON object, as an event must be")
-        for name in self._timestamps:
-            if event.get(name) is not None:
-                event[name] = _moment(event[name], f"{where}: {name}")
+            event = parse(line, where)
+            if not isinstance(event, dict):
+                raise EventError(f"{where}: is not a JSON object, as an event must be")
+            for name in self._timestamps:
+                if event.get(name) is not None:
+                    event[name] = moment(event[name], f"{where}: {name}")
+        except EventError as error:
+            raise InputError(str(error)) from None
         yield Line(self._number, of_json(event))
-
-
-def _moment(value: Any, where: str) -> Timestamp:
-    try:
-        return moment_of(value)
-    except EventError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def table_batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -132,36 +122,15 @@ def _json(note: Notification) -> str:
         {
             "publisher": note.publisher,
             "sequence": note.sequence,
-            "published_at": _iso(note.published_at),
-            "event": note.event,
-        },
-        default=_plain,
+            "published_at": iso(note.published_at),
+            "event": plain_value(note.event),
+        }
     )
 
 
 def _cloud_event(note: Notification, network: str) -> str:
-    """Return a notification as a structured CloudEvent (CloudEvents 1.0, JSON format)."""
-    return json.dumps(
-        {
-            "specversion": CLOUDEVENTS,
-            "id": str(note.sequence),
-            "source": f"/rayvous/{network}/{note.publisher}",
-            "type": EVENT_TYPE,
-            "time": _iso(note.published_at),
-            "datacontenttype": "application/json",
-            "data": note.event,
-        },
-        default=_plain,
-    )
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime.datetime) else str(value)
-
-
-def _iso(seconds: float) -> str:
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    event = plain_value(note.event)
+    return cloud_event(json.dumps(event), event, note.publisher, note.sequence, note.published_at, network)
 
 
 class TableLines:
@@ -176,12 +145,12 @@ class TableLines:
         if new := [name for name in note.event if name not in self._columns]:
             self._columns += new
             head = _row(["publisher", *self._columns]) + "\n"
-        cells = [str(_plain_cell(note.event.get(name))) for name in self._columns]
+        cells = [_cell(note.event.get(name)) for name in self._columns]
         return head + _row([f"{note.publisher} {note.sequence}", *cells])
 
 
-def _plain_cell(value: Any) -> Any:
-    return "-" if value is None else _plain(value) if isinstance(value, datetime.datetime) else value
+def _cell(value: Any) -> str:
+    return "-" if value is None else str(plain_value(value))
 
 
 def _row(cells: Iterable[str]) -> str:

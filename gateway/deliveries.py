@@ -2,8 +2,7 @@
 
 Rules
 -----
-* A timestamp is an ISO 8601 string. Numbers that JSON cannot represent are strings: ``"Infinity"``,
-  ``"-Infinity"``.
+* Values that JSON lacks are strings (`protocol.json_events`).
 * Everything written for one event is one line: no event text contains a line break.
 * A representation of an event, such as its JSON, is computed once, however many streams of a gateway deliver
   the event. It is computed for all events of a batch together, from the batch's columns.
@@ -13,7 +12,6 @@ Rules
 from __future__ import annotations
 
 import json
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -23,7 +21,8 @@ import numpy as np
 
 from ..protocol.batch import Column, EventBatch
 from ..protocol.documents import FORM
-from ..protocol.values import NULL, Kind, Timestamp, Value, is_null
+from ..protocol.json_events import plain_value
+from ..protocol.values import NULL, Kind, Timestamp, Value
 from .positions import identity
 
 KEPT_BYTES_MAX: Final = 32 * 2**20
@@ -190,21 +189,6 @@ def json_of(event: Mapping[str, Value]) -> tuple[str, int]:
     except UnicodeEncodeError:  # an unpaired surrogate, which only an escape can represent
         text = json.dumps(plain, separators=(",", ":"), allow_nan=False)
         return text, len(text)
-
-
-def plain_value(value: Any) -> Any:
-    """Return a value, nested or not, as a JSON value."""
-    if isinstance(value, dict):
-        return {name: plain_value(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [plain_value(inner) for inner in value]
-    if is_null(value):
-        return None
-    if type(value) is Timestamp:
-        return value.isoformat()
-    if type(value) is float and math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 class Texts:

@@ -20,11 +20,12 @@ from ...protocol.errors import (
     SubscriptionRejected,
     SubscriptionTimeout,
 )
+from ...protocol.json_events import cloud_event, iso, plain_value
 from ..core import Accepted
-from ..deliveries import Delivery, plain_value
+from ..deliveries import Delivery
 from ..queues import Gap
 from ..streams import Item
-from .bodies import UnknownType, cloud_event, iso
+from .bodies import UnknownType
 
 Form: TypeAlias = Literal["json", "cloudevents"]
 FORMS: Final = get_args(Form)

@@ -23,10 +23,11 @@ from typing import Final
 from ...protocol import checks
 from ...protocol.errors import InputError, LimitReached, RayvousError
 from ...protocol.extras import extra
+from ...protocol.json_events import parse
 from ..core import Gateway, Session
 from ..origins import check_origin
 from .answers import FORMS, accepted_members, headers_of, problem
-from .bodies import events_of, key_of, may_be_empty, parse
+from .bodies import events_of, key_of, may_be_empty
 from .events import EventStream
 from .metrics import CONTENT_TYPE, metrics_of
 from .openapi import openapi

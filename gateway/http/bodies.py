@@ -4,13 +4,10 @@ Rules
 -----
 * An event is a JSON object; `protocol.documents` defines how nested values are read. ``null`` is an explicit
   null.
-* JSON is parsed as RFC 8259 defines it: UTF-8, no NaN, no Infinity, no unpaired surrogates. Numbers have 64
-  bits.
-* JSON has no timestamps: attributes that the client names as timestamps are parsed as ISO 8601.
+* JSON is parsed strictly (`protocol.json_events`). Numbers have 64 bits.
 * A CloudEvent becomes an event with the attributes of its data, and with its own attributes under ``ce_``:
   ``ce_type``, ``ce_source``, ``ce_time`` (a timestamp). Data that is not a JSON object is one attribute,
-  ``data``, or ``data_base64`` if it is not text. Data may have no attributes under ``ce_``. The conversion is
-  reversible: the same CloudEvent is delivered.
+  ``data``, or ``data_base64`` if it is not text. Data may have no attributes under ``ce_``.
 
 Source: CloudEvents 1.0.2, HTTP protocol binding, sections 3.1 to 3.3; JSON event format, sections 2 to 4. The
 mapping of attributes is ours (decision 0059).
@@ -20,39 +17,32 @@ from __future__ import annotations
 
 import base64
 import binascii
-import datetime
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 from urllib.parse import unquote
 
 from ...protocol import checks
 from ...protocol.documents import of_json
 from ...protocol.errors import EventError, InputError
 from ...protocol.extras import extra
-from ...protocol.values import Timestamp, moment_of
+from ...protocol.json_events import CE, CE_REQUIRED, JSON, is_attribute, moment, parse
 
 with extra("gateway"):
     from cloudevents.core.exceptions import BaseCloudEventException
     from cloudevents.core.v1.event import CloudEvent
 
-JSON: Final = "application/json"
 LINES: Final = ("application/x-ndjson", "application/jsonl", "application/json-lines")
 CLOUDEVENT: Final = "application/cloudevents+json"
 CLOUDEVENTS: Final = "application/cloudevents-batch+json"
 TYPES: Final = (JSON, *LINES, CLOUDEVENT, CLOUDEVENTS)
 
-CE: Final = "ce_"
 QUOTE: Final = '"'
 _HEADER: Final = "ce-"
-_REQUIRED: Final = ("specversion", "id", "source", "type")
-_VERSION: Final = "1.0"
 _ESCAPED: Final = re.compile(r"\\(.)")
 _OFFSET: Final = re.compile(r"(?:Z|[+-][0-9]{2}:[0-9]{2})$", re.IGNORECASE)
-_INTEGER_END: Final = 2**31
-"""Integers of a CloudEvent have 32 bits ("Type System")."""
 
 
 class UnknownType(InputError):
@@ -144,36 +134,6 @@ def key_of(header: str | None, events: Sequence[Mapping[str, Any]], *, once: boo
     return f"ce:{sha256(name.encode()).hexdigest()}"
 
 
-def parse(text: bytes | str, where: str) -> Any:
-    """Parse JSON strictly.
-
-    Raises
-    ------
-    EventError
-        If it is not valid JSON; the message starts with `where`.
-    """
-    try:
-        whole = text if isinstance(text, str) else text.decode("utf-8")
-        value = json.loads(whole, parse_constant=_constant)
-        if "\\ud" in whole or "\\uD" in whole:
-            json.dumps(
-                value, ensure_ascii=False
-            ).encode()  # rejects an unpaired surrogate, which cannot be forwarded
-    except RecursionError:
-        raise EventError(f"{where}: is nested too deeply") from None
-    except UnicodeDecodeError as error:
-        raise EventError(f"{where}: is not UTF-8 at byte {error.start}") from None
-    except UnicodeEncodeError:
-        raise EventError(f"{where}: has half a surrogate pair") from None
-    except ValueError as error:
-        raise EventError(f"{where}: is not JSON: {error}") from None
-    return value
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number in JSON")
-
-
 def _objects(values: Sequence[Any]) -> Sequence[dict[str, Any]]:
     for i, value in enumerate(values):
         if not isinstance(value, dict):
@@ -188,14 +148,6 @@ def _plain(events: Sequence[dict[str, Any]], moments: Sequence[str]) -> list[dic
             if event.get(name) is not None:
                 event[name] = moment(event[name], f"event {i}: {name}")
     return [of_json(event) for event in events]
-
-
-def moment(value: Any, where: str) -> Timestamp:
-    """Parse an ISO 8601 timestamp; EventError if it is invalid."""
-    try:
-        return moment_of(value)
-    except EventError as error:
-        raise EventError(f"{where}: {error}") from None
 
 
 # CloudEvents.
@@ -260,11 +212,11 @@ def _attributes_of(data: Any) -> dict[str, Any]:
 
 
 def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -> dict[str, Any]:
-    for name in _REQUIRED:  # the library would generate some of these
+    for name in CE_REQUIRED:  # the library would generate some of these
         if name not in attributes:
             raise EventError(f"{where}: {name} is missing; a CloudEvent must have it")
     for name, value in attributes.items():
-        if not _is_attribute(value):
+        if not is_attribute(value):
             raise EventError(f"{where}: {name} is not a text, boolean or 32-bit integer")
     for name in data:
         if name.startswith(CE):
@@ -281,53 +233,3 @@ def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -
     except (BaseCloudEventException, TypeError, ValueError) as error:
         raise EventError(f"{where}: {' '.join(str(error).split())}") from None
     return data | {f"{CE}{name}": value for name, value in read.items()}
-
-
-def _is_attribute(value: Any) -> bool:
-    """Return whether an attribute of a CloudEvent may have this value."""
-    if isinstance(value, int):
-        return -_INTEGER_END <= value < _INTEGER_END  # includes bool
-    return isinstance(value, str)
-
-
-def cloud_event(
-    text: str, event: Mapping[str, Any], publisher: str, sequence: int, at: float, network: str
-) -> str:
-    """Return a delivery as a structured CloudEvent: the published one, or a new one around any other event.
-
-    Parameters
-    ----------
-    text, event
-        The event, as JSON text and as attributes with JSON values.
-    publisher, sequence, at
-        Its publisher, its sequence number there, and its publication time.
-    network
-        The name of the network.
-    """
-    envelope = {name.removeprefix(CE): value for name, value in event.items() if name.startswith(CE)}
-    required = [envelope.get(name) for name in _REQUIRED]
-    if (
-        required[0] != _VERSION
-        or not all(isinstance(value, str) and value for value in required)
-        or not all(map(_is_attribute, envelope.values()))
-    ):
-        head = {
-            "specversion": _VERSION,
-            "id": str(sequence),
-            "source": f"/rayvous/{network}/{publisher}",
-            "type": "rayvous.event",
-            "time": iso(at),
-            "datacontenttype": JSON,
-        }
-        return f'{json.dumps(head)[:-1]}, "data": {text}}}'
-    data = {name: value for name, value in event.items() if not name.startswith(CE)}
-    kind = str(envelope.get("datacontenttype", JSON))
-    if set(data) <= {"data", "data_base64"} and not kind.startswith(JSON):
-        return json.dumps(envelope | data)
-    return json.dumps(envelope | ({"data": data} if data else {}))
-
-
-def iso(seconds: float) -> str:
-    """Return a time in ISO 8601, in UTC with millisecond precision."""
-    at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...protocol.gateways import GatewayLimits
+from ...protocol.json_events import JSON
 from ..lanes import KEY_CHARACTERS_MAX
 from .answers import FORMS
-from .bodies import CLOUDEVENT, CLOUDEVENTS, JSON, LINES
+from .bodies import CLOUDEVENT, CLOUDEVENTS, LINES
 
 VERSION: Final = "1.0"
 

@@ -21,9 +21,9 @@ from typing import Any, Final
 from ...protocol import checks
 from ...protocol.errors import EventError, InputError, LimitReached, RayvousError, StreamEnded
 from ...protocol.extras import extra
+from ...protocol.json_events import moment, parse
 from ..core import Gap, Gateway, Session, Stream
 from .answers import FORMS, accepted_members, closing_reason, delivery_members, delivery_text, problem
-from .bodies import moment, parse
 
 with extra("gateway"):
     from starlette.websockets import WebSocket, WebSocketDisconnect

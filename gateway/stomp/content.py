@@ -26,9 +26,10 @@ from typing import Any, Final
 from ...protocol import checks
 from ...protocol.documents import of_json
 from ...protocol.errors import EventError, InputError
+from ...protocol.json_events import plain_value
 from ...protocol.values import Value, normalize
 from ...routing.language.questions import parse_selector
-from ..deliveries import Delivery, plain_value
+from ..deliveries import Delivery
 from .frames import Frame
 
 EVERYTHING: Final = "/events"

@@ -23,10 +23,10 @@ from typing import Any, Final
 from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError
 from ...protocol.extras import extra
 from ...protocol.ids import BrokerId
+from ...protocol.json_events import parse
 from ..core import Gateway, Session
 from ..deliveries import Delivery
 from ..http.answers import closing_reason
-from ..http.bodies import parse
 from ..origins import check_origin
 from ..streams import Stream
 from .watch import Watch

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -33,13 +34,15 @@ def test_however_the_bytes_come_the_events_are_the_same(values, cuts, ended):
     assert [line.number for line in events] == [1 + 2 * place for place in range(len(values))]
 
 
-@pytest.mark.parametrize("wrong", ["{", "[1]", '"x"', "{'a': 1}", "[" * 100_000, "\xff"])
+@pytest.mark.parametrize("wrong", ["{", "[1]", '"x"', "{'a': 1}", "\xff"])
 def test_a_wrong_line_is_told_by_its_number_and_what_stands_before_it_is_had(wrong):
     had = []
-    with pytest.raises(InputError, match=r"a\.jsonl:3: is not (a )?JSON"):
+    with pytest.raises(InputError, match=r"a\.jsonl:3: is not (a JSON object|JSON|UTF-8)"):
         for line in JsonLines("a.jsonl").feed(b'{"x": 1}\n\n' + wrong.encode("latin-1") + b"\n"):
             had.append(line.event)  # what was had before the error is what is asked
     assert had == [{"x": 1}]
+    with pytest.raises(InputError, match="a:1: is nested too deeply"):
+        list(JsonLines("a").feed(b"[" * 100_000 + b"\n"))
 
 
 def test_a_line_without_an_end_is_bounded():
@@ -81,6 +84,26 @@ def test_cloudevents_have_what_the_specification_requires():
     assert event["specversion"] == "1.0" and event["type"] == "rayvous.event" and event["data"] == {"x": 1}
     assert event["source"] == other["source"] == "/rayvous/flights/faa" and event["id"] != other["id"]
     assert datetime.datetime.fromisoformat(event["time"]).tzinfo is not None
+
+
+def test_values_that_json_lacks_are_strings():
+    for form in ("json", "cloudevents"):
+        line = json.loads(printer(form, "flights")(note({"x": math.inf, "y": [None, -math.inf]})))
+        assert line.get("event", line.get("data")) == {"x": "Infinity", "y": [None, "-Infinity"]}
+
+
+def test_a_cloudevent_comes_as_it_was_published():
+    """As from a gateway: its attributes are those under ce_."""
+    event = {"ce_specversion": "1.0", "ce_id": "7", "ce_source": "/jfk", "ce_type": "delay", "x": 1}
+    assert json.loads(printer("cloudevents", "flights")(note(event))) == {
+        "specversion": "1.0", "id": "7", "source": "/jfk", "type": "delay", "data": {"x": 1},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [b'{"x": NaN}', b'{"x": -Infinity}', b'{"x": "\\ud800"}'])
+def test_what_json_does_not_allow_is_refused(wrong):
+    with pytest.raises(InputError, match=r"-:1: (is not JSON|has half a surrogate pair)"):
+        list(JsonLines("-").feed(wrong + b"\n"))
 
 
 def test_a_table_has_its_heading_again_when_an_attribute_is_new():

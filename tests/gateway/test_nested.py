@@ -68,7 +68,9 @@ def test_arrays_that_would_take_too_much_are_refused_before_they_are_unfolded(
             GatewayLimits(body_bytes_max=1 << 18, bodies_bytes_max=1 << 21)
         )  # columns may take 2 MiB
         async with await core.open(tokens["bob"]) as bob:
-            with pytest.raises(EventError, match="combinations of all arrays would take 3,690,000 bytes together"):
+            with pytest.raises(
+                EventError, match="combinations of all arrays would take 3,690,000 bytes together"
+            ):
                 await bob.publish([BOMB] * 2)
             assert not unfolding
             assert (await bob.publish([BOMB])).last == 1

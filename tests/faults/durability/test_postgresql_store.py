@@ -214,7 +214,9 @@ def test_settings_and_tables_that_are_not_ours(postgresql: Any, process: Any, ad
         with pytest.raises(StorageFailed, match="another version of Rayvous"):
             process()
         outside.execute("DROP TABLE rayvous_format")
-        with pytest.raises(StorageFailed, match="it has tables that do not belong to Rayvous, and was not changed"):
+        with pytest.raises(
+            StorageFailed, match="it has tables that do not belong to Rayvous, and was not changed"
+        ):
             process()
         outside.execute("DROP TABLE journal")
         with pytest.raises(StorageFailed, match='relation "journal" does not exist'):

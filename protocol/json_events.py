@@ -1,0 +1,140 @@
+"""Events as JSON text: strict parsing, values that JSON lacks, and deliveries as CloudEvents. Pure.
+
+Rules
+-----
+* JSON is parsed as RFC 8259 defines it: UTF-8, no NaN, no Infinity, no unpaired surrogates.
+* JSON has no timestamps: attributes that the client names as timestamps are parsed as ISO 8601, and a timestamp
+  is written as an ISO 8601 string. Numbers that JSON cannot represent are the strings ``"Infinity"`` and
+  ``"-Infinity"``.
+* The attributes of a CloudEvent are attributes under ``ce_`` of the event, so the same CloudEvent is delivered.
+  Any other event is delivered as the data of a new CloudEvent.
+
+Source: RFC 8259; CloudEvents 1.0.2, JSON event format, sections 2 to 4. The mapping of attributes is ours (decision
+0059).
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from .errors import EventError
+from .values import Timestamp, is_null, moment_of
+
+CE: Final = "ce_"
+CE_REQUIRED: Final = ("specversion", "id", "source", "type")
+JSON: Final = "application/json"
+_VERSION: Final = "1.0"
+_INTEGER_END: Final = 2**31
+"""Integers of a CloudEvent have 32 bits ("Type System")."""
+
+
+def parse(text: bytes | str, where: str) -> Any:
+    """Parse JSON strictly.
+
+    Raises
+    ------
+    EventError
+        If it is not valid JSON; the message starts with `where`.
+    """
+    try:
+        whole = text if isinstance(text, str) else text.decode("utf-8")
+        value = json.loads(whole, parse_constant=_constant)
+        if "\\ud" in whole or "\\uD" in whole:
+            json.dumps(
+                value, ensure_ascii=False
+            ).encode()  # rejects an unpaired surrogate, which cannot be forwarded
+    except RecursionError:
+        raise EventError(f"{where}: is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise EventError(f"{where}: is not UTF-8 at byte {error.start}") from None
+    except UnicodeEncodeError:
+        raise EventError(f"{where}: has half a surrogate pair") from None
+    except ValueError as error:
+        raise EventError(f"{where}: is not JSON: {error}") from None
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number in JSON")
+
+
+def moment(value: Any, where: str) -> Timestamp:
+    """Parse an ISO 8601 timestamp; EventError if it is invalid."""
+    try:
+        return moment_of(value)
+    except EventError as error:
+        raise EventError(f"{where}: {error}") from None
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value, nested or not, as a JSON value."""
+    if isinstance(value, dict):
+        return {name: plain_value(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [plain_value(inner) for inner in value]
+    if is_null(value):
+        return None
+    if type(value) is Timestamp:
+        return value.isoformat()
+    if type(value) is float and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, datetime.datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return value
+
+
+def iso(seconds: float) -> str:
+    """Return a time in ISO 8601, in UTC with millisecond precision."""
+    at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# CloudEvents.
+
+
+def is_attribute(value: Any) -> bool:
+    """Return whether an attribute of a CloudEvent may have this value."""
+    if isinstance(value, int):
+        return -_INTEGER_END <= value < _INTEGER_END  # includes bool
+    return isinstance(value, str)
+
+
+def cloud_event(
+    text: str, event: Mapping[str, Any], publisher: str, sequence: int, at: float, network: str
+) -> str:
+    """Return a delivery as a structured CloudEvent: the published one, or a new one around any other event.
+
+    Parameters
+    ----------
+    text, event
+        The event, as JSON text and as attributes with JSON values.
+    publisher, sequence, at
+        Its publisher, its sequence number there, and its publication time.
+    network
+        The name of the network.
+    """
+    envelope = {name.removeprefix(CE): value for name, value in event.items() if name.startswith(CE)}
+    required = [envelope.get(name) for name in CE_REQUIRED]
+    if (
+        required[0] != _VERSION
+        or not all(isinstance(value, str) and value for value in required)
+        or not all(map(is_attribute, envelope.values()))
+    ):
+        head = {
+            "specversion": _VERSION,
+            "id": str(sequence),
+            "source": f"/rayvous/{network}/{publisher}",
+            "type": "rayvous.event",
+            "time": iso(at),
+            "datacontenttype": JSON,
+        }
+        return f'{json.dumps(head)[:-1]}, "data": {text}}}'
+    data = {name: value for name, value in event.items() if not name.startswith(CE)}
+    kind = str(envelope.get("datacontenttype", JSON))
+    if set(data) <= {"data", "data_base64"} and not kind.startswith(JSON):
+        return json.dumps(envelope | data)
+    return json.dumps(envelope | ({"data": data} if data else {}))
