@@ -78,7 +78,7 @@ class Connection:
         The messages that have arrived since it was cut, each with its ticket; None when there are none.
     plain
         Whether every message takes exactly `delay_seconds` outside of bad periods, as far as is known.
-    known_lives
+    source_life, target_life
         The life of its source, and the life of its target that the source knows of.
     lost_at
         When the first message was lost that was for another life of its target; None if none was.
@@ -94,12 +94,13 @@ class Connection:
         "broken_life",
         "delay_seconds",
         "held",
-        "known_lives",
         "last",
         "lost_at",
         "plain",
         "source",
+        "source_life",
         "target",
+        "target_life",
     )
 
     def __init__(
@@ -119,7 +120,7 @@ class Connection:
         self._ticket: Ticket = [self]
         self.arrive: Callable[[Received], None] = MethodType(arrive, self._ticket)
         self.broken_life = -1
-        self.known_lives = source.life, target.life
+        self.source_life, self.target_life = source.life, target.life
         self.lost_at: float | None = None
         self.plain = not (model.jitter_seconds or model.loss)
         self.delay_seconds = delay_seconds
@@ -158,6 +159,15 @@ class Connection:
         """Whether it has broken, and its source, which knows or will learn that, has not renewed it."""
         return self.broken_life == self.source.life
 
+    @property
+    def knows_target(self) -> bool:
+        """Whether the source, in its present life, knows the present life of the target."""
+        return self.source_life == self.source.life and self.target_life == self.target.life
+
+    def meet(self) -> None:
+        """Note that the source knows the present life of the target."""
+        self.source_life, self.target_life, self.lost_at = self.source.life, self.target.life, None
+
     def reaches(self, leaves: float, *, counts: bool) -> bool:
         """Return whether the target lives, in the life that the source knows of; if not, note a loss that `counts`.
 
@@ -165,11 +175,11 @@ class Connection:
         hears from it.
         """
         source, target = self.source, self.target
-        if self.known_lives[0] != source.life:
-            self.known_lives, self.lost_at = (source.life, target.life), None
+        if self.source_life != source.life:
+            self.meet()
         if RENDEZVOUS in (source.id, target.id):
             return target.alive  # the rendezvous point knows all brokers, and its address does not change
-        if target.alive and self.known_lives[1] == target.life:
+        if target.alive and self.target_life == target.life:
             return True
         if counts and self.lost_at is None:
             self.lost_at = leaves

@@ -213,10 +213,10 @@ class SimulatedTransport:
         """Note that a process hears another one: report what was lost since the other one restarted."""
         for over_group in (False, True):
             connection = here.ways_of(over_group).get(other.id)
-            if connection is None or connection.known_lives == (here.life, other.life):
+            if connection is None or connection.knows_target:
                 continue
-            lost_at = connection.lost_at if connection.known_lives[0] == here.life else None
-            connection.known_lives, connection.lost_at = (here.life, other.life), None
+            lost_at = connection.lost_at if connection.source_life == here.life else None
+            connection.meet()
             if lost_at is not None and not connection.broken:
                 connection.break_off()
                 event = Missed(other.id, over_group, self._network.now - lost_at, anew=True)

@@ -13,10 +13,10 @@ Source: paper 1, section 3 (the routing table and ``match``).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,9 @@ SCAN_MAX: Final = 48
 
 FEW_MAX: Final = 32
 """The number of matches of one event up to which a loop over them is faster than arrays."""
+
+FEW_HOLDERS: Final = 4
+"""The number of holders up to which they are a tuple, which takes a fifth of the memory of a dict."""
 
 _GROUP_BITS: Final = 64
 _NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
@@ -59,13 +62,17 @@ class Routes(NamedTuple):
 _NOWHERE: Final = Routes([], (), _START, _NO_ROWS)
 
 
+Holders: TypeAlias = tuple[Hashable, ...] | dict[Hashable, None]
+"""In the order in which they came; a dict if they are many."""
+
+
 @dataclass(slots=True, eq=False)
 class Entry:
     """A filter, its slot in the index, and the holders on each link."""
 
     filter: Filter
     slot: int
-    links: dict[Link, dict[Hashable, None]] = field(default_factory=dict)
+    links: dict[Link, Holders] = field(default_factory=dict)
 
 
 class RoutingTable:
@@ -115,13 +122,12 @@ class RoutingTable:
             entry = Entry(item, self.index.insert(item))
             self._entries[item] = self._by_slot[entry.slot] = entry
         if link not in entry.links:
-            entry.links[link] = {}
             self._plan = None
             if isinstance(link, str):
                 self._clients[link] = self._clients.get(link, 0) + 1
             else:
                 self._brokers.setdefault(link, len(self._brokers))
-        entry.links[link][holder] = None
+        entry.links[link] = _with(entry.links.get(link, ()), holder)
         return new
 
     def remove(self, item: Filter, link: Link, holder: Hashable) -> bool:
@@ -134,8 +140,10 @@ class RoutingTable:
         holders = None if entry is None else entry.links.get(link)
         if entry is None or holders is None or holder not in holders:
             return False
-        del holders[holder]
-        if not holders:
+        left = _without(holders, holder)
+        if left:
+            entry.links[link] = left
+        else:
             del entry.links[link]
             self._plan = None
             if isinstance(link, str):
@@ -157,7 +165,7 @@ class RoutingTable:
 
     def held_by(self, link: Link, holder: Hashable) -> list[Filter]:
         """Return the filters that `holder` behind `link` wants."""
-        return [entry.filter for entry in self._entries.values() if holder in entry.links.get(link, {})]
+        return [entry.filter for entry in self._entries.values() if holder in entry.links.get(link, ())]
 
     def route(self, batch: EventBatch) -> Routes:
         """Return the links over which the batch must go, with the events for each."""
@@ -230,7 +238,7 @@ class RoutingTable:
         """Restore the table from a snapshot; only while it is empty."""
         self.index.restore(plain["index"])
         for item, slot, links in plain["entries"]:
-            entry = Entry(item, slot, {link: dict.fromkeys(holders) for link, holders in links})
+            entry = Entry(item, slot, {link: _few(holders) for link, holders in links})
             self._entries[item] = self._by_slot[slot] = entry
         self._brokers.update((link, bit) for bit, link in enumerate(plain["brokers"]))
         self._clients.update(plain["clients"])
@@ -247,6 +255,24 @@ class RoutingTable:
                 if isinstance(link, str):
                     counts[link] = counts.get(link, 0) + 1
         assert counts == self._clients
+
+
+def _few(holders: Collection[Hashable]) -> Holders:
+    return tuple(holders) if len(holders) <= FEW_HOLDERS else dict.fromkeys(holders)
+
+
+def _with(holders: Holders, holder: Hashable) -> Holders:
+    if isinstance(holders, dict):
+        holders[holder] = None
+        return holders
+    return holders if holder in holders else _few((*holders, holder))
+
+
+def _without(holders: Holders, holder: Hashable) -> Holders:
+    if isinstance(holders, dict):
+        del holders[holder]
+        return holders
+    return tuple(each for each in holders if each != holder)
 
 
 class _Plan:

@@ -196,7 +196,7 @@ class Hybrid(TreeRouter):
             {
                 holder
                 for entry in self.table
-                for holder in entry.links.get(GROUP, {})
+                for holder in entry.links.get(GROUP, ())
                 if isinstance(holder, int)
             }
         )

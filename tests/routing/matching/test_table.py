@@ -60,11 +60,17 @@ def brute(
 
 
 class Churn(RuleBasedStateMachine):
-    @initialize(scan=st.sampled_from((0, 10, 10**6)), few=st.sampled_from((0, 3, 10**6)), many=st.booleans())
-    def start(self, scan: int, few: int, many: bool) -> None:
+    @initialize(
+        scan=st.sampled_from((0, 10, 10**6)),
+        few=st.sampled_from((0, 3, 10**6)),
+        holders=st.sampled_from((0, 1, 4)),
+        many=st.booleans(),
+    )
+    def start(self, scan: int, few: int, holders: int, many: bool) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(table_module, "SCAN_MAX", scan)
         self.patch.setattr(table_module, "FEW_MAX", few)
+        self.patch.setattr(table_module, "FEW_HOLDERS", holders)
         self.table = RoutingTable()
         self.held: dict[tuple[Filter, Link], set[Hashable]] = {}
         self.links = many_links if many else few_links
@@ -122,7 +128,9 @@ class Churn(RuleBasedStateMachine):
         self.table.check()
         for entry in self.table:
             assert self.table.slot(entry.filter) == entry.slot
-            assert entry.links.keys() == {link for item, link in self.held if item == entry.filter}
+            held = {link: holders for (item, link), holders in self.held.items() if item == entry.filter}
+            assert {link: set(holders) for link, holders in entry.links.items()} == held
+            assert all(len(set(holders)) == len(holders) for holders in entry.links.values())
 
 
 TestChurn = Churn.TestCase
