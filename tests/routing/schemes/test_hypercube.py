@@ -21,6 +21,7 @@ from rayvous.protocol.messages.pubsub import (
 from rayvous.protocol.messages.views import LABEL_BITS, CubeSeat, CubeView, CubeWants
 from rayvous.protocol.scenarios.workload import random_event, random_selector
 from rayvous.routing.language.questions import to_filter
+from rayvous.routing.schemes import hypercube
 from rayvous.routing.schemes.hypercube import Hypercube
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -85,6 +86,22 @@ def test_a_subscription_is_not_confirmed_before_everybody_has_it():
         here, to = next(link for link, messages in net.links.items() if messages)
         net.tell(to, here, net.links[here, to].popleft())
     assert all(len(broker.others) == 1 for number, broker in net.brokers.items() if number != 0)
+
+
+def test_next_hops_are_kept_within_a_bound(monkeypatch):
+    """Promise 9; whoever publishes, each subscriber hears it once all the same."""
+    monkeypatch.setattr(hypercube, "WAYS_MAX", 20)
+    net = Net(13)
+    for broker in net.brokers:
+        net.tell(broker, f"s{broker}", Register(1, to_filter("n > 1")))
+    net.settle()
+    for broker in [*net.brokers, *net.brokers]:
+        net.heard.clear()
+        net.tell(broker, f"p{broker}", events(f"p{broker}", {"n": 2}))
+        net.settle()
+        assert sorted(client for client, *_ in net.heard) == sorted(f"s{each}" for each in net.brokers)
+        for each in net.brokers.values():
+            assert len(each._ways) + sum(map(len, each._ways.values())) <= 20
 
 
 def test_what_is_published_locally_is_delivered_before_the_broadcast_has_begun_to_travel():
