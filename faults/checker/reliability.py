@@ -95,6 +95,8 @@ class _Judge:
         self.verdict = Verdict(events_published=columns.events)
         self.verdict.findings = {name: Finding() for name in RULES}
         self.explained = True
+        notices = (life.registered for lives in columns.notices.values() for life in lives)
+        self.noticed_since = min(notices, default=NEVER)
 
     def run(self, progress: Callable[[int, int], None] | None, *, explained: bool = True) -> Verdict:
         self.explained = explained
@@ -120,7 +122,6 @@ class _Judge:
     def _noticed(self, notes: _Notes) -> _Found:
         """Evaluate `noticed`: an event that no notice of the subscriber matched at publication is never notified."""
         columns, published = self.columns, self.columns.published
-        begun = min((life.registered for lives in columns.notices.values() for life in lives), default=NEVER)
         matched, perhaps = np.zeros((2, columns.events), np.bool_)
         settled = columns.quiet_after(published)
         for life in columns.notices.get(notes.client, ()):
@@ -131,7 +132,7 @@ class _Judge:
             going = (ended < published) & (published < over)
             coming = (published < life.registered) & (life.registered < settled)
             perhaps |= matches & (going | coming)
-        asked = np.flatnonzero((published > begun) & ~matched)
+        asked = np.flatnonzero((published > self.noticed_since) & ~matched)
         told = self._last_notified(notes)[asked] > published[asked]
         truths = np.where(told, np.where(perhaps[asked], 1, 0), 2)
         return _Found(truths, published[asked], asked)
