@@ -128,6 +128,6 @@ def boot(make: Callable[[], T], store: Store | None, log: Log) -> T:
             return make()
         except StateDamaged as error:  # also once for each table that has lost its sum
             assert isinstance(store, SummedStore)
-            log.error("it starts clean: %s", error)
+            log.error("starting with an empty store: %s", error)
             if not store.clear():
                 raise

@@ -101,7 +101,7 @@ class Commits:
 
     def stand_still(self, error: StorageFailed) -> None:
         """Halt the broker: carry out nothing more."""
-        self._log.error("%s stands still: %s", self.name, error)
+        self._log.error("%s has stopped: %s", self.name, error)
         self.error = error
         self._waiting.clear()
         self._moved.set()

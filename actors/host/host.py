@@ -173,7 +173,7 @@ class BrokerHost:
         )
         machine = boot(make, store, log)
         seat = self.seats[broker] = HostedBroker(machine, telemetry, self.metering.of(position))
-        log.info("broker %d comes", broker)
+        log.info("broker %d starts", broker)
         if store is not None:
             failed = seat.answers.refuse_all if self._recovery is None else self._end
             seat.commits = Commits(f"broker {broker}", store, failed, log)

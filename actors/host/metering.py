@@ -81,4 +81,4 @@ class Metering:
 
     def _say_end(self, looking: asyncio.Task[None]) -> None:
         if not looking.cancelled() and looking.exception() is not None:
-            self._log.error("the metrics of this host stand still", exc_info=looking.exception())
+            self._log.error("the metrics of this host have stopped", exc_info=looking.exception())

@@ -124,4 +124,4 @@ class Ticking:
     def _say_end(self, ticking: asyncio.Task[None]) -> None:
         if not ticking.cancelled() and ticking.exception() is not None:
             error = ticking.exception()
-            self._driver.log.error("a broker broke and its host stands still", exc_info=error)
+            self._driver.log.error("a broker failed, and its host has stopped", exc_info=error)

@@ -137,8 +137,8 @@ def _tell_started(result: dict[str, Any]) -> None:
     console.out.print(
         f"network {result['network']}: {result['brokers']} brokers in {result['clusters']} clusters, "
         f"{result['scheme']}, {heals}\n"
-        + ("it goes on from its stores, as it was\n" if result["launches"] > 1 else "")
-        + ("Ray was started for it, and ends with the last network\n" if result["ray_started"] else "")
+        + ("restored from its stores\n" if result["launches"] > 1 else "")
+        + ("Ray was started, and ends with the last network\n" if result["ray_started"] else "")
         + "".join(f"gateway: {url}\n" for url in result["gateways"])
         + f"next: rayvous status {result['network']} | subscribe | publish | down",
         markup=False,

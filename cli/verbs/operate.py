@@ -1,6 +1,6 @@
 """``rayvous add-broker``, ``add-cluster``, ``remove``, ``restart``, ``reoptimise`` and ``kill``: operate a network.
 
-Each waits until the network is whole again, and prints how long that took.
+Each waits until the network is healthy again, and prints how long that took.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HEALED_SECONDS = 120.0
 
 Broker = Annotated[int, typer.Argument(help="Number of the broker; see rayvous status.")]
-Wait = Annotated[bool, typer.Option(help="Wait until the network is whole again.")]
+Wait = Annotated[bool, typer.Option(help="Wait until the network has recovered.")]
 
 
 def add_broker(
@@ -89,11 +89,11 @@ def remove(
     with joined(network, address) as net:
         if cluster is not None:
             net.remove_cluster(cluster, timeout)
-            gone = f"cluster {cluster} has left"
+            gone = f"removed: cluster {cluster}"
         else:
             assert broker is not None
             net.remove_brokers(broker, timeout)
-            gone = f"gone: broker {', '.join(map(str, broker))}"
+            gone = f"removed: broker {', '.join(map(str, broker))}"
         _done(net, gone, {"brokers": broker, "cluster": cluster}, wait=wait, as_json=as_json)
 
 
@@ -122,7 +122,7 @@ def restart(
     with joined(network, address) as net:
         if broker is not None:
             net.restart_broker(broker)
-            _done(net, f"broker {broker} was started again", {"broker": broker}, wait=wait, as_json=as_json)
+            _done(net, f"restarted: broker {broker}", {"broker": broker}, wait=wait, as_json=as_json)
             return
         done = net.restart_rolling(timeout, None if as_json else _say_replaced)
     if as_json:
@@ -130,7 +130,7 @@ def restart(
 
 
 def _say_replaced(one: Replaced) -> None:
-    said = f"started again: broker {', '.join(map(str, one.brokers))}; whole after {one.seconds:.1f} s"
+    said = f"restarted: broker {', '.join(map(str, one.brokers))}; recovered after {one.seconds:.1f} s"
     console.out.print(f"{said}; {one.left} left" if one.left else said, markup=False)
 
 
@@ -148,9 +148,11 @@ def reoptimise(network: NetworkName, address: Address = None, as_json: AsJson = 
         console.print_json({"moved": [dict(zip(names, each, strict=True)) for each in moved]})
         return
     for cluster, former, parent in moved:
-        console.out.print(f"cluster {cluster} hangs below {parent} now, before below {former}", markup=False)
+        console.out.print(
+            f"cluster {cluster} has moved from parent {former} to parent {parent}", markup=False
+        )
     if not moved:
-        console.out.print("every cluster has the parent that is nearest", markup=False)
+        console.out.print("every cluster already has its nearest parent", markup=False)
 
 
 def kill(
@@ -173,11 +175,11 @@ def kill(
 
 
 def _done(net: Network, said: str, result: dict[str, Any], *, wait: bool, as_json: bool) -> None:
-    """Print what was done, wait until the network is whole again, and print how long that took."""
+    """Print what was done, wait until the network has recovered, and print how long that took."""
     if not as_json:
         console.out.print(said, markup=False)
     healed = net.await_convergence(HEALED_SECONDS) if wait else None
     if as_json:
         console.print_json({"network": net.name, **result, "healed_after_seconds": healed})
     elif healed is not None:
-        console.out.print(f"whole again after {healed:.1f} s", markup=False)
+        console.out.print(f"recovered after {healed:.1f} s", markup=False)

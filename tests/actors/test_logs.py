@@ -15,9 +15,9 @@ from rayvous.protocol.messages.recovery import RENDEZVOUS
 def test_a_record_has_the_fields_of_its_log_and_the_network_in_its_text(caplog):
     log = Log("rayvous.test", network="100% flights", run=None).of(broker=3)
     with caplog.at_level(logging.INFO, "rayvous.test"):
-        log.info("broker %d comes", 3, extra={"incarnation": 2})
+        log.info("broker %d starts", 3, extra={"incarnation": 2})
     (record,) = caplog.records
-    assert record.getMessage() == "100% flights: broker 3 comes"
+    assert record.getMessage() == "100% flights: broker 3 starts"
     told = json.loads(JSONFormatter().format(record))  # Ray's, with RAY_LOGGING_CONFIG_ENCODING=JSON
     assert (told["network"], told["broker"], told["incarnation"]) == ("100% flights", 3, 2)
     assert "run" not in told

@@ -191,7 +191,7 @@ def test_verbs_on_a_network_of_this_ray(rayvous, net_that_heals, lasting_ray, tm
     status, out, _ = rayvous("add-cluster", name, "1", "--json")
     cluster = json.loads(out)["cluster"]
     assert status == 0 and rayvous("remove", name, "--cluster", str(cluster))[0] == 0
-    assert "every cluster has the parent that is nearest" in rayvous("reoptimise", name)[1]
+    assert "every cluster already has its nearest parent" in rayvous("reoptimise", name)[1]
     status, out, _ = rayvous("publish", name, str(tmp_path / "events.csv"), "--json")
     assert status == 0 and json.loads(out)["published"] == 2
     status, out, said = rayvous("status", name)
