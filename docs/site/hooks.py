@@ -51,7 +51,7 @@ GROUPS: Final = {
 }
 """Headings of the reference, and the modules whose public names stand below each."""
 
-_LINK: Final = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+_LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 _FENCE: Final = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -81,15 +81,15 @@ def on_page_markdown(text: str, page: Any, config: Any, files: Files) -> str:
     here = source_of(page.file.src_uri)
 
     def lead(found: re.Match[str]) -> str:
-        words, target = found.groups()
+        picture, words, target = found.groups()
         path, mark, anchor = target.partition("#")
         if not path or ":" in path:
             return found[0]
         file = posixpath.normpath(posixpath.join(posixpath.dirname(here), path))
         there = page_of(file)
         if files.get_file_from_path(there) is not None:
-            return f"[{words}]({get_relative_url(there, page.file.src_uri)}{mark}{anchor})"
-        return words if (ROOT / file).exists() else found[0]
+            return f"{picture}[{words}]({get_relative_url(there, page.file.src_uri)}{mark}{anchor})"
+        return words if (ROOT / file).exists() and not picture else found[0]
 
     parts, end = [], 0
     for fence in _FENCE.finditer(text):  # what is code is left alone

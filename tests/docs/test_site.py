@@ -55,6 +55,13 @@ def test_links_to_other_files_become_text_and_those_to_nothing_stay_to_be_found(
     assert led("[a](https://ray.io) [b](#here)", "cli.md") == "[a](https://ray.io) [b](#here)"
 
 
+def test_pictures_are_found_on_the_site_and_stay_to_be_found_where_they_are_not():
+    there = "pictures/live_page.png"
+    assert led(f"![a](docs/{there})", "index.md", there) == f"![a]({there})"
+    assert led(f"![a]({there})", "gateway.md", there) == f"![a]({there})"
+    assert led("![a](LICENSE)", "index.md", there) == "![a](LICENSE)"
+
+
 def test_code_is_left_alone():
     text = "[a](LICENSE)\n```python\nx = [a](LICENSE)\n```\n[a](LICENSE)"
     assert led(text, "index.md") == "a\n```python\nx = [a](LICENSE)\n```\na"
