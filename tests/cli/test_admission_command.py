@@ -1,4 +1,4 @@
-"""What ``rayvous experiment admission-on-ray`` prints and writes; the runs themselves are elsewhere."""
+"""What ``rayvous experiment admission-on-ray`` prints and writes, with made-up measurements."""
 
 import json
 

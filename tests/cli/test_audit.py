@@ -1,4 +1,4 @@
-"""The audit without Spark, and the traces that verbs write for it."""
+"""The audit without Spark, and the traces that commands write for it."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What ``rayvous chaos`` accepts, draws and sums up; the runs themselves are in tests/simulator and tests/on_ray."""
+"""What ``rayvous chaos`` accepts, draws and summarises; the runs are in tests/simulator and tests/on_ray."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from rayvous.simulator.chaos import draw_sim_case
 
 
 def pretend(monkeypatch, fails=()):
-    """Let chaos on Ray be a report that is made up; return what it was asked for."""
+    """Replace chaos on Ray by made-up reports; return the list of what was asked of it."""
     asked = []
 
     def run(seeds, *, progress, **options):
@@ -57,7 +57,7 @@ def test_what_is_refused(options, words):
 
 
 def test_state_of_real_processes_is_damaged_too(monkeypatch):
-    """And everything of a seed that is not damage is as without it; brokers compare. Reference: paper 4, section 2."""
+    """All of a seed but the damage is as without it, and brokers compare. Reference: paper 4, section 2."""
     asked = pretend(monkeypatch)
     result = run_chaos_seeds(4, 1, "ray", None, None, damage=True, stable=True, admission=True, as_json=True)
     assert asked[0][1]["damage"] and "--damage" in result["report"]["replay"]

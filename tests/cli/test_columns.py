@@ -13,7 +13,7 @@ from rich.console import Console
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """``terminal(columns)``: print into a terminal of that width; returns what is printed on it."""
+    """Return a function that makes the console print to a terminal of a given width, and returns its text."""
 
     def make(columns: int) -> io.StringIO:
         paper = io.StringIO()

@@ -1,4 +1,4 @@
-"""What is printed stands as users wrote it; how far long work is, where there is no terminal to draw a bar on."""
+"""Text of users is printed literally, and progress is printed as lines where there is no terminal."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `rayvous doctor` says of a machine: judged by what was seen, within a limit of time, also without extras."""
+"""`rayvous doctor`: how findings are judged, its time limit, and machines without the extras."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def test_all_is_looked_at_at_once_and_told_in_order():
     fine = [Finding("b", "ok", "seen")]
 
     def first():
-        assert met.wait(5)  # the second look is what lets the first go on
+        assert met.wait(5)  # the second check lets the first one go on
         return [Finding("a", "ok", "seen"), Finding("a2", "ok", "seen")]
 
     def second():

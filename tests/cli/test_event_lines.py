@@ -1,4 +1,4 @@
-"""Events as lines, in and out."""
+"""Events as lines: reading and printing."""
 
 import datetime
 import json
@@ -39,7 +39,7 @@ def test_a_wrong_line_is_told_by_its_number_and_what_stands_before_it_is_had(wro
     had = []
     with pytest.raises(InputError, match=r"a\.jsonl:3: is not (a JSON object|JSON|UTF-8)"):
         for line in JsonLines("a.jsonl").feed(b'{"x": 1}\n\n' + wrong.encode("latin-1") + b"\n"):
-            had.append(line.event)  # what was had before the error is what is asked
+            had.append(line.event)  # the events before the error are asserted below
     assert had == [{"x": 1}]
     with pytest.raises(InputError, match="a:1: is nested too deeply"):
         list(JsonLines("a").feed(b"[" * 100_000 + b"\n"))

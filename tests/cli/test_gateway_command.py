@@ -1,4 +1,4 @@
-"""``rayvous token`` and ``rayvous gateway``, as far as they go without Ray."""
+"""``rayvous token`` and ``rayvous gateway``, as far as they work without Ray."""
 
 import json
 import tomllib

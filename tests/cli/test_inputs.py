@@ -1,4 +1,4 @@
-"""Files of events and selectors, the flights, and selectors made to fit: read, or refused by name of the file."""
+"""Reading files of events and selectors, the flights, and generated selectors; errors name the file."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_a_file_that_cannot_be_used_is_named(
     tmp_path: Path, name: str, content: str | bytes, message: str | None
 ) -> None:
     path = write(tmp_path / name, content)
-    if message is None:  # whatever the reader makes of it, it is a table or a named error
+    if message is None:  # whatever the reader makes of it, the result is a table or an error that names the file
         try:
             assert read_events(path, 10).num_rows > 0
         except ScenarioError as error:

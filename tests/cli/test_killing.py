@@ -1,4 +1,4 @@
-"""Whom `rayvous demo --kill` kills."""
+"""What `rayvous demo --kill` kills."""
 
 import time
 from typing import Any
@@ -28,7 +28,7 @@ def test_whom_it_hurts_most(kind: str, chosen: list[int]) -> None:
 
 
 def test_the_link_that_is_cut_leaves_the_cluster_somewhere_to_go() -> None:
-    """Cluster 3 hangs below cluster 1 and has nobody below."""
+    """Cluster 3 is a child of cluster 1 and has no children."""
     assert link_to_cut(survey(ClusterTree(4, 3, degree=2))) == (3, 1)
 
 
@@ -48,7 +48,7 @@ def test_what_a_network_has_not_cannot_be_killed(kind: str, clusters: int, each:
 
 
 def test_the_timeline_can_be_laid_over_telemetry() -> None:
-    """A moment of the timeline is a moment of the clock that telemetry is written by."""
+    """Times of the timeline convert to the wall clock that telemetry uses."""
     killing = Killing("deb", started=time.perf_counter() - 5.0)
     before = time.time()
     killing.say("killed broker 5")

@@ -1,4 +1,4 @@
-"""Verbs that run again on hosts of their own: what is run there, and what is done where there can be none."""
+"""Commands that run again on simulated hosts: what is run there, and what happens where there can be none."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from rayvous.benchmarks import distribution
 
 @pytest.fixture
 def started(monkeypatch):
-    """Collect what would be run among hosts; it exits with status 5."""
+    """Collect the layout and command of each run among hosts; a run exits with status 5."""
     found = []
     monkeypatch.setattr(fence, "why_not", lambda: None)
     monkeypatch.setattr(
@@ -49,7 +49,7 @@ def test_chaos_among_hosts_looks_after_its_nodes_often(rayvous, started, monkeyp
     status, _, _ = rayvous(*words)
     assert status == 5 and started == [(Layout(3), words)]
     first, *others = sorted(HEALTH)
-    assert os.environ[first] == "77"  # what the user wants stays
+    assert os.environ[first] == "77"  # a value that the user has set stays
     assert {name: os.environ[name] for name in others} == {name: HEALTH[name] for name in others}
 
 

@@ -86,7 +86,7 @@ def test_a_mistake_is_one_line(
 
 @pytest.fixture
 def wrong_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make files of every kind in which something is wrong, and work beside them."""
+    """Create a faulty file of every kind, and change to its folder."""
     monkeypatch.chdir(tmp_path)
     Path("empty.csv").write_text("")
     Path("events.exe").write_text("x")
@@ -172,7 +172,7 @@ def test_help_is_shown_whole(
 
 
 def of_all_verbs(command: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yield each text of the help of a verb, and of those below it."""
+    """Yield each help text of a command and of its subcommands."""
     texts = (command.help, command.epilog, *(getattr(each, "help", None) for each in command.params))
     yield from ((name, text) for text in texts if text)
     for word, each in getattr(command, "commands", {}).items():
@@ -211,7 +211,7 @@ HEARD = ["(raylet) a worker died", "from Java", "from C++", "in future versions"
 
 
 def noisily(*words: str, last: str = "pass") -> subprocess.CompletedProcess[str]:
-    """Run a verb that is as noisy as Ray, in a process of its own."""
+    """Run a command that prints as much noise as Ray, in a process of its own."""
     script = [sys.executable, "-c", NOISE.format(last=last), *words]
     return subprocess.run(script, capture_output=True, text=True, check=False)
 

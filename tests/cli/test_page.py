@@ -1,4 +1,4 @@
-"""docs/cli.md shows what is printed today, by those commands that need no Ray."""
+"""docs/cli.md shows what the commands that need no Ray print today."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ MEASURED = re.compile(r"in [\d.]+ s$", re.MULTILINE)
 
 
 def commands(page):
-    """Yield the words of each command of the console blocks, and what the page says that it prints."""
+    """Yield the words of each command of the console blocks, and the output that the page shows for it."""
     for block in BLOCK.findall(page):
         for shown in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, said = shown.partition("\n")

@@ -1,4 +1,4 @@
-"""Verbs that need no Ray, in this process; that the command starts and what it prints where: tests/on_ray."""
+"""Commands that need no Ray, in this process; the installed command is tested in tests/on_ray."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Standard output that is closed, or full: no traceback."""
+"""No traceback when standard output is closed or full."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # each is a process of its own
+pytestmark = pytest.mark.slow  # each runs in a process of its own
 SCRIPT = "import sys; sys.argv[0] = 'rayvous'; from rayvous.cli import main; main()"
 
 

@@ -1,4 +1,4 @@
-"""What is printed of a network's status."""
+"""How the status of a network is printed."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is installed, on one line; no file of the project says another version than the package."""
+"""`rayvous --version` prints one line, with the version of the installed package."""
 
 import platform
 from importlib import metadata

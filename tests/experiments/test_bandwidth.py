@@ -1,4 +1,4 @@
-"""Payloads over links with a bandwidth, beside a dumb reference that goes slice by slice.
+"""Payloads over links with a bandwidth, compared with a simple reference that goes slice by slice.
 
 Reference: paper 5, section 4.2.
 """
@@ -13,7 +13,7 @@ SLICE = 1_000
 
 
 def slice_by_slice(source, children, slices, sending, receiving):
-    """Return when each node has all: links are free from some time on, and every slice waits for them."""
+    """Return when each node has everything, keeping for each link the time from which it is free."""
     has = {source: [0.0] * slices}
     waiting = [source]
     for node in waiting:
@@ -56,7 +56,7 @@ def test_slices_that_go_on_at_once_make_a_chain_cost_one_slice_a_hop():
 
 
 def test_sending_and_receiving_are_limited_apart():
-    """Two children share what their parent sends, and not what each receives."""
+    """Two children share what their parent can send, but each receives independently."""
     children = {0: (1, 2), 1: (), 2: ()}
     wide = transfer(0, children, nbytes=10 * SLICE, slice_bytes=SLICE, send_bits_per_second=8_000)
     assert wide.finished == pytest.approx({0: 0.0, 1: 19.0, 2: 20.0})

@@ -1,4 +1,4 @@
-"""The lower bounds against networkx, and against every way to choose links and multicasts."""
+"""The lower bounds, compared with networkx and with every choice of links and multicasts."""
 
 import itertools
 import random
@@ -35,7 +35,7 @@ def test_links_are_those_of_networkx(seed):
 
 
 def reach(positions, origin, sends):
-    """Return the brokers that hear of an event when these links and groups are used, each once."""
+    """Return the brokers that an event reaches when these links and groups are used once each."""
     heard, todo = {origin}, [origin]
     while todo:
         here = todo.pop()

@@ -1,4 +1,4 @@
-"""One workload on all schemes: the figures agree with what is known of each, and nobody beats the bound."""
+"""One workload under all schemes: the figures agree with what is known of each, and none beats the bound."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_every_scheme_delivers_and_none_is_below_the_bound(result):
     "schemes", [["hybrid", "lbdd"], pytest.param(list(SCHEMES), marks=pytest.mark.slow)], ids=["few", "all"]
 )
 def test_only_schemes_that_heal_have_a_time_for_it_and_it_is_more_than_a_death_takes_to_be_noticed(schemes):
-    """A suspicion takes some heartbeats, and nothing goes on for ever. Reference: promise 6."""
+    """A suspicion takes some heartbeats, and recovery is bounded. Reference: promise 6."""
     for row in compare.run(schemes, topology=FEW_BROKERS, workload=SMALL)["results"]:
         if row["survives"] == "heals":
             assert 1.0 < row["recovery_seconds"] < 20.0, row["scheme"]

@@ -1,4 +1,4 @@
-"""What experiments are made of: points and their columns, and sentences with the reasons of those that fail."""
+"""The parts of experiments: points and their columns, and sentences with the known reasons of failures."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The experiments of paper 2, small: what is counted is what was sent, and each sentence can fail.
+"""The experiments of paper 2, small: the counts match what was sent, and each sentence can fail.
 
 Reference: paper 2, abstract, 2.2, 2.4 and 2.5.
 """
@@ -11,7 +11,8 @@ from rayvous.routing.topologies.cube import mean_hops
 
 
 def test_loads_of_broadcasts_add_up():
-    """Each takes 7 messages; the three that its broker sends itself are not forwarded. Reference: paper 2, 2.2."""
+    """Each takes 7 messages; the three that its own broker sends are not forwarded. Reference: paper 2, 2.2.
+    """
     table = load.measure(Point(BROADCASTS, CUBE, 8, 10))["brokers"]
     started = table["started"]
     assert (table["received"] == started.sum() - started).all(), (
@@ -60,7 +61,7 @@ def test_a_cube_of_eight_has_the_hops_of_formula_1():
 
 
 def test_an_event_that_one_of_eight_wants_takes_its_hops():
-    """Seven other brokers publish, over 12 links in all; in the star each comes over the hub."""
+    """Seven other brokers publish, over 12 links in all; in the star each event passes the hub."""
     table = {curve: saving.measure(saving.Point(curve, 8, 0.0))["brokers"] for curve in NETS}
     assert table[CUBE]["events"].sum() == 12 and table["star"]["events"].sum() in (7, 13)
     assert table[CUBE]["told"].sum() == 2 * 7, "the subscription and its end"
@@ -72,7 +73,7 @@ def test_an_event_that_one_of_eight_wants_takes_its_hops():
 
 @pytest.mark.parametrize("local_first", [False, True])
 def test_after_the_move_a_subscription_takes_nothing_elsewhere_if_local_publishers_satisfy_it(local_first):
-    """Otherwise all others keep an entry, and what anybody else publishes still crosses links. Paper 2, 2.4."""
+    """Otherwise all others keep an entry, and events of other publishers still cross links. Paper 2, 2.4."""
     table = migration.measure(migration.Point(local_first, 0, size=3))["phases"]
     before, during, after = ({name: column[place] for name, column in table.items()} for place in range(3))
     assert before["entries"] == 2 and before["events"] > 0.9 and before["moves"] == 0

@@ -12,7 +12,7 @@ from rayvous.experiments.lbdd.twelve import FAST_MBIT, GB, GIB, LINK_MBIT, TAKEN
 
 
 def test_eleven_copies_over_one_link_take_eleven_times_as_long_and_four_by_the_plan():
-    """Small payloads, so that it is quick; a slice in a hundred is what the first hops cost."""
+    """The payloads are small, to be quick; the first hops cost about one slice in a hundred."""
     table = twelve.measure(Point(LINK_MBIT, LINK_MBIT, 400 * twelve.SLICE_BYTES))["nodes"]
     rows = list(zip(*(table[name] for name in ("way", "subscribers", "finished", "copies")), strict=True))
     one = 400 * twelve.SLICE_BYTES * 8 / (LINK_MBIT * 1e6)
@@ -24,7 +24,7 @@ def test_eleven_copies_over_one_link_take_eleven_times_as_long_and_four_by_the_p
 
 
 def test_who_takes_in_less_is_waited_for():
-    """With 24 Mbit/s taken in, four copies at once fill no link of 100; LBDD is as slow as one of them."""
+    """Receiving 24 Mbit/s each, four copies at once do not fill a link of 100; LBDD takes as long as one."""
     table = twelve.measure(Point(LINK_MBIT, TAKEN_MBIT, 400 * twelve.SLICE_BYTES))["nodes"]
     one = 400 * twelve.SLICE_BYTES * 8 / (TAKEN_MBIT * 1e6)
     ends = {}
@@ -51,7 +51,7 @@ def test_trees_send_a_copy_to_each_and_nobody_sends_into_its_own_bucket():
 
 
 def transfers(seconds, load):
-    """Rows of figures 1 to 3, where `seconds` and `load` say what way and number of subscribers take."""
+    """Return rows of figures 1 to 3, with `seconds` and `load` for each way and number of subscribers."""
     return [
         {
             "way": way,

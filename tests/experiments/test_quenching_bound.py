@@ -1,4 +1,4 @@
-"""With quenching and merging hybrid routing is as frugal as can be, on networks and loads that are drawn."""
+"""With quenching and merging, hybrid routing reaches the lower bound on random networks and loads."""
 
 from statistics import median
 
@@ -26,7 +26,7 @@ def results(request):
 
 
 def test_messages_are_within_1_15_of_the_steiner_bound(results):
-    """Median over 10 random topologies; it is 1, since nothing is sent that nobody wants."""
+    """The median over random topologies; it is 1, since nothing is sent that nobody wants."""
     assert all(result["verdict"] == "holds" for result in results)
     plain, quenched = ([result["results"][place]["over_bound"] for result in results] for place in (0, 1))
     assert median(quenched) <= OVER_BOUND_MAX < median(plain)

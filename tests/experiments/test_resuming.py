@@ -1,4 +1,4 @@
-"""A run that was broken off goes on where it was, with the same points only."""
+"""An interrupted run resumes where it stopped, and only with the same points."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ PLAN = Runs(
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Let points be measured here, and return the list of them; whoever wants 4 is broken off there."""
+    """Measure points in this process and return the list of them; the first Point(4) is interrupted."""
     points: list[Any] = []
 
     def spread(measure: Any, items: list[Any]) -> Iterator[Any]:

@@ -1,4 +1,5 @@
-"""Schemes beside each other and as networks grow, small: what is measured, and that each sentence can fail."""
+"""Comparisons of schemes and of growing networks, small: what is measured, and that each sentence can fail.
+"""
 
 from math import isnan
 
@@ -9,7 +10,7 @@ from rayvous.experiments.schemes.statements import judge_compare, judge_scale
 
 
 def test_a_point_is_what_compare_measures(monkeypatch):
-    """Each copy of flooding goes to every other broker; whoever does not heal has no time of healing."""
+    """Flooding sends a copy to every other broker; a scheme that does not heal has no recovery time."""
     monkeypatch.setattr(runs, "recovery_seconds", lambda scheme, topology, seed: None)
     table = measure(Point("flooding", 2, 2, 4, 2, 10, True))["figures"]
     assert table["brokers"] == [6] and table["messages"] == [5.0] and table["holds"] == [True]

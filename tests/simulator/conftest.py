@@ -1,6 +1,6 @@
-"""What the tests of this folder assert with: a dumb reference, and whether a network that was broken has healed.
+"""Fixtures of this folder: the expected deliveries of a scenario, and checks that a network has healed.
 
-The reference is what each subscriber has to get and may get, from the scenario and nothing else.
+The expected deliveries are computed from the scenario alone.
 """
 
 import random
@@ -21,9 +21,9 @@ from rayvous.simulator.survey import structure_problems, subscription_problems
 def expected(steps):
     """Return ({client: events it must get}, {client: events it may get}), events as (publisher, sequence).
 
-    An event must be delivered when a subscription that it satisfies was there before it was published and was
-    not cancelled before the network settled; it may be when such a subscription was there at any time until
-    then.
+    An event must be delivered when a subscription that it satisfies existed before it was published and was
+    not cancelled before the network settled. It may be delivered when such a subscription existed at any time
+    until then.
     """
     must, may = defaultdict(set), defaultdict(set)
     active, sequences, loose = {}, defaultdict(int), []
@@ -62,12 +62,12 @@ def _wanted(active, client, event):
 
 @pytest.fixture
 def assert_promises():
-    """Return the function that holds an outcome against the reference."""
+    """Return the function that compares an outcome with the expected deliveries."""
     return _assert_promises
 
 
 def _assert_promises(outcome):
-    """Assert promises 1 to 3: what must come came, once, in order, and nothing else."""
+    """Assert promises 1 to 3: what must arrive arrived, exactly once and in order, and nothing else did."""
     must, may = expected(outcome.scenario.steps)
     assert must.keys() | may.keys() <= outcome.deliveries.keys()
     for client, got in outcome.deliveries.items():
@@ -81,12 +81,12 @@ def _assert_promises(outcome):
 
 @pytest.fixture
 def assert_healed():
-    """Return the function that holds a network to which things happened against promises 1 to 3 and 6."""
+    """Return the function that checks a network after faults against promises 1 to 3 and 6."""
     return _assert_healed
 
 
 def _assert_healed(net):
-    """Assert that all is well again and that nothing was lost, doubled or out of order; return the verdict."""
+    """Assert that the network is sound, and nothing lost, duplicated or out of order; return the verdict."""
     assert structure_problems(net) == []
     assert subscription_problems(net) == []
     net.account.settled(net.now)
@@ -98,7 +98,7 @@ def _assert_healed(net):
 
 @pytest.fixture
 def restless_steps():
-    """Return the function that draws steps in which clients come and go while events are under way."""
+    """Return the function that draws steps in which clients come and go while events are in transit."""
     return _restless_steps
 
 
@@ -122,20 +122,20 @@ def _restless_steps(seed, brokers, length):
 
 
 class Scripted(Simulation):
-    """Brokers with stores and little room, that count their effects."""
+    """A network of brokers with stores and small limits that counts the effects of each broker."""
 
     def __init__(self, positions, scheme, **options):
         self.effects = {place.broker: 0 for place in positions}
         small = Stability(retransmit_seconds=0.1, inputs_max=3, window_messages=3)
         options = {"store": in_memory, "stability": small, "record": self.count, **options}
         super().__init__(positions, scheme, **options)
-        self.effects = dict.fromkeys(self.effects, 0)  # without the first tick of each
+        self.effects = dict.fromkeys(self.effects, 0)  # without the first tick of each broker
 
     def count(self, step):
         self.effects[step.broker.position.broker] += len(step.effects)
 
     def rest(self):
-        """Come to rest; who has died meanwhile is started again."""
+        """Advance until the network settles, restarting brokers that have died."""
         for _ in range(20):
             if self.settle(1.0):
                 return
@@ -146,5 +146,5 @@ class Scripted(Simulation):
 
 @pytest.fixture
 def scripted():
-    """Return the class of networks that die between any two effects of a script."""
+    """Return the class of networks whose brokers can crash between any two effects of a script."""
     return Scripted

@@ -1,4 +1,4 @@
-"""Admission control in a hostile world: drawn networks that can carry too little, judged from outside."""
+"""Chaos with admission control: random networks with too little capacity."""
 
 import math
 
@@ -18,21 +18,21 @@ from rayvous.simulator.simulation import Simulation
 
 @pytest.mark.parametrize("seed", [7, 28])
 def test_who_has_published_nothing_that_is_advertised_does_not_move(seed):
-    """Such a client has never come to a broker."""
+    """A publisher none of whose events are advertised has never attached to a broker."""
     report = run_chaos(seed, admission=True, brokers_max=12)
     assert report.holds, report.problems
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(each, marks=pytest.mark.slow) for each in (13, 25))])
 def test_books_balance_and_nothing_is_lost_whatever_fails(seed):
-    """With 60 brokers, seed 13 had an owner told of what was over, and 25 events that were not let up."""
+    """Regression, seed 13: a degradation that was over was reported, and 25 events were not sent upwards."""
     report = run_chaos(seed, admission=True, brokers_max=20 if seed < 10 else 60)
     assert report.holds, (report.problems, report.verdict.counts())
     assert report.admission["admitted"] > 10
 
 
 def test_some_are_refused_and_some_degraded():
-    """Else nothing that could go wrong would be seen."""
+    """The drawn cases include refusals and degradations, so that the other tests can find errors in them."""
     report = run_chaos(6, admission=True, brokers_max=20)
     assert report.admission == {"admitted": 25, "refused": 9, "degraded": 2}
 
@@ -78,10 +78,10 @@ def test_books_that_are_wrong_are_found(fault):
     if fault == "held":
         link, item = next((link, item) for link, items in admission.books.held.items() for item in items)
         admission.books.drop(item, link)
-        words = "do not balance"  # what climbs is another list
+        words = "do not balance"  # the filters wanted above are a separate list
     elif fault == "advert":
         admission.books.unadvertise(("p1", 1))
-        words = "do not balance"  # what is said to clients of it is another list
+        words = "do not balance"  # what clients are told of it is a separate list
     else:
         net.sessions["s1"].subscriber.lacking[1] = (Refusal(0, "cpu", 1.0, 0.0),)
         words = "s1 #1 was told that it lacks"
@@ -89,7 +89,10 @@ def test_books_that_are_wrong_are_found(fault):
 
 
 def network_that_lost_a_broker(scheme, dead):
-    """A network that heals and admits; one broker dies when its advertisements are known and a filter is admitted."""
+    """Return a healing network with admission control in which a broker has crashed.
+
+    When it crashed, its advertisements were known and a filter was admitted.
+    """
     net = Simulation(
         ClusterTree(4, 2, degree=2).positions(),
         scheme,
@@ -211,7 +214,7 @@ def test_what_once_failed_with_everything_on_holds(seed, scheme):
 
 @pytest.fixture
 def nothing_lingers(monkeypatch):
-    """What is not wanted above any more climbs no more, at once."""
+    """Stop asking the parent for filters as soon as nobody wants them, without a grace period."""
     expire = Admitting._expire
     monkeypatch.setattr(Admitting, "_expire", lambda layer, now: expire(layer, math.inf))
 
@@ -219,7 +222,7 @@ def nothing_lingers(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_lingers")
 def test_without_lingering_the_last_events_of_a_publisher_that_moves_are_held_back():
-    """10372: it is asked for at its new place before its last events have come from the old one."""
+    """Seed 10372: events are asked for at the new broker before the last ones came from the old one."""
     report = run_chaos(10372, stable=True, admission=True, operations=True)
     assert report.verdict.findings["complete"].violated == 1
 
@@ -227,7 +230,7 @@ def test_without_lingering_the_last_events_of_a_publisher_that_moves_are_held_ba
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_lingers")
 def test_without_climbing_after_a_greeting_a_later_event_comes_before_an_earlier_one(monkeypatch):
-    """1231: a designated broker comes back as a normal one, and asks for nothing on behalf of the others any more."""
+    """Seed 1231: a designated broker comes back as a normal one and stops asking on behalf of the others."""
     monkeypatch.setattr("rayvous.actors.broker.admission.Greeting", type(None))
     report = run_chaos(1231, stable=True, admission=True, operations=True)
     assert report.verdict.findings["complete"].violated == 1

@@ -1,4 +1,4 @@
-"""Admission works the same with every scheme: who fits gets its events, who does not is told so and gets none."""
+"""Admission works the same under every scheme: what fits is admitted, and what does not fit is refused."""
 
 import pytest
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, Judgement

@@ -1,4 +1,4 @@
-"""Admission where brokers stand in no tree: what is reserved is what is sent, and what is let go is reserved nowhere.
+"""Admission in networks with views: reserved is what is sent, and what is released is free everywhere.
 
 Reference: promise 8; paper 3, section 4; docs/decisions/0023-reservations-go-the-ways-of-events.md.
 """
@@ -23,7 +23,7 @@ BROKERS = 11
 
 
 def network(scheme, capacity=1000.0, record=None):
-    """Return a network with a publisher at each broker, which advertises its own number, one event a second."""
+    """Return a network in which the publisher at broker b advertises n = b, at b + 1 events a second."""
     net = Simulation(
         ClusterTree(BROKERS, 1).positions(),
         scheme,
@@ -50,7 +50,7 @@ def reserved(net):
 
 @every_scheme
 def test_what_is_let_go_is_reserved_nowhere(scheme):
-    """Publishers and subscribers everywhere, so that links could be asked around in rings."""
+    """There are publishers and subscribers at every broker, so requests could travel around rings."""
     net = network(scheme)
     before = reserved(net)
     for broker in range(BROKERS):
@@ -73,7 +73,7 @@ def test_without_that_rule_it_stays_reserved_for_ever(scheme, monkeypatch):
 
 @pytest.mark.parametrize("scheme", ["hypercube", "point-to-point"])
 def test_what_is_reserved_is_what_is_sent(scheme):
-    """On a link the rates of just those publishers whose events cross it, at a broker of those whose events come."""
+    """A link reserves the rates of the publishers whose events cross it, a broker those of events it gets."""
     sent, taken = Counter(), Counter()
 
     def record(step):
@@ -81,7 +81,7 @@ def test_what_is_reserved_is_what_is_sent(scheme):
             if isinstance(effect, Send) and isinstance(effect.message, Events):
                 batch = effect.message.batch
                 for row in range(len(batch)):
-                    value = int(batch.identity(row)[0][1:])  # p7 says 7
+                    value = int(batch.identity(row)[0][1:])  # p7 publishes n = 7
                     sent[step.broker.position.broker, "bandwidth", effect.to] += (value + 1) * MICRO
                     taken[effect.to, "cpu", None] += (value + 1) * MICRO
 
@@ -145,12 +145,12 @@ def test_books_follow_when_brokers_die_come_back_and_come_anew(scheme):
     ],
 )
 def test_books_balance_and_nothing_is_lost_whatever_fails(scheme, seed, options):
-    """More of them: ``rayvous chaos --scheme lbdd --admission --seeds 200``."""
+    """More seeds: ``rayvous chaos --scheme lbdd --admission --seeds 200``."""
     report = run_chaos(seed, scheme=scheme, admission=True, **options)
     assert report.holds, (report.replay, report.problems)
 
 
 def test_nobody_is_asked_over_a_link_from_which_no_event_comes():
-    """In an incomplete cube some neighbours are one-sided: events go to them and never come from them."""
+    """In an incomplete cube some neighbours are one-sided: events go to them but never come from them."""
     report = run_chaos(8, scheme="hypercube", brokers_max=4, admission=True)
     assert report.holds, (report.replay, report.problems)

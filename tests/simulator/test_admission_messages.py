@@ -1,6 +1,7 @@
-"""Who is asked for a subscription, and how many messages that takes.
+"""Which brokers are asked about a subscription, and how many messages that takes.
 
-Reference: paper 3, 4.3 (b) and figure 7 (all verdicts are collected along the spanning tree), 4.4 (O(m) for m brokers).
+Reference: paper 3, 4.3 (b) and figure 7 (all verdicts are collected along the spanning tree), 4.4 (O(m) for m
+brokers).
 """
 
 import pytest
@@ -24,7 +25,7 @@ KINDS = (Advertised, KnownBehind, Ask, AskAnswer, Release, Unadvertised)
 
 
 def sent(net, before=None):
-    """Return how many messages about admission were sent, by type; since `before`, if that is given."""
+    """Return how many admission messages were sent, by type; since `before`, if that is given."""
     now = {kind: net.sent[kind] for kind in KINDS}
     return now if before is None else {kind: count - before[kind] for kind, count in now.items()}
 
@@ -54,7 +55,10 @@ def test_every_operation_takes_one_message_to_each_broker_and_one_back(name, bro
 
 
 def judged(share, share_of, weak):
-    """Return the verdict on a subscription four brokers from its publisher, where some on the way are too weak."""
+    """Return (admitted, brokers asked, brokers refusing) for a subscription with four brokers on its way.
+
+    The `weak` brokers have too little capacity for it.
+    """
     net = Simulation(
         ClusterTree(10, 1, degree=1).positions(),
         "hierarchical",
@@ -75,7 +79,7 @@ def judged(share, share_of, weak):
 
 
 def test_the_share_is_of_all_brokers_or_of_those_on_the_way():
-    """Two of ten refuse, which are two of the four on the way: 20 % of all, and half of the way."""
+    """Two of ten brokers refuse, both among the four on the way: 20 % of all, half of those on the way."""
     assert judged(0.2, "all", (4, 5)) == (True, 10, 2)
     assert judged(0.2, "all", (4, 5, 6)) == (False, 10, 3)
     assert judged(0.4, "way", (4, 5)) == (False, 4, 2)
@@ -87,7 +91,7 @@ def test_the_share_is_of_all_brokers_or_of_those_on_the_way():
 
 
 def test_who_was_asked_before_there_was_a_publisher_lets_its_events_pass():
-    """Asked everywhere, a filter is held where no advertisement met it yet."""
+    """A filter that was asked everywhere is also held where no advertisement has matched it yet."""
     net = Simulation(ClusterTree(5, 1).positions(), "hierarchical", admission=AdmissionConfig(0.4))
     net.subscribe("s", 4, "x > 3")
     net.run()

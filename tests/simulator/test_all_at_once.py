@@ -1,4 +1,4 @@
-"""One network takes all that may be asked of it together, in virtual time; what is refused stands in the one table."""
+"""Every combination of features in one simulated network, except those that the table refuses."""
 
 from itertools import product
 from typing import Any
@@ -24,12 +24,12 @@ AMPLE = Capacity(1000.0, 1000.0)
 
 
 def asked_for(parts: tuple[str, ...], scheme: str) -> bool:
-    """Return whether these parts make sense together, and the table does not refuse them."""
+    """Return whether these parts make sense together and the table does not refuse them."""
     asked = {part: True for part in parts if part in ("recovery", "store", "admission", "operations")}
     if "operations" in parts and "recovery" not in parts:
         return False
     if "faults" in parts and not {"recovery", "store"} & set(parts):
-        return False  # who dies takes along what nobody sends again
+        return False  # nobody retransmits what a dead broker had
     try:
         check(scheme, **asked)
     except InputError:
@@ -108,7 +108,7 @@ def test_what_is_refused_together_is_refused_here() -> None:
 
 @pytest.mark.parametrize("others", [(), ("recovery",), ("store",), ("recovery", "store", "faults")])
 def test_what_overload_drops_is_lost_by_name_or_said_again(others: tuple[str, ...]) -> None:
-    """Where nothing is numbered, what is dropped is gone, and the account says so; else it comes later."""
+    """With stores alone what is dropped is retransmitted; else events are lost, and the trace shows it."""
     parts = (*others, "overload")
     net = network(parts, "hybrid", Capacity(10.0, 10.0))
     net.subscribe("s", 0, "n >= 0", 1)

@@ -1,4 +1,4 @@
-"""The costs of the simple schemes, as the papers state them, against formulas on random trees.
+"""The costs of the simple schemes, as the papers state them, checked against formulas on random trees.
 
 Reference: paper 1, section 1 (flooding, match-first); paper 5, section 1 (point-to-point).
 """
@@ -26,7 +26,7 @@ def random_tree(seed):
 
 
 class Run:
-    """One network with one subscriber for each distinct filter, and what single events cost on it."""
+    """A network with one subscriber for each distinct filter; measures what single events cost."""
 
     def __init__(self, scheme, seed):
         self.topology = random_tree(seed)
@@ -44,7 +44,7 @@ class Run:
         return sum(getattr(traffic[link], kind) for link in ("up", "down", "multicast"))
 
     def publish(self, n):
-        """Publish one event somewhere; return where, the brokers that want it, and how many messages it took."""
+        """Publish one event at a random broker; return (broker, brokers that want it, messages sent)."""
         broker = self.dice.choice(self.brokers)
         before = self.messages("events")
         self.simulation.publish(f"p{broker}", broker, [{"n": n}])
@@ -68,7 +68,7 @@ class Run:
 
 
 def steiner_links(tree, terminals):
-    """Return how many links the smallest subtree has that joins the terminals: cut leaves that are none."""
+    """Return the number of links of the smallest subtree that joins the terminals, by pruning leaves."""
     tree = nx.Graph(tree)
     while leaves := [node for node in tree if tree.degree(node) <= 1 and node not in terminals]:
         tree.remove_nodes_from(leaves)

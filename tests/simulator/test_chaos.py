@@ -1,4 +1,4 @@
-"""Chaos: drawn cases are the same for the same seed, sound networks pass, and every kind of sabotage is caught."""
+"""Chaos: the same seed draws the same case, sound networks pass, and every kind of sabotage is caught."""
 
 import json
 from dataclasses import replace
@@ -58,11 +58,11 @@ def test_many_seeds_in_processes_of_their_own():
     assert [report.to_dict() for report in alone] == [report.to_dict() for report in reports]
 
 
-# Sabotage: a broker that does wrong in one way, in an otherwise sound network.
+# Sabotage: a broker that misbehaves in one way, in an otherwise sound network.
 
 
 def saboteur(change):
-    """Return a maker of brokers whose effects go through `change(effects, what came in, counts)`."""
+    """Return a factory of brokers whose effects pass through `change(effects, event, counts)`."""
 
     def make(position, scheme, recovery, incarnation, seed):
         broker = Broker(position, scheme)
@@ -156,7 +156,7 @@ def test_brokers_that_do_not_heal_are_found_out():
 
 
 class Puppet:
-    """A broker that says what the test wants it to say."""
+    """A broker that does nothing and reports what the test wants it to report."""
 
     def __init__(self, position, scheme, recovery, incarnation, seed):
         self.position = position
@@ -262,7 +262,7 @@ def test_a_subscription_that_is_missing_on_the_way_is_named():
     )
 
 
-# How long faults were felt.
+# Recovery times.
 
 
 def test_recovery_times():
@@ -293,7 +293,7 @@ def test_recovery_times():
 
 
 def test_a_delivery_that_a_broker_drops_is_no_loss_of_retention():
-    """However short retention is: nobody was told, and nothing was past it when the network had settled."""
+    """Whatever the retention: no loss was reported, and nothing was past retention at the end."""
     recovery = Recovery(retention_seconds=3.0)
     case = draw_case(9, recovery=recovery, plan=FaultPlan("x", (Crash(1.0, 0),), 20.0))
     report = run_case(case, broker=saboteur_that_heals(case.seed))
@@ -301,7 +301,7 @@ def test_a_delivery_that_a_broker_drops_is_no_loss_of_retention():
 
 
 def test_losses_by_number_are_explained_by_what_each_broker_took():
-    """Promise 2, where only ten events are kept: the trace says which of them whoever took them could not keep."""
+    """Promise 2, with a retention of ten events: the trace tells which events could not be retained."""
     little = Recovery.for_simulator(retention_events_max=10)
     report = run_chaos(0, brokers_max=6, seconds=10.0, recovery=little, stable=True, keep_trace=True)
     assert report.holds and report.lost_by_retention == report.verdict.lost > 10
@@ -310,7 +310,7 @@ def test_losses_by_number_are_explained_by_what_each_broker_took():
 
 
 def saboteur_that_heals(seed):
-    """Return a maker of brokers that drop every fifth delivery and heal otherwise."""
+    """Return a factory of brokers that drop every fifth delivery and heal otherwise."""
 
     def make(position, scheme, recovery, incarnation, _):
         broker = Broker(position, scheme, recovery=recovery, incarnation=incarnation, seed=seed)

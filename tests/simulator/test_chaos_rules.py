@@ -1,7 +1,7 @@
-"""Rules of healing, each with a seed of chaos that holds with it and fails without it (promises 1 to 3 and 6).
+"""Rules of healing, each with a chaos seed that holds with it and fails without it (promises 1 to 3 and 6).
 
-Without a rule a part of a broker has another method in the place of one of its own, which is given that one. The seeds
-were found by trying seeds from 0 on, with the options beside them, in networks in which the rule had something to do.
+To switch a rule off, a method is replaced by a wrong one, which is given the real one. The seeds were found
+by trying seeds from 0 on, with the options beside them, in networks in which the rule had something to do.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ OPERATED = {"brokers_max": 8, "seconds": 8.0, "operations": True}
 
 
 def goes_on_with_another_ballot(group, real):
-    """With another designated broker, goes on at once with what is published and subscribed here."""
+    """Does not close the links when the designated broker changes."""
     group._close_all = lambda: None
     try:
         return real(group)
@@ -26,7 +26,7 @@ def goes_on_with_another_ballot(group, real):
 
 
 def goes_on_when_left_out(group, real):
-    """Was dropped from the members, and with it what it wants; lets its subscribers get what comes after that."""
+    """Does not close the links of its subscribers when it was dropped from the members."""
     if group.dropped:
         return []
     group.dropped = True
@@ -34,11 +34,11 @@ def goes_on_when_left_out(group, real):
 
 
 def waits_for_what_was_withdrawn(unanswered, real, child, item):
-    """Keeps a child's link closed until a filter is installed that the child has withdrawn."""
+    """Keeps a child's link closed until a filter that the child has withdrawn is installed."""
 
 
 def takes_who_is_back_for_one_that_lived(group, real, source, message):
-    """Does not take in a member anew that was dead when it took over, and introduces itself before it is missed."""
+    """Takes a member that was restarted for one that lived all the time, although it introduces itself."""
     if isinstance(message, MemberBeat):
         message = replace(message, introduces=False)
     return real(group, source, message)
@@ -50,7 +50,8 @@ KEPT = [
     (Unanswered, "withdrawn", waits_for_what_was_withdrawn, 33, OPERATED),
     pytest.param(
         Group, "_on_cluster", takes_who_is_back_for_one_that_lived, 32,
-        # Where nobody reaches it before it is heard, others are told what it missed: no seed below 200 needs the rule.
+        # If nobody can reach it before it is heard, others report what it missed: no seed below 200 needs the
+        # rule.
         {"brokers_max": 16, "seconds": 12.0, "strangers": False},
         marks=pytest.mark.slow,
     ),

@@ -1,6 +1,6 @@
-"""Seeds of chaos that hold: mixed faults, several at once, judged (promises 1 to 3, 5 and 6).
+"""Chaos seeds that hold: mixed faults, several at once (promises 1 to 3, 5 and 6).
 
-More of them: ``rayvous chaos --seed 0 --seeds 2000``. Seeds that fail when a rule of healing is switched off
+More seeds: ``rayvous chaos --seed 0 --seeds 2000``. Seeds that fail when a rule of healing is switched off
 are in ``test_chaos_rules.py``.
 """
 
@@ -27,7 +27,7 @@ def test_networks_that_are_broken_heal_and_lose_nothing(seed):
 
 
 def messages_sent(recovery):
-    """Return how many messages 12 brokers send each other for 1,000 events a second, over 2 seconds."""
+    """Return how many messages 12 brokers send for 2,000 events in 2 seconds, and the notifications."""
     network = Simulation(ClusterTree(4, 3, degree=3).positions(), recovery=recovery, seed=1)
     for broker in (0, 4, 8, 10):
         network.subscribe(f"s{broker}", broker, "n >= 0", 1)
@@ -41,7 +41,7 @@ def messages_sent(recovery):
 
 
 def test_without_faults_healing_costs_at_most_a_twentieth():
-    """At 1,000 events a second, heartbeats and all are at most 5 % more messages."""
+    """At 1,000 events a second, healing with its heartbeats adds at most 5 % to the messages."""
     without, delivered = messages_sent(None)
     with_recovery, delivered_too = messages_sent(Recovery())
     assert delivered == delivered_too == 8_000

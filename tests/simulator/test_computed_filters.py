@@ -1,4 +1,4 @@
-"""Filters that calculate, in whole networks: every scheme, with quenching, merging, fan-out, admission and healing."""
+"""Computed filters in whole networks: all schemes, quenching, merging, fan-out, admission and healing."""
 
 import random
 
@@ -70,7 +70,7 @@ def test_admission_reserves_for_what_is_calculated(estimator):
         client: [news.admitted for news in net.news(client) if isinstance(news, Judgement)]
         for client in ("alice", "bob", "carol")
     }
-    # The first takes 50 of 60; the second may bring 30 more; nobody publishes what the third asks for.
+    # The first takes 50 of 60; the second could add 30 more; nobody publishes what the third asks for.
     assert verdicts == {"alice": [True], "bob": [False], "carol": [True]}
     net.publish("bank", last, [{"price": 50, "quantity": 50}, {"price": 50, "quantity": 30}])
     net.publish("shop", last, [{"price": 1, "quantity": 1}])

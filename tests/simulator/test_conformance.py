@@ -1,4 +1,4 @@
-"""One suite for every routing scheme: what all claim, and for each what it claims beside (`routing.schemes.claims`)."""
+"""One suite for all routing schemes: common claims, and each scheme's own (`routing.schemes.claims`)."""
 
 import random
 from collections import Counter
@@ -36,7 +36,7 @@ every_scheme = pytest.mark.parametrize("name", NAMES)
 
 
 class Watch:
-    """Checks every broker after every step that can change it, and counts what crosses the links."""
+    """Checks every broker after every step that can change it, and counts what crosses each link."""
 
     def __init__(self):
         self.brokers = {}
@@ -65,7 +65,7 @@ class Watch:
 
     @staticmethod
     def _multicast(step):
-        """Return whether it came with a multicast, which reaches members that have no use for it too."""
+        """Return whether the message arrived by multicast, which also reaches members that do not need it."""
         return step.received.source in step.broker.position.members
 
     def assert_frugal(self):
@@ -82,7 +82,7 @@ class Watch:
 @pytest.mark.parametrize(
     ("network", "name"),
     [
-        # On the largest network options do what they do on the tree of clusters.
+        # On the largest network the options behave as on the tree of clusters.
         pytest.param(network, name, marks=[pytest.mark.slow] * (network == "transit-stub" and "+" in name))
         for network in NETWORKS
         for name in NAMES
@@ -174,7 +174,7 @@ def test_a_subscription_that_is_registered_again_or_changed_or_not_there(name):
 @pytest.mark.parametrize("name", [name for name in NAMES if claims_of(name).survives_deaths])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_living_go_on_when_brokers_die(name, seed):
-    """One of the living finds out that a broker is gone, as whoever cannot reach it does, and tells the others."""
+    """One living broker finds out that another is gone, as if it could not reach it, and tells the others."""
     dice = random.Random(f"deaths/{seed}")
     simulation = Simulation(ClusterTree(4, 3).positions(), name, links=JITTER, seed=seed)
     lowest = [dice.randrange(4) for _ in range(12)]

@@ -1,4 +1,4 @@
-"""A broker that dies between any two effects comes back as it was; nothing is lost, doubled or disordered.
+"""A broker that crashes between any two effects recovers; nothing is lost, duplicated or out of order.
 
 Reference: promises 1, 2, 3 and 7; paper 4, section 3, algorithms 1 to 4, and theorem 1.
 """
@@ -35,7 +35,7 @@ every_scheme = pytest.mark.parametrize("scheme", SCHEMES_AND_OPTIONS)
 
 
 def play(net: Any) -> None:
-    """Subscribe, cover, publish, withdraw, at several brokers; every change is done before the next begins."""
+    """Subscribe, cover, publish and cancel at several brokers; the network settles before each change."""
     for client, broker, number, selector in (
         ("alice", 7, 1, "x > 5"),
         ("bob", 3, 1, "x > 8"),
@@ -59,7 +59,7 @@ def play(net: Any) -> None:
 
 
 def state(net: Simulation) -> dict[int, Any]:
-    """What each broker keeps: its router, to the order of its tables, and its numbers."""
+    """Return what each broker keeps: its router, with the order of its tables, and its message numbers."""
     return {
         broker: (
             host.machine.router.snapshot(),
@@ -72,12 +72,13 @@ def state(net: Simulation) -> dict[int, Any]:
 
 
 def heard_by(net: Simulation) -> list[tuple[str, str, int]]:
-    """What each client was notified of."""
+    """Return what each client was notified of."""
     return sorted((note.client, note.publisher, note.sequence) for note in net.account.notifications())
 
 
 def mended(net: Simulation) -> Verdict:
-    """Assert that nothing is lost, doubled, disordered or broken inside."""
+    """Assert that nothing is lost, duplicated or out of order, all brokers being sound; return the verdict.
+    """
     verdict = judge(net.account)
     assert verdict.holds and not verdict.lost, verdict.examples
     for host in net.hosts.values():
@@ -86,7 +87,7 @@ def mended(net: Simulation) -> Verdict:
 
 
 def holds(net: Simulation) -> None:
-    """Assert also that nobody got anything that it need not have got."""
+    """Assert also that nobody got an event that it did not have to get."""
     verdict = mended(net)
     assert verdict.notifications_delivered == verdict.notifications_expected > 0
 
@@ -107,7 +108,7 @@ def test_nor_does_it_under_any_scheme(scheme: str, scripted: type[Any]) -> None:
 
 
 def crash_everywhere(scripted: type[Any], scheme: str, last_words: bool, every: int = 1) -> int:
-    """Let each broker die after each of its effects, or each second one; return how often that was."""
+    """Crash each broker after every `every`-th of its effects, one run each; return the number of runs."""
     never = scripted(TREE, scheme, last_words=last_words)
     play(never)
     holds(never)
@@ -120,7 +121,7 @@ def crash_everywhere(scripted: type[Any], scheme: str, last_words: bool, every: 
             play(net)
             assert net.hosts[broker].life == 1, (broker, boundary)
             holds(net)
-            if scheme != "lbdd":  # where events take several ways, their parts depend on when they arrive
+            if scheme != "lbdd":  # with several ways, how events are split depends on when they arrive
                 assert state(net) == wanted, (broker, boundary)
             assert heard_by(net) == heard
             runs += 1
@@ -132,7 +133,7 @@ def crash_everywhere(scripted: type[Any], scheme: str, last_words: bool, every: 
 def test_a_record_that_was_condensed_again_and_again_is_that_of_the_same_layers(
     scheme: str, admission: AdmissionConfig | None
 ) -> None:
-    """One client subscribes and cancels for long at a broker that dies now and then; it gets all that it is to get."""
+    """A client subscribes and cancels at a broker that crashes now and then; it gets all its events."""
     stability = Stability(retransmit_seconds=0.1, inputs_max=12)
     net = Simulation(TREE, scheme, store=in_memory, stability=stability, admission=admission)
     if admission is not None:
@@ -180,7 +181,7 @@ def test_what_a_publisher_s_broker_has_numbered_outlives_it(scheme: str) -> None
 
 
 def chaos(seed: int, scheme: str | None = None) -> Simulation:
-    """Let everything go wrong for a while: links, crashes within steps, restarts, churn; then mend, and judge."""
+    """Run random steps with bad links, crashes, restarts and churn; then repair everything and settle."""
     dice = random.Random(f"crash/{seed}")
     positions = ClusterTree(dice.randint(1, 5), dice.randint(1, 3), degree=dice.randint(1, 3)).positions()
     brokers = [place.broker for place in positions]
@@ -227,7 +228,7 @@ def chaos(seed: int, scheme: str | None = None) -> Simulation:
         net.hosts[broker].fuse = None
         net.restart(broker)
     assert net.settle(400), seed
-    for name in ("p", "q", "r"):  # and when all is well, every subscription is served
+    for name in ("p", "q", "r"):  # once all is repaired, every subscription is served
         if name in net.sessions:
             net.publish(name, net.sessions[name].home.id, [{"x": x} for x in range(16)])
     assert net.settle(400), seed
@@ -264,7 +265,7 @@ def test_a_broker_that_acknowledges_before_it_commits_is_caught(
         except (
             AssertionError,
             StorageFailed,
-        ):  # never at rest again, or its neighbours know more than its store
+        ):  # never settles, or its neighbours know more than its store
             caught += 1
     assert caught
 
@@ -284,7 +285,7 @@ def test_a_disk_that_fills_and_is_mended_loses_nothing(tmp_path: Path) -> None:
             break
     assert "full" in str(net.failures[3]) and not net.hosts[3].alive
     net.advance(1.0)
-    assert not net.settle(3.0)  # nobody took what the full broker did not
+    assert not net.settle(3.0)  # what the full broker did not take in, nobody took in
     full = net.hosts[3].store
     assert isinstance(full, SqliteStore)
     full._pragma("max_page_count = 100000")

@@ -1,4 +1,4 @@
-"""State that is damaged: tables, numbers, membership and deduplicators come back (paper 4, section 2)."""
+"""Recovery from damaged state: tables, numbers, membership and deduplicators (paper 4, section 2)."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ CASES = [(scheme, what) for what in ALWAYS for scheme in (TELLING if what == "ta
 
 
 def network(scheme, seed=0, compare_heartbeats=COMPARE_HEARTBEATS):
-    """Return a network in which a broker died and came back, so that links were opened by later rounds."""
+    """Return a network in which a broker crashed and restarted, so that later rounds opened links."""
     recovery = Recovery.for_simulator(degree=3, compare_heartbeats=compare_heartbeats)
     net = Simulation(ClusterTree(3, 2, degree=3).positions(), scheme, recovery=recovery, seed=seed)
     for place in range(BROKERS):
@@ -59,7 +59,7 @@ def network(scheme, seed=0, compare_heartbeats=COMPARE_HEARTBEATS):
 
 
 def damaged(scheme, what="tables", seed=0, compare_heartbeats=COMPARE_HEARTBEATS, brokers=range(BROKERS)):
-    """Return a network in which a part of the state of brokers was damaged just now, by a plan."""
+    """Return a network in which a fault plan has just damaged a part of the state of some brokers."""
     net = network(scheme, seed, compare_heartbeats)
     plan = FaultPlan("some", tuple(Damage(1.0, broker, what) for broker in brokers), 2.0)
     said = []
@@ -73,7 +73,7 @@ def damaged(scheme, what="tables", seed=0, compare_heartbeats=COMPARE_HEARTBEATS
 
 
 def problems_after(net):
-    """Let the stated time go by; return what is wrong in the network, and with what is published from then on."""
+    """Wait for the documented time; return the problems of the network and of what is published then."""
     begun = net.now
     net.advance(FOUND_HEARTBEATS)
     assert all(isinstance(error, StateDamaged) for error in net.failures.values())
@@ -98,7 +98,7 @@ def problems_after(net):
 
 @pytest.mark.parametrize(("scheme", "what"), QUICK)
 def test_the_network_comes_back_to_a_suffix_that_keeps_definition_8(scheme, what):
-    """Paper 4, definition 8: from any state, eventually always; here the state of all brokers is damaged at once."""
+    """Paper 4, definition 8: from any state, eventually always; here all brokers are damaged at once."""
     net = damaged(scheme, what)
     assert problems_after(net) == []
     assert what == "numbers" or net.failures, "it was found"
@@ -107,7 +107,7 @@ def test_the_network_comes_back_to_a_suffix_that_keeps_definition_8(scheme, what
 @pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "what"), CASES)
 def test_so_it_does_under_every_scheme(scheme, what):
-    """Where all are damaged, and where one is."""
+    """Damage all brokers, and a single one."""
     for seed, brokers in ((2, range(BROKERS)), (3, [1])):
         assert problems_after(damaged(scheme, what, seed, brokers=brokers)) == [], seed
 
@@ -122,7 +122,7 @@ def test_without_comparing_the_damage_stays(scheme, what):
 
 
 def test_who_is_behind_hears_of_the_round_of_others():
-    """Also where it has no link by which it could know, and events would be taken for those of an earlier round."""
+    """This holds even without a link that would show it, where events seem to be of an earlier round."""
     for compare_heartbeats in (COMPARE_HEARTBEATS, None):
         net = network("hybrid", compare_heartbeats=compare_heartbeats)
         rounds = net.broker(5).replay.rounds
@@ -148,7 +148,7 @@ def test_numbers_of_streams_that_differ_are_begun_anew_with_a_view():
 
 
 def test_a_broker_that_cannot_go_on_with_its_state_starts_again(monkeypatch):
-    """A withdrawal of what a damaged table does not have any more: the broker does not guess, it starts clean."""
+    """A withdrawal of an entry that a damaged table lacks: the broker does not guess, it restarts clean."""
     net = network("hybrid", seed=1)
     monkeypatch.setattr(RoutingTable, "remove", lambda *_: {}["no such entry"])
     net.unsubscribe("s2", 1)
@@ -161,7 +161,7 @@ def test_a_broker_that_cannot_go_on_with_its_state_starts_again(monkeypatch):
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
 def test_in_chaos_nobody_starts_again_who_is_right(monkeypatch, seed):
-    """Whatever dies, stands still or is cut off meanwhile: no difference stays that is none."""
+    """Whatever crashes, stalls or is cut off, no lasting difference is reported where there is none."""
     wrong = []
     monkeypatch.setattr(SimulatedNetwork, "_start_again", lambda net, host, error: wrong.append(error))
     case = draw_case(
@@ -194,7 +194,7 @@ def test_chaos_that_damages_state_holds(more):
 
 
 def test_nobody_waits_for_ever_for_who_takes_it_that_all_is_told():
-    """A view that was damaged for a while: the next one looks new to the one, and not to the other."""
+    """The view was damaged for a while: the next one looks new to one broker and not to the other."""
     report = run_chaos(7, damage=True, scheme="lbdd", brokers_max=8, seconds=8.0, stable=True)
     assert report.holds, report.problems
 

@@ -1,4 +1,4 @@
-"""Books, positions of durable subscribers and stores that are damaged come back too (paper 4, section 2)."""
+"""Recovery from damaged books, positions of durable subscribers, and stores (paper 4, section 2)."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ def slow(value):
 
 
 def network(scheme, compare_heartbeats=COMPARE_HEARTBEATS, **parts):
-    """Return a network with a publisher and a durable subscriber at each broker; a heartbeat is a second."""
+    """Return a network with a publisher and a subscriber at each broker, durable if there are stores."""
     recovery = Recovery.for_simulator(degree=3, compare_heartbeats=compare_heartbeats)
     net = Simulation(ClusterTree(2, 2, degree=3).positions(), scheme, recovery=recovery, seed=1, **parts)
     for place in range(BROKERS):
@@ -82,7 +82,7 @@ def test_books_that_are_damaged_balance_again_and_not_without_comparing(scheme, 
 @pytest.mark.parametrize("what", ["a filter is gone", "a filter is there", "a rate is another one"])
 def test_what_a_neighbour_knows_better_is_found_although_the_books_balance(what):
     net = network("hybrid", admission=AdmissionConfig())
-    admitting = net.broker(0).admitting  # a normal broker, so it asks nobody for what its link is held for
+    admitting = net.broker(0).admitting  # a normal broker, so it asks nobody for what is held for this link
     admission, link = admitting.admission, 1
     if what == "a filter is gone":
         admission.books.drop(next(iter(admission.books.held[link])), link)
@@ -104,7 +104,7 @@ def test_what_a_neighbour_knows_better_is_found_although_the_books_balance(what)
 
 @pytest.mark.parametrize("off", [-2, 1000])
 def test_a_position_is_what_its_subscriber_has_acknowledged(off, monkeypatch):
-    """Found with the next word of the subscriber, whether too low or too high; without that it stays."""
+    """Found with the subscriber's next message, whether too low or too high; without comparing it stays."""
     for compares in (True, False):
         net = network("hybrid", store=in_memory)
         if not compares:
@@ -123,7 +123,7 @@ def test_a_position_is_what_its_subscriber_has_acknowledged(off, monkeypatch):
 
 @pytest.mark.parametrize("compares", [True, False])
 def test_what_a_damaged_position_has_let_go_is_sent_again(compares, monkeypatch):
-    """The subscriber has said where it is, and its process dies before it has acknowledged."""
+    """The subscriber has reported its position, and its process dies before it has acknowledged."""
     net = network("hybrid", store=in_memory)
     if not compares:
         monkeypatch.setattr(DurableCursor, "agrees", lambda cursor, marks: True)
@@ -135,7 +135,7 @@ def test_what_a_damaged_position_has_let_go_is_sent_again(compares, monkeypatch)
     entry.marks["p0"] = 1000
     net.host(2).store.commit(entry.acknowledge({"p0": 1001}))  # as any acknowledgement does
     assert len(entry) == 0
-    net.advance_to(10.2)  # it said so at 10.0, and would acknowledge at 10.5
+    net.advance_to(10.2)  # it reported at 10.0, and would acknowledge at 10.5
     net.stop("s2")
     net.advance(6.0)
     net.start("s2")
@@ -145,7 +145,7 @@ def test_what_a_damaged_position_has_let_go_is_sent_again(compares, monkeypatch)
 
 
 def test_what_was_lost_is_not_taken_for_damage():
-    """A position goes on behind what is past its bounds, and the subscriber is told."""
+    """A position that has moved past a loss is no damage: the subscriber was told of the loss."""
     cursor = DurableCursor("s", 1, 0.0, {"p": 3, "q": 5})
     assert cursor.agrees({"p": 3, "q": 5, "new": 0}) and not cursor.agrees({"p": 3, "q": 4})
     assert not cursor.agrees({"p": 3})
@@ -158,7 +158,7 @@ def test_what_was_lost_is_not_taken_for_damage():
 
 @pytest.mark.parametrize("scheme", ["hybrid", slow("lbdd")])
 def test_a_broker_whose_store_is_damaged_starts_clean(scheme):
-    """It reads nothing of it: found where it is read back, 0 heartbeats after the start."""
+    """The damage is found when the store is read at the start, and the broker uses none of its content."""
     net = network(scheme, store=in_memory_with_sums)
     for broker in (1, 2):
         assert net.damage(broker, "store") > 0
@@ -187,7 +187,7 @@ def test_without_sums_a_broker_believes_its_store():
 
 
 def test_an_undamaged_store_with_sums_is_one_like_any_other():
-    """The same case, with and without sums, goes the same way."""
+    """The same case takes the same course with and without checksums."""
     reports = []
     for make in (in_memory, in_memory_with_sums):
         net = network("hybrid", store=make)

@@ -1,4 +1,4 @@
-"""Stores, durable subscribers, publishers that come back, flush, losses by name (docs/exactly-once.md)."""
+"""Stores, durable subscribers, publishers that restart, flush, and reported losses (docs/exactly-once.md)."""
 
 import pytest
 from rayvous.actors.broker import Broker
@@ -18,7 +18,7 @@ every_scheme = pytest.mark.parametrize(
 
 
 def network(scheme="hybrid", *, stable=True, record=None, **recovery):
-    """Three clusters of two in a chain: 0 1, 2 3, 4 5; the publisher is at 5, alice at 2."""
+    """Three clusters of two in a chain: 0 1, 2 3, 4 5; the publisher is at 5, alice at 2, bob at 4."""
     settings = Recovery.for_simulator(**recovery)
     net = Simulation(
         ClusterTree(3, 2, degree=1).positions(),
@@ -121,7 +121,7 @@ def test_flush_is_answered_when_all_is_delivered_and_waits_for_the_round(scheme)
     net.flush("p", 1)
     net.advance(0.5)
     assert [number for _, _, number in net.flushed] == [1] and heard(net, "bob") == heard(net, "alice") == [1]
-    net.crash(4)  # p's designated broker, and bob's
+    net.crash(4)  # the designated broker of p's cluster, and the broker of bob
     net.publish("p", 5, [{"n": 2}])
     net.flush("p", 2)
     net.advance(0.5)
@@ -164,7 +164,7 @@ def test_past_retention_the_loss_is_told_and_nothing_else_is():
 
 @pytest.mark.parametrize("keeps_some", [True, False])
 def test_a_loss_is_told_also_when_only_the_dead_have_had_the_events(keeps_some):
-    """Its publisher goes on elsewhere, and what it does not keep any more nobody there has heard of."""
+    """The publisher goes on elsewhere, where nobody has heard of the events that it no longer retains."""
     net = network(retention_seconds=15.0)
     publish(net, 2)
     net.cut([(one, other) for one in (2, 3) for other in (0, 1, 4, 5)], "apart")
@@ -185,7 +185,7 @@ def test_a_loss_is_told_also_when_only_the_dead_have_had_the_events(keeps_some):
 
 @pytest.mark.parametrize("seconds", [0.5, 3.0, 20.0])
 def test_a_loss_is_told_when_the_publisher_comes_from_a_side_that_was_cut_off(seconds):
-    """Also before that is noticed: its next events reach at once whoever lacks those before."""
+    """Also before the cut is noticed: the next events immediately reach brokers that lack earlier ones."""
     net = network(retention_events_max=2)
     publish(net, 2)
     net.cut([(one, other) for one in (4, 5) for other in (0, 1, 2, 3)], "apart")
@@ -200,7 +200,7 @@ def test_a_loss_is_told_when_the_publisher_comes_from_a_side_that_was_cut_off(se
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_who_has_had_nothing_for_long_is_told_of_no_losses_when_a_broker_dies(stable):
-    """Carol has to go elsewhere, and dave stays where he is: what is past retention was not for them."""
+    """Carol has to move and dave stays where he is: what is past retention was not for them."""
     net = network(stable=stable, retention_seconds=40.0)
     net.subscribe("carol", 3, "n < 0", 1)
     net.subscribe("dave", 0, "n < 0", 1)
@@ -213,7 +213,7 @@ def test_who_has_had_nothing_for_long_is_told_of_no_losses_when_a_broker_dies(st
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_broker_takes_in_when_it_goes_on_is_as_young_as_that(seed):
-    """Else what it forgets of that at once would seem older than the failure, and nobody would be told."""
+    """Otherwise what it forgets of that would seem older than the failure, and no loss would be reported."""
     settings = Recovery.for_simulator(retention_events_max=2)
     net = Simulation(ClusterTree(3, 1, degree=1).positions(), recovery=settings, seed=seed, store=in_memory)
     net.subscribe("alice", 1, "n >= 0", 1)
@@ -252,7 +252,7 @@ def test_a_publisher_that_moves_without_a_failure_tells_no_losses():
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_what_a_publisher_takes_along_is_not_lost_by_the_word_of_the_broker_that_it_has_left(stable):
-    """That has had to forget it, and is nearer: in the round its stream comes first, and begins in the middle."""
+    """The old broker had to forget it and is nearer: in the round its stream comes first, starting midway."""
     net = network(stable=stable, retention_events_max=4)
     net.subscribe("carol", 1, "n >= 0", 1)
     net.advance(2.0)
@@ -352,7 +352,7 @@ def test_what_once_failed_with_stores_holds(seed, brokers_max):
 
 
 def test_what_is_acknowledged_is_not_kept_when_it_comes_again():
-    """A subscriber that moves may acknowledge what its last broker gave it before the round that sends it again."""
+    """A moved subscriber may acknowledge events of its last broker before the round that retransmits them."""
     broker = Broker(ClusterTree(1, 1).positions()[0], recovery=Recovery.for_simulator())
     broker.handle(Ticked(0.0))
     broker.handle(Received("alice", Resume({}, life=1)))

@@ -1,4 +1,4 @@
-"""LBDD inside clusters: each member gets one copy, by the plan, and nothing else is as before (paper 5)."""
+"""LBDD inside clusters: each member gets one copy, according to the plan (paper 5)."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Clusters whose members hand events on to each other, to which things happen: nothing lost, doubled or disordered.
+"""Clusters with fan-out under faults: nothing is lost, duplicated or out of order.
 
 Reference: promises 1 to 3 and 6; paper 5, section 3; docs/decisions/0022-fan-out-that-heals.md.
 """
@@ -31,7 +31,7 @@ INNER = [each for each, below in plan_among(range(MEMBERS)).items() if below and
 
 
 class Sent:
-    """Counts who hands events to whom, and multicasts of events."""
+    """Counts the events that members send each other, and multicasts of events."""
 
     def __init__(self):
         self.copies, self.multicasts = Counter(), 0
@@ -61,7 +61,7 @@ def publish_for(net, seconds, per_second=10, publisher="p", broker=PUBLISHER):
 
 @pytest.mark.parametrize("dead", [[MEMBERS - 1], INNER[:1], [*INNER, 0], [PUBLISHER]])
 def test_members_that_pass_events_on_die_while_others_publish(dead, assert_healed):
-    """The highest speaks for the cluster; an inner one takes along what was on its way through it."""
+    """The highest one is the designated broker; with an inner one, what was on its way through it is lost."""
     net = network()
     publish_for(net, 20)
     for broker in dead:
@@ -71,7 +71,7 @@ def test_members_that_pass_events_on_die_while_others_publish(dead, assert_heale
 
 
 def test_events_go_by_the_plan_of_those_that_live(assert_healed):
-    """Each gets one copy, from whom the plan says, and nothing is multicast. Reference: promise 4."""
+    """Each member gets one copy, from the sender in the plan; nothing is multicast. Reference: promise 4."""
     sent = Sent()
     net = network(record=sent)
     net.crash(INNER[0])
@@ -109,7 +109,7 @@ WAYS = {
 
 
 def play(way, after=0.7):
-    """Let two brokers publish before, while and after one way between members loses what goes over it."""
+    """Let two brokers publish before, while and after one link between members loses messages."""
     net = network()
     for number in range(12):
         for publisher, broker in (("p", PUBLISHER), ("q", MEMBERS - 1)):
@@ -131,7 +131,7 @@ def test_a_copy_that_was_lost_between_members_comes_again_also_to_those_behind(w
 
 
 def test_what_comes_before_its_ballot_waits_and_what_cannot_wait_comes_again(monkeypatch, assert_healed):
-    """The beat that begins a ballot is late at a member that others hand events to. Reference: promise 9."""
+    """The beat that begins a ballot is late at a member that others send events to. Reference: promise 9."""
     for held_max in (fanout.HELD_MAX, 2):
         monkeypatch.setattr(fanout, "HELD_MAX", held_max)
         net = network()
@@ -158,11 +158,11 @@ def test_what_comes_before_its_ballot_waits_and_what_cannot_wait_comes_again(mon
 
 
 def test_plans_that_change_under_one_ballot_lose_events(monkeypatch):
-    """So the seeds that hold say something."""
+    """Shows that the tests above can fail."""
     change = Group._change_members
 
     def unmoved(group, joined, left):
-        """Go on under the same ballot when members come and go."""
+        """Keep the ballot when members join and leave."""
         group._plans = False
         out = change(group, joined, left)
         group._plans = True
@@ -180,7 +180,7 @@ def test_plans_that_change_under_one_ballot_lose_events(monkeypatch):
 @pytest.mark.parametrize("way", [WAYS["from the origin"], WAYS["from an inner member"]])
 def test_a_member_that_only_goes_on_loses_events(monkeypatch, way):
     def careless(group):
-        """Hand a member something again that has missed something, under the same ballot."""
+        """Resume sending to a member that has missed something, under the same ballot."""
         back, group._missed = list(group._missed), {}
         return [Renew(member, True) for member in back]
 
@@ -201,13 +201,13 @@ def test_a_member_that_only_goes_on_loses_events(monkeypatch, way):
     ],
 )
 def test_clusters_that_are_broken_heal_and_lose_nothing(seed, options):
-    """More of them: ``rayvous chaos --scheme hybrid+fanout --seeds 500``."""
+    """More seeds: ``rayvous chaos --scheme hybrid+fanout --seeds 500``."""
     report = run_chaos(seed, scheme="hybrid+fanout", **options)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
 @pytest.mark.parametrize("seed", [28, 46])
 def test_a_member_that_missed_a_copy_hears_at_once_what_goes_to_it_alone(seed):
-    """A greeting was lost: it waited for copies to go again, and was never said again."""
+    """Regression: a lost greeting waited until copies were sent again, and was never repeated."""
     report = run_chaos(seed, scheme="hybrid+fanout", brokers_max=6, admission=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

@@ -1,4 +1,4 @@
-"""Trees in which every broker is a node by itself: they heal as trees of clusters do, whatever is routed on them.
+"""Trees without clusters, every broker a node by itself, heal as trees of clusters do, under all schemes.
 
 Reference: promises 1 to 3 and 6; docs/schemes.md, "Trees without clusters that heal".
 """
@@ -39,7 +39,7 @@ def test_larger_ones_too_also_with_stores_and_with_admission_control(scheme, see
 
 
 def mended(scheme):
-    """A network whose root and another inner broker died while a publisher went on."""
+    """Return a network whose root and another inner broker crashed while a publisher went on."""
     net = Simulation(
         ClusterTree(3, 3, degree=2).positions(), scheme, recovery=Recovery.for_simulator(degree=5), seed=1
     )
@@ -68,7 +68,7 @@ def test_who_hung_below_a_dead_broker_joins_elsewhere(scheme):
     "scheme, crossings", [("flooding", 6), ("match-first", 0), ("hierarchical+quench", 0)]
 )
 def test_an_event_that_nobody_wants_crosses_what_the_scheme_says(scheme, crossings):
-    """Also on the tree that was mended: all links, or none."""
+    """Also on the repaired tree: the event crosses all links, or none."""
     net = mended(scheme)
     before = net.sent[Events]
     net.publish("p", 7, [{"n": 1}])

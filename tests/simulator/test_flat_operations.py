@@ -1,4 +1,4 @@
-"""Trees in which every broker is a node by itself grow, shrink and move while events flow.
+"""Trees without clusters, every broker a node by itself, grow, shrink and are reorganised while events flow.
 
 Reference: promises 1 to 3 and 6; paper 1, 4.2; docs/operations.md, "Trees without clusters".
 """
@@ -22,7 +22,7 @@ every_scheme = pytest.mark.parametrize(
 
 
 class World:
-    """A network with subscribers, a publisher that publishes all the time, and somebody who operates it."""
+    """A network with subscribers, a publisher that publishes all the time, and operations."""
 
     def __init__(self, scheme, topology, *, degree=4, **options):
         self.degree = degree
@@ -58,7 +58,7 @@ class World:
 
 @every_scheme
 def test_brokers_and_clusters_come_with_clients_and_go_while_events_flow(scheme, assert_healed):
-    """Each finds a parent by itself, and whoever hangs below one that goes joins elsewhere first."""
+    """Each one finds a parent by itself; a broker below one that leaves joins elsewhere first."""
     world = World(scheme, ClusterTree(2, 3, degree=2))
     new = world.operations.add_broker(1)
     cluster, brokers = world.operations.add_cluster(2)
@@ -81,7 +81,7 @@ def test_brokers_and_clusters_come_with_clients_and_go_while_events_flow(scheme,
 
 
 def test_a_broker_that_came_is_started_again_as_what_it_was(assert_healed):
-    """It comes back as a node by itself, not as a member of the cluster where it counts."""
+    """It comes back as a node by itself, not as a member of the cluster that it counts as part of."""
     world = World("hierarchical", ClusterTree(2, 2, degree=2))
     new = world.operations.add_broker(0)
     assert world.operations.remove_broker(0)
@@ -116,7 +116,7 @@ def test_a_broker_moves_to_a_clearly_nearer_parent_and_then_stays(assert_healed)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @every_scheme
 def test_operated_networks_that_are_broken_heal_and_lose_nothing(scheme, seed):
-    """More of them: ``rayvous chaos --scheme hierarchical --operations --seeds 500``."""
+    """More seeds: ``rayvous chaos --scheme hierarchical --operations --seeds 500``."""
     report = run_chaos(seed, brokers_max=8, scheme=scheme, operations=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
@@ -130,7 +130,7 @@ def test_larger_ones_with_everything_on(scheme, seed):
 
 
 def given_after_a_wait(seconds):
-    """Return what a subscriber gets of 10 events that are published while it waits so long for its new broker."""
+    """Return what a subscriber gets of 10 events published while it waits so long for its new broker."""
     net = Simulation(ClusterTree(2, 1).positions(), "hierarchical", recovery=Recovery.for_simulator(), seed=1)
     net.subscribe("s", 0, "n >= 0", 1)
     net.advance(1.0)
@@ -144,7 +144,7 @@ def given_after_a_wait(seconds):
 
 
 def test_who_waits_for_a_broker_that_stands_still_is_given_what_came_meanwhile(monkeypatch):
-    """Its subscription is older by then than it has said, and so nothing of that is old to it. Reference: promise 2."""
+    """Its subscription is older by then than it said, so no event is too old for it. Reference: promise 2."""
     seconds = Recovery.for_simulator().doubt_seconds + 5.0
     assert seconds < Recovery.for_simulator().retention_seconds
     assert given_after_a_wait(seconds) == [("p", number) for number in range(1, 11)]
@@ -153,7 +153,7 @@ def test_who_waits_for_a_broker_that_stands_still_is_given_what_came_meanwhile(m
 
 
 def untold_after_standing_still(scheme):
-    """Return what a subscriber lacks and was not told of whose broker stood still for longer than anything is kept."""
+    """Return the events that a subscriber lacks without report after its broker stalled beyond retention."""
     recovery = Recovery.for_simulator(retention_seconds=30.0)
     net = Simulation(ClusterTree(2, 1).positions(), scheme, recovery=recovery, seed=2)
     net.subscribe("s", 1, "n >= 0", 1)
@@ -172,7 +172,7 @@ def untold_after_standing_still(scheme):
 
 @pytest.mark.parametrize("scheme", ["hybrid", "hierarchical"])
 def test_what_was_forgotten_while_a_broker_stood_still_is_told_by_name(scheme, monkeypatch):
-    """Its parent had let it go long ago; what it notices when it wakes is as old as that. Reference: promise 2."""
+    """Its parent dropped it long ago; what it notices on waking is as old as that. Reference: promise 2."""
     assert not untold_after_standing_still(scheme)
     monkeypatch.setattr(Rounds, "stood_still", lambda *_: None)
     assert untold_after_standing_still(scheme)

@@ -1,4 +1,4 @@
-"""Promise 8 under every scheme: whom the full guarantee has admitted never asks more of a broker than it can carry.
+"""Promise 8 under every scheme: under the full guarantee no broker is asked to carry more than it can.
 
 Reference: paper 3, 4.3 (a); docs/decisions/0031-schemes-are-charged-for-what-they-send.md.
 """
@@ -31,7 +31,7 @@ def network(name, capacity, cpu_counts="events"):
 
 
 def charged(net):
-    """Return what all books together charge: events a second by broker, and by broker and link."""
+    """Return what all books together charge, in events a second: by broker, and by (broker, link)."""
     cpu, links = {}, {}
     for broker in net.brokers():
         here = broker.position.broker
@@ -45,7 +45,7 @@ def charged(net):
 
 
 def overloaded(net, limits, seconds):
-    """Return which brokers and links had more than so much a second."""
+    """Return which brokers and links had more than their limit a second."""
     cpu, links = limits
     measured = [(net.queues.worked, cpu), (net.queues.sent, links)]
     return {
@@ -59,7 +59,7 @@ def overloaded(net, limits, seconds):
 def loaded(name, capacity, seed=0):
     """Return a network under a load part of which does not fit, and how many subscriptions were admitted.
 
-    The publishers' ranges overlap. For so many seconds each publishes as fast as it said.
+    The publishers' ranges overlap. Each publishes at its advertised rate for `SECONDS`.
     """
     net = network(name, capacity)
     dice = random.Random(f"full guarantee/{seed}")
@@ -95,9 +95,10 @@ def test_nothing_is_dropped_and_nobody_is_given_more_than_is_charged_or_than_it_
 @pytest.mark.parametrize("cpu_counts", ["events", "copies"])
 @every_scheme
 def test_what_is_charged_is_what_is_sent(name, cpu_counts):
-    """Each publisher publishes one value, so all events of one advertisement have the same ways.
+    """Each publisher publishes one value, so all events of one advertisement take the same ways.
 
-    Under LBDD those that share out the sending may change with each event, so what may come to them is charged.
+    Under LBDD the brokers that share the sending may change with each event, so what may come to them is
+    charged.
     """
     net = network(name, ENOUGH, cpu_counts)
     for number in range(9):
@@ -130,7 +131,7 @@ def test_what_is_sent_beside_the_ways_that_are_asked_along_has_to_be_charged(nam
 
 
 def test_a_multicast_is_refused_in_the_name_of_the_member_that_cannot_take_it():
-    """Member 2 of the only cluster has a publisher, whose events the weak member 1 would get with every other one."""
+    """With a publisher at member 2, the weak member 1 would get each event of the multicast too."""
     strong, weak = Capacity(100.0), Capacity(30.0)
     net = Simulation(
         ClusterTree(1, 3).positions(),

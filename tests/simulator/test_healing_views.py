@@ -1,7 +1,7 @@
-"""Networks that heal by views, to which things happen: brokers die, leave and join; nothing lost or out of order.
+"""Networks with views under faults: brokers crash, leave and join; nothing is lost or out of order.
 
-With `lbdd` and in a hypercube whoever passes events on may die, with `point-to-point` each event comes from its origin.
-What only a hypercube does is in `test_hypercube_healing.py`.
+With `lbdd` and in a hypercube a broker that passes events on may crash; with `point-to-point` each event
+comes from its origin. What only a hypercube does is in `test_hypercube_healing.py`.
 
 Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 """
@@ -61,7 +61,7 @@ def test_brokers_die_while_others_publish(dead, scheme, assert_healed):
 
 
 def test_what_was_on_its_way_through_a_dead_broker_is_sent_again(assert_healed):
-    """It dies between taking an event in and passing it on; who stood behind it gets it under the next view."""
+    """It crashes between receiving an event and passing it on; those behind get it under the next view."""
     net = network()
     victim = INNER[0]
     net.crash_after(victim, 0)
@@ -102,7 +102,7 @@ def test_who_joins_is_sent_to_and_who_leaves_is_not(scheme, assert_healed):
     net = network(scheme)
     publish_for(net, 30)
     net.at(net.now + 3.0, net.crash, 2)
-    net.at(net.now + 3.2, net.restart, 2)  # quicker than anybody notices
+    net.at(net.now + 3.2, net.restart, 2)  # before anybody notices
     net.at(net.now + 8.0, net.crash, INNER[0])
     net.at(net.now + 14.0, net.restart, INNER[0])
     net.at(net.now + 10.0, net.leave, INNER[1])
@@ -114,7 +114,7 @@ def test_who_joins_is_sent_to_and_who_leaves_is_not(scheme, assert_healed):
 
 
 def test_a_link_that_is_cut_holds_up_only_until_it_is_mended(assert_healed):
-    """Both its ends are in the view: what goes over it waits, and whatever is numbered behind that waits with it."""
+    """Both its ends are in the view: messages over it wait, and so do those numbered after them."""
     net = network()
     publish_for(net, 10)
     net.at(net.now + 2.0, net.cut, [(PUBLISHER, INNER[0])], "bad")
@@ -138,7 +138,7 @@ def test_a_part_without_the_rendezvous_point_is_out_until_it_can_be_reached_agai
 
 
 def test_too_much_to_hold_back_is_asked_for_again(monkeypatch, assert_healed):
-    """What a receiver could not hold it asks for, once, when the gap has closed. Reference: promise 9."""
+    """A receiver asks once, when the gap has closed, for what it could not hold. Reference: promise 9."""
     monkeypatch.setattr(healing, "HELD_MAX", 10)
     net = network(wanted=lambda broker: "n >= 0" if broker % 2 else "odd = TRUE", retention_events_max=60)
     publish_for(net, 20, per_second=20)
@@ -156,14 +156,14 @@ LBDD = HEALING["lbdd"]
 
 
 def disordered(position, recovery):
-    """Return a router that lets its clients be notified of what comes as it comes."""
+    """Return a router that notifies its clients of events in the order of arrival."""
     router = LBDD.router(position, recovery)
     router.in_order = lambda message: [lbdd._part(message, list(range(len(message.batch))))]
     return router
 
 
 class Selfish(HealingViews):
-    """Sends nothing again when a view begins."""
+    """Retransmits nothing when a view begins."""
 
     def _advance(self):
         return [out for out in super()._advance() if not isinstance(out, RoundBegan)]
@@ -185,7 +185,7 @@ class Hasty(HealingViews):
     ],
 )
 def test_a_network_that_does_not_keep_the_rules_is_found_out(scheme, wrong, monkeypatch):
-    """So the seeds that hold say something."""
+    """Shows that the tests with these seeds can fail."""
     monkeypatch.setitem(HEALING, scheme, HEALING[scheme]._replace(**wrong))
     assert any(not run_chaos(seed, brokers_max=16, scheme=scheme).holds for seed in SEEDS_THAT_TELL)
 
@@ -199,6 +199,6 @@ def test_a_network_that_does_not_keep_the_rules_is_found_out(scheme, wrong, monk
     ],
 )
 def test_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_max, scheme):
-    """More of them: ``rayvous chaos --scheme lbdd --seeds 500``."""
+    """More seeds: ``rayvous chaos --scheme lbdd --seeds 500``."""
     report = run_chaos(seed, brokers_max=brokers_max, scheme=scheme)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

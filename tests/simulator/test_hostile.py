@@ -1,4 +1,4 @@
-"""The hostile world itself, with small machines that answer nothing they need not."""
+"""The simulated network and its faults, with small machines that only record and send what a test orders."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Note:
 
 
 class Recorder:
-    """A machine that writes down what it is given, and does what the test puts into `orders`."""
+    """A machine that records what it is given, and does what the test puts into `orders`."""
 
     def __init__(self, position, scheme, recovery, incarnation, seed):
         self.position = position
@@ -47,7 +47,7 @@ class Recorder:
 
 
 class Point:
-    """A rendezvous point that counts what it hears, and keeps the count."""
+    """A rendezvous point that counts the messages it receives, and keeps the count over restarts."""
 
     def __init__(self, recovery, root):
         self.heard = 0
@@ -294,7 +294,7 @@ def test_partitions_and_cuts_between_clusters():
     )
 
     def reach():
-        """Return what each of three links lets through, told apart by their answers."""
+        """Return whether each of three links lets a message through."""
         before = {broker: len(net.broker(broker).notes()) for broker in net.hosts}
         send(net, 0, 4, 0)
         send(net, 2, 3, 0)
@@ -304,9 +304,9 @@ def test_partitions_and_cuts_between_clusters():
 
     net.advance(1.1)
     assert reach() == (False, True, True)
-    net.advance(1.0)  # 2.6: cut and partitioned, the rendezvous with cluster 1
+    net.advance(1.0)  # 2.6: cut and partitioned, the rendezvous point is with cluster 1
     assert reach() == (False, True, False)
-    net.advance(0.2)  # 3.3: the partition is left
+    net.advance(0.2)  # 3.3: only the partition remains
     assert reach() == (False, True, False)
     net.advance(0.6)  # 4.4
     assert reach() == (True, True, True)
@@ -325,7 +325,7 @@ def test_a_plan_for_another_network_is_refused():
 
 
 def told(net, broker):
-    """Return what a client told a broker, without the broker's ticks."""
+    """Return the messages of clients that a broker received, without its ticks."""
     return [event.message for event in net.broker(broker).got if isinstance(event, Received)]
 
 

@@ -1,4 +1,4 @@
-"""A hypercube to which things happen: crashes, leaves, joins, pauses, moves; nothing lost, doubled or out of order."""
+"""A hypercube under crashes, leaves, joins, pauses and moves; nothing lost, duplicated or out of order."""
 
 from collections import Counter
 
@@ -41,7 +41,7 @@ def publish_for(net, seconds, per_second=10, publisher="p", broker=7):
 def test_a_broker_that_stood_still_is_out_and_comes_in_again_with_what_it_kept(assert_healed):
     net = with_subscribers(network())
     publish_for(net, 20)
-    net.at(net.now + 5.0, net.pause, 7)  # the publisher's own
+    net.at(net.now + 5.0, net.pause, 7)  # the publisher's own broker
     net.at(net.now + 12.0, net.resume, 7)
     net.advance(14.0)
     assert net.broker(0).healing.router.view.born[7] > 1
@@ -85,7 +85,9 @@ def test_without_a_rendezvous_point_the_view_stays_and_events_flow(assert_healed
 
 
 def test_a_subscriber_that_mostly_hears_one_broker_is_moved_there(assert_healed):
-    """The broker proposes, the client moves, nothing is lost or doubled. Reference: paper 2, 2.4, figure 5."""
+    """The broker proposes, the client moves, and nothing is lost or doubled. Reference: paper 2, 2.4, figure
+    5.
+    """
     net = with_subscribers(network(), 1)
     publish_for(net, 25, broker=6)
     net.advance(11.0)
@@ -125,7 +127,7 @@ def test_without_faults_healing_costs_a_beat_and_an_answer_to_nobody():
 
 
 def test_a_join_costs_a_view_to_each_and_what_each_wants_to_one():
-    """About five messages a broker, not a broadcast from everybody."""
+    """The join costs about five messages a broker, and no broadcast from every broker."""
     net = with_subscribers(network(16))
     net.crash(5)
     net.advance(8.0)
@@ -137,7 +139,7 @@ def test_a_join_costs_a_view_to_each_and_what_each_wants_to_one():
 
 
 def test_what_is_too_much_to_hold_is_asked_for_again(monkeypatch, assert_healed):
-    """A broker that holds next to nothing of a later view loses nothing: it asks for a round. Reference: promise 9."""
+    """A broker that cannot hold what comes from a later view asks for a round. Reference: promise 9."""
     monkeypatch.setattr(healing_views, "HELD_MAX", 1)
     net = with_subscribers(network())
     publish_for(net, 20, per_second=40)
@@ -148,7 +150,7 @@ def test_what_is_too_much_to_hold_is_asked_for_again(monkeypatch, assert_healed)
 
 
 class Forgetful(healing_views.HealingViews):
-    """Does not hold what comes from a later view, and asks for nothing instead."""
+    """Drops what comes from a later view, and does not ask for a round."""
 
     def _hold(self, source, message):
         pass
@@ -162,7 +164,7 @@ class Hasty(healing_views.HealingViews):
 
 @pytest.mark.parametrize("kind", [Forgetful, Hasty])
 def test_a_cube_that_does_not_keep_the_rules_is_found_out(kind, monkeypatch):
-    """So the seeds that hold say something."""
+    """Shows that the chaos seeds below can fail."""
     monkeypatch.setitem(HEALING, "hypercube", HEALING["hypercube"]._replace(membership=kind))
     assert any(not run_chaos(seed, brokers_max=16, scheme="hypercube").holds for seed in SEEDS_THAT_TELL)
 
@@ -186,6 +188,6 @@ def test_a_plan_with_a_leave_is_data_like_any_other():
     ],
 )
 def test_cubes_that_are_broken_heal_and_lose_nothing(seed, brokers_max):
-    """More of them: ``rayvous chaos --scheme hypercube --seeds 500``."""
+    """More seeds: ``rayvous chaos --scheme hypercube --seeds 500``."""
     report = run_chaos(seed, brokers_max=brokers_max, scheme="hypercube")
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

@@ -1,4 +1,4 @@
-"""What is sent again after a failure goes to subscriptions that were there when it was published (promises 1 and 3)."""
+"""Retransmission after a failure reaches only subscriptions older than the event (promises 1 and 3)."""
 
 import pytest
 from rayvous.protocol.messages.recovery import Recovery
@@ -19,7 +19,7 @@ def test_a_subscription_gets_nothing_that_was_published_before_it(scheme, moves,
     net.advance(2 * recovery.doubt_seconds)
     net.subscribe("s", 4, "n > 10", 2)
     net.advance(5.0)
-    net.crash(4 if moves else 3)  # what is kept is sent again
+    net.crash(4 if moves else 3)  # what is retained is sent again
     net.advance(30.0)
     net.publish("p", 0, [{"n": n} for n in (6, 16)])
     net.advance(30.0)

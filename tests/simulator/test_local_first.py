@@ -1,4 +1,4 @@
-"""Publishers at a subscriber's own broker satisfy it, in whole networks (paper 2, 2.3(1) and 2.4): promises 1 to 3."""
+"""Publishers at a subscriber's own broker satisfy it (paper 2, 2.3(1) and 2.4): promises 1 to 3."""
 
 import pytest
 from rayvous.faults.checker.reliability import judge
@@ -12,7 +12,7 @@ from rayvous.simulator.simulation import Simulation
 
 
 def network(scheme="hypercube", brokers=8, recovery=None, **options):
-    """Return a network; `recovery` is one that heals."""
+    """Return a network; it heals if `recovery` is given."""
     return Simulation(ClusterTree(brokers, 1).positions(), scheme, recovery=recovery, seed=3, **options)
 
 
@@ -30,7 +30,7 @@ def publish_for(net, seconds, publisher, broker, per_second=10):
 
 
 def served(net):
-    """Let bob advertise at broker 3, and alice subscribe there; return it once she is satisfied."""
+    """Let bob advertise at broker 3 and alice subscribe there; return the network once she is confirmed."""
     net.advertise("bob", 3, "n > 0")
     number = net.subscribe("alice", 3, "n > 0", local_first=True)
     assert net.run_until_installed("alice", number)
@@ -70,7 +70,7 @@ def test_it_is_told_to_all_when_local_publishers_satisfy_it_no_longer(recovery, 
 
 
 def test_all_brokers_answer_a_subscription_that_is_broadcast():
-    """Who may have what it asks for, and where. Reference: paper 2, 2.3(2) and (4)."""
+    """The answers say who publishes what is asked for, and where. Reference: paper 2, 2.3(2) and (4)."""
     net = network()
     for broker, selector in ((0, "n < 0"), (5, "n > 3"), (6, "n = 1")):
         net.advertise(f"p{broker}", broker, selector)
@@ -84,7 +84,7 @@ def test_all_brokers_answer_a_subscription_that_is_broadcast():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_scheme_takes_advertisements_and_loses_nothing_by_the_permission(scheme):
-    """Of what it need not ask for a scheme may give more, and never less."""
+    """A scheme may deliver more than a subscription with `local_first` has to get, but never less."""
     net = network(scheme)
     net.advertise("bob", 3, "n > 0")
     net.subscribe("alice", 3, "n > 0", local_first=True)
@@ -126,11 +126,11 @@ def test_without_admission_control_there_is_no_rate():
         net.subscribe("alice", 3, "n > 0", local_first=1)
 
 
-# In networks that heal, to which things happen.
+# Networks that heal, under faults.
 
 
 def test_a_publisher_that_goes_elsewhere_is_not_missed(assert_healed):
-    """What it publishes at its new broker before that knows who wants it, comes with a round. Reference: promise 2."""
+    """What it publishes before its new broker knows who wants it comes with a round. Reference: promise 2."""
     net = served(network(recovery=Recovery()))
     publish_for(net, 2, "bob", 3, per_second=100)
     net.at(net.now + 1.0, net.move, "bob", 6)
@@ -157,7 +157,7 @@ def test_a_subscriber_that_moves_to_its_publishers_takes_nothing_elsewhere_any_m
 
 @pytest.mark.parametrize("dead", [[3], [3, 5], [6]])
 def test_brokers_die_and_nothing_that_is_owed_is_lost(dead, assert_healed):
-    """Also that of publisher and subscriber themselves, which then are at two others. Reference: promises 1 to 3, 6."""
+    """Also when publisher or subscriber loses its broker and moves. Reference: promises 1 to 3, 6."""
     net = served(network(recovery=Recovery()))
     net.advertise("carol", 5, "n > 50")
     net.subscribe("dave", 6, "n > 0", local_first=True)
@@ -174,7 +174,7 @@ def test_brokers_die_and_nothing_that_is_owed_is_lost(dead, assert_healed):
 
 
 def test_who_is_satisfied_here_is_not_told_of_losses_elsewhere():
-    """What it is not owed is no loss of its own."""
+    """Events that it does not have to get are no loss of its own."""
     small = Recovery(retention_events_max=20)
     net = served(network(recovery=small))
     publish_for(net, 3, "carol", 5, per_second=40)

@@ -1,4 +1,4 @@
-"""What a broker that lives has missed is sent again: a call to it failed, and whoever made the call says so.
+"""What a living broker has missed because a call to it failed is sent again: the sender reports the failure.
 
 Reference: promises 1 to 3; docs/decisions/0015-exactly-once.md, "What a living broker has missed".
 """
@@ -54,7 +54,7 @@ def publish(net, number):
 
 
 def play(way, **options):
-    """Let each publisher publish before, while and after one way loses what goes over it; return the network."""
+    """Let each publisher publish before, while and after one link loses messages; return the network."""
     net = network(**options)
     publish(net, 1)
     source, to, over_group = way
@@ -82,7 +82,7 @@ def test_what_was_lost_on_one_way_comes_again_and_nothing_twice(way, stable, sch
 @pytest.mark.parametrize("cluster", [0, 1, 2])
 @pytest.mark.parametrize("after", [0.0, 0.7, 5.0, 9.0])
 def test_two_members_that_have_both_missed_something_find_together_again(cluster, after):
-    """Neither hands the other a multicast; but for heartbeats both would speak for the cluster for ever."""
+    """Neither sends the other a multicast; without heartbeats both would stay designated for ever."""
     net = network(ClusterTree(3, 2, degree=1))
     one, other = 2 * cluster, 2 * cluster + 1
     for publisher, broker in (("p", one), ("q", other)):
@@ -112,7 +112,8 @@ def test_a_broker_that_takes_no_note_of_it_loses_events(way, monkeypatch):
 
 
 def test_a_round_that_a_normal_broker_asked_for_in_vain_is_asked_for_again():
-    """A subscriber has moved there, and hears nothing before that begins. Reference: paper 1, 4.2; promise 1."""
+    """A subscriber has moved there, and hears nothing before the round. Reference: paper 1, 4.2; promise 1.
+    """
     net = network()
     publish(net, 1)
     sent = net.sent[AskRound]
@@ -141,7 +142,7 @@ def test_a_subscription_that_was_lost_on_its_way_is_installed(way, scheme):
 
 
 def test_a_member_that_has_long_been_dropped_gets_nothing_before_it_is_back():
-    """It stands still; what fails to reach it fails after it has been dropped, which it does not know."""
+    """It is stalled: messages to it fail after it was dropped from the members, which it does not know."""
     net = network()
     publish(net, 1)
     net.pause(4)
@@ -186,12 +187,12 @@ def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_doubt_goes_no_further_back_than_a_broker_was_a_neighbour_or_a_member(anew):
-    """What went to it before was for an earlier life, and who counts it tells of losses that are none."""
+    """What was sent earlier went to an earlier life; counting it would report losses that are none."""
     broker = Broker(CHAIN.positions()[5], recovery=Recovery.for_simulator())
     broker.handle(Ticked(4999.0))
     broker.handle(Ticked(5000.0))
     broker.handle(Received(7, TreeBeat(ClusterView(2, 1, 7, (6, 7)), (), 1)))
-    broker.handle(Received(4, MemberBeat(1, 0, 1)))  # it was started again
+    broker.handle(Received(4, MemberBeat(1, 0, 1)))  # it was restarted
     broker.handle(Ticked(5001.0))
     links = broker.healing.rounds
     links.doubt_from(5001.0)
@@ -236,7 +237,7 @@ def test_ways_break_all_the_time(seed, scheme):
 
 
 def test_a_member_that_was_left_out_and_never_heard_of_it_tells_again_what_it_wants():
-    """It is silent for too long, is dropped and taken in again, and the heartbeat between the two is lost."""
+    """It is silent too long, is dropped and taken in again, and the heartbeat between the two is lost."""
     net = network()
     designated = net.hosts[5].machine.healing
     transmit, dropped = net.transport.transmit, []
@@ -266,7 +267,7 @@ def test_a_member_that_was_left_out_and_never_heard_of_it_tells_again_what_it_wa
 
 
 def test_who_was_started_again_is_reached_when_it_is_heard_and_what_was_lost_before_is_told():
-    """As on Ray; of the rendezvous point nobody misses anything, as it asks and answers again and again."""
+    """As on Ray. Nobody misses anything of the rendezvous point, as it is asked and answers repeatedly."""
     seen = []
     net = network(
         strangers=True, record=lambda step: seen.append((step.broker.position.broker, step.received))

@@ -1,10 +1,11 @@
-"""Brokers that are wrong in one way: chaos finds each within the seeds that stand beside it.
+"""Brokers with one error each: chaos finds every one within the given number of seeds.
 
-Small networks (at most 8 brokers, 8 seconds of faults), and seeds 0, 1, 2, ... until one fails. It fails by the
-condition that has to notice.
+The networks are small (at most 8 brokers, 8 seconds of faults), and the seeds 0, 1, 2, ... are tried until
+one fails. It has to violate the condition that is given.
 
-Mutants that clients cannot hear of are in ``tests/test_mutants.py``: a successor without its copy of what the children
-want (they tell it again), and a parent that keeps what children withdraw (it sends them more than they want).
+Mutants that clients cannot notice are in ``tests/test_mutants.py``: a successor without its copy of what the
+children want (they announce it again), and a parent that keeps what children withdraw (it sends them more
+than they want).
 """
 
 from dataclasses import replace
@@ -22,7 +23,7 @@ SMALL = {"brokers_max": 8, "seconds": 8.0, "faults_max": 3}
 
 
 def made(change):
-    """Return a maker of brokers to each of which `change` has been done."""
+    """Return a factory of brokers to each of which `change` is applied."""
 
     def make(position, scheme, recovery, incarnation, seed):
         broker = Broker(position, scheme, recovery=recovery, incarnation=incarnation, seed=seed)
@@ -33,7 +34,7 @@ def made(change):
 
 
 def on_input(broker, edit):
-    """Let a broker take in `edit(event)` instead of each event; None is ignored."""
+    """Make a broker handle `edit(event)` instead of each event; None is ignored."""
     inner = broker.handle
 
     def handle(event):
@@ -44,7 +45,7 @@ def on_input(broker, edit):
 
 
 def on_effects(broker, edit):
-    """Let a broker return `edit(effect)`, a list, instead of each effect."""
+    """Make a broker return `edit(effect)`, a list, instead of each effect."""
     inner = broker.handle
     broker.handle = lambda event: [item for effect in inner(event) for item in edit(effect)]
 
@@ -88,7 +89,7 @@ def forget_one_filter_at_succession(broker):
     on_effects(broker, edit)
 
 
-# In networks that do not.
+# In networks that do not heal.
 
 
 def send_twice(broker):
@@ -107,7 +108,7 @@ def ignore_cancels(broker):
 
 
 def deliver_to_everybody(broker):
-    """Give the second of two clients what only the first wanted."""
+    """Deliver to each of several clients all events that any of them wants."""
 
     def edit(effect):
         if not isinstance(effect, Deliver) or len(effect.clients) < 2:
@@ -142,7 +143,7 @@ def deliver_backwards(broker):
 
 
 def test_what_is_not_let_go_is_found_in_the_tables():
-    """Before anybody is notified of what is not wanted any more. Reference: paper 1, 4.2.2."""
+    """Even before a client is notified of what it no longer wants. Reference: paper 1, 4.2.2."""
     reports = (
         run_case(draw_case(seed, heals=False, **SMALL), broker=made(ignore_cancels)) for seed in range(1, 3)
     )

@@ -1,4 +1,4 @@
-"""Events with objects and arrays on their way through networks: promises 1 and 2 hold for them as for all others.
+"""Events with objects and arrays in whole networks: promises 1 and 2 hold for them as for all others.
 
 Reference: docs/decisions/0079-nested-events.md.
 """

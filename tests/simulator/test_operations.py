@@ -1,4 +1,4 @@
-"""A network that is operated while events flow: it grows, shrinks and moves, and loses and doubles nothing.
+"""A network is operated while events flow: it grows, shrinks and moves; nothing is lost or duplicated.
 
 Reference: promises 1, 2, 3, 5 and 6; paper 1, 4.2; docs/operations.md.
 """
@@ -17,7 +17,7 @@ from rayvous.simulator.survey import structure_problems, subscription_problems, 
 
 
 class World:
-    """A network with a subscriber and a publisher at each of its first brokers, and someone who operates it."""
+    """A network with a subscriber and a publisher at each of its first brokers, and operations."""
 
     def __init__(self, topology, *, degree=2, **options):
         recovery = Recovery.for_simulator(degree=degree)
@@ -79,7 +79,7 @@ def test_a_broker_joins_a_cluster_and_takes_clients_at_once():
         assert world.net.broker(member).healing.place.view.members == (2, 3, broker)
     above = world.net.broker(world.head(0)).healing
     assert above.place.children[1].members == (2, 3, broker)
-    # It can take over as any other: it has the highest id.
+    # It can take over like any other, and would be next: it has the highest id.
     assert world.net.crash(3)
     world.net.advance(8.0)
     assert world.head(1) == broker
@@ -115,12 +115,12 @@ def test_a_normal_broker_leaves_with_a_word():
 
 
 def test_a_designated_broker_hands_over_without_silence():
-    """The heir speaks for the cluster long before anybody could have suspected anything."""
+    """The successor takes over long before any failure detector could have suspected the broker."""
     world = World(ClusterTree(4, 3, degree=2))
     takeovers = []
     world.net.watchers[ClusterBeat] = lambda now, source, to, beat: takeovers.append((beat.view.epoch, now))
     asked = world.net.now
-    assert world.operations.remove_broker(5)  # of cluster 1, which has a child
+    assert world.operations.remove_broker(5)  # the designated broker of cluster 1, which has a child
     world.net.advance(2.0)
     assert world.said == ["broker 5 has left"] and world.head(1) == 4
     assert min(now for epoch, now in takeovers if epoch == 1) - asked < 0.1
@@ -132,7 +132,7 @@ def test_a_designated_broker_hands_over_without_silence():
 def test_a_cluster_leaves_after_its_children_have_joined_elsewhere():
     world = World(
         ClusterTree(4, 2, degree=1), degree=1
-    )  # a chain: there is no room but the place that gets free
+    )  # a chain: the only room is the place that becomes free
     left = []
     world.net.watchers[JoinAnswer] = lambda now, source, to, answer: left.append(
         (answer.accepted, answer.reason)
@@ -210,7 +210,7 @@ def test_a_tree_that_is_good_enough_stays():
 
 @pytest.mark.parametrize("degree", [2, 3])
 def test_a_child_whose_link_to_the_root_is_cut_joins_a_child_of_the_root(degree):
-    """The link stays cut for good; figure 3 begins at the root, which this one cannot reach.
+    """The link stays cut for good. The search of figure 3 begins at the root, which this child cannot reach.
 
     Reference: paper 1, 4.2.1.
     """
@@ -223,7 +223,7 @@ def test_a_child_whose_link_to_the_root_is_cut_joins_a_child_of_the_root(degree)
 
 
 def test_a_tree_link_is_cut_in_the_middle_of_a_run():
-    """The child goes elsewhere, also when the link is mended only later."""
+    """The child joins another parent, and stays sound when the link is mended later."""
     world = World(ClusterTree(4, 2, degree=2))
     child = next(cluster for cluster in (1, 2, 3) if world.parent(cluster) not in (None, 0))
     parent = world.parent(child)
@@ -255,7 +255,7 @@ def test_who_is_overloaded_takes_no_more_children():
 
 
 def overloaded_root():
-    """A root alone that handles 10 events a second and takes nobody above 5, and a cluster that comes."""
+    """Return a network whose root handles 10 events a second and takes children below 5, and a new broker."""
     recovery = Recovery.for_simulator(degree=8, load_max=5.0)
     net = Simulation(ClusterTree(1, 1).positions(), recovery=recovery, seed=1)
     for number in range(400):
@@ -267,7 +267,7 @@ def overloaded_root():
 
 
 def test_whom_nobody_takes_for_load_is_taken_as_a_last_resort():
-    """Promise 6: the survivors form one tree, also where all have much to do."""
+    """Promise 6: the survivors form one tree, even when all are overloaded."""
     net, _ = overloaded_root()
     assert net.broker(0).describe()["refused_joins"] == 1
     assert structure_problems(net) == [] == subscription_problems(net)
@@ -298,6 +298,6 @@ def test_operated_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_m
 
 
 def test_with_stores_too_whoever_is_still_at_a_broker_that_left_is_waited_for() -> None:
-    """The look from outside had no answer for a subscriber whose broker was gone for good."""
+    """Regression: the survey failed for a subscriber whose broker had left for good."""
     report = run_chaos(60, stable=True, operations=True, brokers_max=12)
     assert report.holds, report.problems

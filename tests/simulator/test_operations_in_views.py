@@ -1,4 +1,4 @@
-"""Networks whose brokers views hold together grow and shrink while events flow; nothing is lost, doubled, disordered.
+"""Networks with views grow and shrink while events flow; nothing is lost, duplicated or out of order.
 
 Reference: promises 1 to 3 and 6; paper 2, 2.4; paper 5, 3.4; docs/operations.md.
 """
@@ -21,7 +21,7 @@ every_scheme = pytest.mark.parametrize("scheme", SCHEMES)
 
 
 class World:
-    """A network with subscribers, a publisher that publishes all the time, and somebody who operates it."""
+    """A network with subscribers, a publisher that publishes all the time, and operations."""
 
     def __init__(self, scheme, brokers=2, members=1, **changes):
         recovery = Recovery.for_simulator(**changes)
@@ -52,7 +52,7 @@ class World:
 
 
 def test_a_hypercube_grows_from_one_broker_and_shrinks_to_one(assert_healed):
-    """Vacancies are filled, brokers pair up, clusters split; then the other way. Reference: paper 2, 2.4."""
+    """Vacancies are filled, brokers pair up, clusters split; then the reverse. Reference: paper 2, 2.4."""
     world = World("hypercube", 1, node_cluster_max=2)
     shapes = []
     for _ in range(8):
@@ -156,6 +156,6 @@ def test_a_broker_that_does_not_leave_is_found_out(monkeypatch):
     ],
 )
 def test_operated_networks_that_are_broken_heal_and_lose_nothing(scheme, seed, brokers_max):
-    """More of them: ``rayvous chaos --scheme hypercube --operations --seeds 500``."""
+    """More seeds: ``rayvous chaos --scheme hypercube --operations --seeds 500``."""
     report = run_chaos(seed, brokers_max=brokers_max, scheme=scheme, operations=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

@@ -1,4 +1,4 @@
-"""Limits in virtual time, and the experiment that is made of them."""
+"""Capacity limits in virtual time, and the experiment that is based on them."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def test_what_waits_longer_than_the_deadline_is_dropped_by_name(capacity, resour
     net.subscribe("s", 1, "x > 0")
     net.run()
     for _ in range(9):
-        net.publish("p", 0, [{"x": 1}] * 10)  # a second's worth each, all at once
+        net.publish("p", 0, [{"x": 1}] * 10)  # each a second's worth, all at once
     net.run()
     dropped = net.queues.dropped_events()
     assert dropped[resource] == lost and sum(dropped.values()) == lost
@@ -139,7 +139,7 @@ REFUSED = {"none": 0.0, "full": 0.5, "20 %": 0.3, "40 %": 0.2}
 
 
 def compare(rows, of=""):
-    """What is said of one kind of percentages."""
+    """Return the statements for one reading of the percentages."""
     reading = f"[percentages{of or ' of all brokers'}]"
     return [
         each for judge in (judge_discards, judge_utilisation) for each in judge(rows) if reading in each.text
@@ -153,7 +153,7 @@ def judged(discards, rejected, of=""):
 
 
 def test_all_statements_hold_where_the_figures_say_what_the_text_says():
-    """But for the second reading of "about 50", which is then 2,600 in the system, and rejections that are no curve."""
+    """Except the second reading of "about 50", which is then 2,600 in the system, and constant rejections."""
     for of in ("", OF_THE_WAY):
         missing = judged({}, {}, of)
         assert len(missing) == 2 and "in the system" in missing[0] and "soon rise above" in missing[1], (
@@ -189,7 +189,7 @@ def test_each_statement_fails_by_its_own_figures(discards, rejected, words):
      ((0.3, 0.35, 0.5, 0.5), False), ((0.1, 0.3, 0.35, 0.41), False), ((0.1, 0.5, 0.6, 0.39), False)],
 )  # fmt: skip
 def test_refusals_rise_soon_or_late_or_not_for_good_or_were_high_before(refused, soon):
-    """Without a row below there is nothing that they rise from."""
+    """Without a smaller number of subscribers there is nothing that the refusals could rise from."""
     rows = rows_of(HOLDING, REFUSED)
     for row, share in zip([row for row in rows if row["criterion"] == "full"], refused, strict=True):
         row["rejected"] = share

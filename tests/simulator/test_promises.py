@@ -1,4 +1,4 @@
-"""Promises 1 to 4 on random scenarios, held against a reference that knows nothing of routing."""
+"""Promises 1 to 4 on random scenarios, compared with a reference that knows nothing of routing."""
 
 from collections import Counter
 
@@ -86,7 +86,7 @@ def test_clients_that_come_and_go_while_events_are_under_way(scheme, seed, asser
     assert_promises(outcome)
     assert sum(map(len, outcome.deliveries.values())) > 20
     watch.assert_empty()
-    # While subscriptions move an event may cross a link that it would not cross later, but never twice.
+    # While subscriptions move, an event may cross a link that it would not cross later, but never twice.
     watch.assert_frugal()
 
 

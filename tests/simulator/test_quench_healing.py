@@ -1,4 +1,4 @@
-"""Quenching and merging in a tree that heals: what nobody wants does not climb, and what somebody wants does.
+"""Quenching and merging in a healing tree: only events that somebody wants are forwarded upwards.
 
 Reference: promises 1 to 3 and 6.
 """
@@ -19,7 +19,7 @@ SCHEMES = ("hybrid+quench", "hybrid+merge", "hybrid+quench+merge")
 
 
 def network(scheme="hybrid+quench", clusters=7, **options):
-    """A tree of depth 2: 0 above 1 and 2, these above 3 to 6."""
+    """Return a network whose tree has depth 2: 0 above 1 and 2, these above 3 to 6."""
     positions = ClusterTree(clusters, 1, degree=2).positions()
     net = Simulation(positions, scheme, recovery=Recovery(degree=4), seed=4, **options)
     net.advance(2.0)
@@ -88,7 +88,7 @@ def test_nothing_is_lost_when_brokers_die_while_others_subscribe_and_publish(sch
 
 
 class Hasty(QuenchedAbove):
-    """Confirms before all who may hold something back have been told."""
+    """Confirms before all brokers that may suppress events have been told."""
 
     def tell_below(self):
         for waiting in self._waiting:
@@ -97,7 +97,10 @@ class Hasty(QuenchedAbove):
 
 
 def with_somebody_who_hears_late():
-    """A link far from the subscriber is cut for a second; who publishes behind it has not heard of the subscription."""
+    """Publish behind a link that is cut for a second, where the subscription has not been heard of.
+
+    Return whether it was confirmed before the link was mended, and the verdict.
+    """
     net = network()
     told = []
     net.watchers[Above] = lambda now, source, to, message: told.append((source, to))
@@ -123,7 +126,7 @@ def test_a_subscription_is_confirmed_when_the_last_has_heard_of_it():
 
 
 def test_one_that_is_confirmed_too_early_is_found_out(monkeypatch):
-    """So the verdict says something."""
+    """Shows that the verdict can fail."""
     broken = HEALING["hybrid+quench"]._replace(router=lambda position, recovery: Hasty(position))
     monkeypatch.setitem(HEALING, "hybrid+quench", broken)
     early, verdict = with_somebody_who_hears_late()
@@ -141,7 +144,7 @@ def test_small_trees_that_are_broken_heal_and_lose_nothing(scheme, seed):
 @pytest.mark.parametrize("seed", range(2, 4))
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_trees_that_are_broken_heal_and_lose_nothing(scheme, seed):
-    """More of them: ``rayvous chaos --scheme hybrid+quench+merge --seeds 500``."""
+    """More seeds: ``rayvous chaos --scheme hybrid+quench+merge --seeds 500``."""
     report = run_chaos(seed, brokers_max=16, scheme=scheme)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 

@@ -1,4 +1,4 @@
-"""Publishers that ignore what they have advertised: their broker holds them to it, and says so (paper 3, section 3.1).
+"""Publishers exceed what they advertised: their broker enforces it and tells them (paper 3, section 3.1).
 
 Reference: promises 1 to 3, 8 and 9.
 """
@@ -22,7 +22,7 @@ MOST = RATE * SECONDS + 4 * RATE
 
 
 def heard(times: list[float]) -> list[int]:
-    """Return how many events have come in each second."""
+    """Return how many events have arrived in each second."""
     return [sum(second <= when < second + 1 for when in times) for second in range(SECONDS)]
 
 
@@ -48,7 +48,7 @@ def test_who_publishes_too_fast_is_slowed_under_every_scheme_and_nothing_is_lost
 
 
 def test_what_waits_of_a_publisher_that_goes_is_let_in_nowhere_but_where_it_goes() -> None:
-    """It takes along what was not accepted, so the broker that it leaves neither takes it nor says that it did."""
+    """It takes along what was not accepted; the broker it leaves neither accepts it nor says that it did."""
     net = Simulation(TREE, admission=AdmissionConfig(), recovery=Recovery())
     net.advertise("p", 5, "x >= 0", RATE)
     net.subscribe("s", 0, "x >= 0")
@@ -88,7 +88,7 @@ def test_what_is_past_the_bounds_is_refused_by_name_and_what_comes_later_is_not(
 
 
 def hostile() -> Simulation:
-    """A network that heals, with a publisher that publishes four times as fast as it advertised."""
+    """Return a healing network with a publisher that publishes four times as fast as it advertised."""
     net = Simulation(TREE, recovery=Recovery.for_simulator(degree=4), admission=AdmissionConfig())
     net.advertise("p", 5, "x >= 0", RATE)
     net.subscribe("s", 0, "x >= 0", 1)
@@ -190,14 +190,14 @@ def test_without_the_layer_publishers_are_as_fast_as_they_like(monkeypatch: pyte
     [
         (1000.0, 0, 30.0),  # no history: the network's default
         (1000.0, 40, 40.0),  # the busiest second so far
-        (25.0, 40, 25.0),  # and no more than the broker has free
+        (25.0, 40, 25.0),  # but no more than the broker has free
         (25.0, 0, 25.0),
     ],
 )
 def test_a_rate_that_is_not_given_comes_from_history_and_resources(
     events_per_second: float, published: int, allowed: float
 ) -> None:
-    """Whoever advertises none is held to that by its broker. Reference: paper 3, section 3.1."""
+    """The broker enforces that rate too. Reference: paper 3, section 3.1."""
     capacity = Capacity(events_per_second)
     net = Simulation(TREE, admission=AdmissionConfig(default_rate=30.0, capacity=capacity))
     if published:

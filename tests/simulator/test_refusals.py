@@ -1,4 +1,4 @@
-"""Each resource by itself keeps a subscription out, by name, and what is admitted keeps within it as it is measured.
+"""Each resource alone can cause a refusal that names it, and what is admitted stays within its limit.
 
 Reference: paper 3, 4.1 (bandwidth, CPU, memory) and 4.2 (the three conditions of a node).
 """
@@ -13,7 +13,7 @@ SECONDS = 12
 
 
 def row(share, **capacity):
-    """Return three brokers in a row, a publisher of 20 events a second at the first, two of 20 at the second."""
+    """Return three brokers in a row, with a publisher of 20 events/s at the first and two at the second."""
     capacities = {1: Capacity(**capacity)}
     net = Simulation(
         ClusterTree(3, 1, degree=1).positions(),
@@ -29,7 +29,7 @@ def row(share, **capacity):
 
 
 def ask(net):
-    """Let subscribers at the last broker ask for one publisher's events each; return what each was told."""
+    """Let three subscribers at the last broker ask for one publisher's events each; return the judgements."""
     for number in range(3):
         net.subscribe(f"s{number}", 2, f"n = {number}")
         net.run()
@@ -53,7 +53,7 @@ def publish(net, seconds=SECONDS):
         ({"events_per_second": 50.0}, [(0, Refusal(1, "cpu", 20.0, 10.0))], "cpu"),
         # Two of the three fit over the link to the last broker.
         ({"links": {2: 50.0}}, [(2, Refusal(1, "bandwidth", 20.0, 10.0, 2))], "bandwidth"),
-        # It keeps three advertisements and one filter.
+        # It has room for three advertisements and one filter.
         (
             {"entries": 4},
             [(1, Refusal(1, "memory", 1.0, 0.0)), (2, Refusal(1, "memory", 1.0, 0.0))],
@@ -78,7 +78,7 @@ def test_a_broker_that_lacks_one_resource_refuses_by_its_name(capacity, refused,
     ("capacity", "dropped"), [({"events_per_second": 50.0}, "cpu"), ({"links": {2: 50.0}}, "bandwidth")]
 )
 def test_with_everybody_admitted_the_same_load_is_dropped_for_want_of_that_resource(capacity, dropped):
-    """Sixty events a second for fifty: more than five seconds' worth has gathered after half a minute."""
+    """The load is 60 events a second for 50: after 36 seconds, more than five seconds' worth is waiting."""
     net = row(None, **capacity)
     assert all(news.admitted for news in ask(net))
     publish(net, 36)

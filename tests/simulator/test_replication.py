@@ -1,4 +1,4 @@
-"""The table of a designated broker is copied to its cluster, so that succession loses nothing (paper 1, 4.1.1)."""
+"""A designated broker's table is copied to its cluster, so a succession loses nothing (paper 1, 4.1.1)."""
 
 import pytest
 from rayvous.actors.broker import routes_of
@@ -20,7 +20,7 @@ class Watched(Simulation):
     Attributes
     ----------
     heirs
-        Who has come to speak for the root cluster, and what its table held for its children at that very step.
+        Each broker that became designated in the root cluster, and what its table held for its children at that step.
     """
 
     def __init__(self):
@@ -35,7 +35,7 @@ class Watched(Simulation):
             self.heirs[place.broker] = of_children(step.broker)
 
     def speaker(self):
-        """Return who speaks for the root cluster."""
+        """Return the designated broker of the root cluster."""
         living = (self.broker(each) for each in self.living() if self.hosts[each].cluster == ROOT)
         return next(each for each in living if each.healing.designated)
 
@@ -50,7 +50,7 @@ def of_children(broker):
 
 @pytest.fixture
 def net():
-    """Subscribers in both child clusters; some of what they want is withdrawn, and some comes late."""
+    """Return a network with subscribers in both child clusters, one cancelled and one late subscription."""
     net = Watched()
     for number, broker in enumerate((3, 4, 5, 6, 7, 8), 1):
         net.subscribe(f"s{broker}", broker, f"n = {number}", number)
@@ -62,9 +62,9 @@ def net():
 
 
 def succeeds(net, dies):
-    """Kill who speaks for the root cluster; return the successor, and what it held when it took over.
+    """Crash the designated broker of the root cluster; return its successor, and what that held.
 
-    That is one step of the successor: no child has heard of it, let alone reconnected.
+    What it held is taken at its step of succession, when no child has heard of it, let alone reconnected.
     """
     known = set(net.heirs)
     net.crash(dies.position.broker)
@@ -88,7 +88,7 @@ def test_a_successor_has_the_table_of_the_dead_one_before_any_child_has_reconnec
 
 
 def test_so_has_one_that_joined_late(net):
-    """It is the highest id of its cluster, so it takes over; what changes after it has come reaches it, too."""
+    """It has the highest id of its cluster, so it takes over; later changes have reached it too."""
     late = SimulatedOperations(net).add_broker(ROOT)
     net.advance(4.0)
     net.subscribe("s4", 4, "k = 1", 20)
@@ -143,7 +143,7 @@ def test_what_a_child_wanted_that_is_gone_is_not_left_in_any_copy(net):
 
 
 def test_a_copy_of_a_broker_that_speaks_no_more_does_not_count(net):
-    """It was paused, another took over, and it has not heard of that: what it still sends is of an older ballot."""
+    """It was paused and does not know of its successor: what it still sends is of an older ballot."""
     dies = net.speaker()
     heir, _ = succeeds(net, dies)
     member = next(
@@ -164,7 +164,7 @@ def test_a_copy_of_a_broker_that_speaks_no_more_does_not_count(net):
     ("handler", "kind"), [("on_entry", TableEntry), ("on_child", TableOfChild), ("take", TableCopy)]
 )
 def test_members_that_take_no_copy_are_found_out(handler, kind, net, monkeypatch):
-    """The survey sees each of the three messages missing that make copies what they should be."""
+    """The survey notices when any of the three messages that keep the copies up to date is ignored."""
     monkeypatch.setattr(Copies, handler, lambda self, *given: [])
     for broker in net.brokers():
         broker.healing._handlers[kind] = lambda source, message: []

@@ -1,8 +1,8 @@
-"""A golden trace of whole brokers: a link is cut, a cluster finds another parent, and routes go the new way (4.2).
+"""A golden trace of whole brokers: a link is cut, a cluster finds another parent, and routes change (4.2).
 
-``traces/rerouting.txt`` is the example of paper 1, told by brokers with all that they are made of: who asks whom to be
-taken, which routes are removed (4.2.2, step 1) and built (step 2), and the way of P2's events before and after. What
-goes on besides, heartbeats and round trips, is left out. `pytest --rewrite` writes the outputs anew.
+``traces/rerouting.txt`` is the example of paper 1, run by complete brokers: which requests to join are made,
+which routes are removed (4.2.2, step 1) and built (step 2), and the path of P2's events before and after.
+Heartbeats and round trips are left out. `pytest --rewrite` writes the outputs anew.
 """
 
 import json
@@ -24,7 +24,7 @@ LOAD_MAX = 50.0
 
 
 class Story:
-    """The network of figure 1 under faults, and what of its doing is told."""
+    """The network of figure 1 under faults, and the part of its trace that is shown."""
 
     def network(self, *, lines):
         self.topology = figure_1()
@@ -44,7 +44,7 @@ class Story:
         return self._wait(0.5)
 
     def burden(self, client, broker, *, lines):
-        """Let somebody publish what nobody wants, 200 events a second for half a minute."""
+        """Let a client publish events that nobody wants, 200 a second for half a minute."""
         for turn in range(300):
             events = [{"n": number} for number in range(20)]
             self.net.at(
@@ -93,7 +93,7 @@ def test_the_example_of_the_paper_is_as_written(golden):
 
 
 def test_an_old_route_that_is_not_removed_is_noticed(replay, monkeypatch):
-    """Step 1 of 4.2.2 switched off: D3 lets D4 go and keeps what it wanted."""
+    """Step 1 of 4.2.2 is switched off: D3 drops D4 and keeps what it wanted."""
     monkeypatch.setattr(Hybrid, "drop", lambda self, link, holder: [])
     wrong = {command for command, _, _ in replay(Story(), PATH.read_text(encoding="utf-8"))[1]}
     assert {"cut D3 D4", "tables"} <= wrong

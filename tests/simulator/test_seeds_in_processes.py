@@ -1,4 +1,4 @@
-"""Many seeds in several processes: none of them outlives the one that started them."""
+"""Many seeds in several processes: no process outlives the one that started it."""
 
 import os
 import select

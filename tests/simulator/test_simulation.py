@@ -136,7 +136,7 @@ def test_a_run_that_does_not_end_is_stopped(simulation):
     with pytest.raises(SimulationStepLimit, match=r"3 steps, and \d+ messages are still under way"):
         simulation.run(steps_max=3)
     assert simulation.steps == 3
-    simulation.run()  # it can be taken up again
+    simulation.run()  # it can be resumed
     assert simulation.installed("alice", 1)
 
 

@@ -1,4 +1,4 @@
-"""Brokers with stores that admit: after a crash between any two effects the books are what follows from who is there.
+"""Brokers with stores and admission control: after a crash between any two effects the books are right.
 
 Reference: promises 1, 2, 3, 7 and 8; paper 3, section 4; paper 4, section 3.
 """
@@ -36,7 +36,7 @@ every_scheme = pytest.mark.parametrize("scheme", SCHEMES_AND_OPTIONS)
 
 
 def play(net: Any) -> None:
-    """Advertise, subscribe, be refused, publish, withdraw; every change is done before the next begins."""
+    """Advertise, subscribe, be refused, publish, cancel; the network settles before each change."""
     net.advertise("steel", 5, "k = 'steel'", 50.0)
     net.rest()
     net.advertise("wool", 2, "k = 'wool'", 30.0)
@@ -60,14 +60,14 @@ def play(net: Any) -> None:
 
 
 def mended(net: Simulation) -> None:
-    """Assert that nothing is lost, doubled or disordered, and that the books are right, seen from outside."""
+    """Assert that nothing is lost, duplicated or out of order, and that the books are right."""
     verdict = judge(net.account)
     assert verdict.holds and not verdict.lost, verdict.examples
     assert net.books_problems() == []
 
 
 def state(net: Simulation) -> dict[int, Any]:
-    """What each broker reserves and holds, link by link."""
+    """Return what each broker reserves and holds, link by link."""
     return {
         broker: (books.reserved(), {link: set(items) for link, items in books.held.items()})
         for broker, books in (
@@ -77,7 +77,7 @@ def state(net: Simulation) -> dict[int, Any]:
 
 
 def crash_everywhere(scripted: type[Any], scheme: str, every: int) -> int:
-    """Let each broker die after each of its effects, or one of so many; return how often that was."""
+    """Crash each broker after every `every`-th of its effects, one run each; return the number of runs."""
     never = scripted(TREE, scheme, admission=TIGHT)
     play(never)
     mended(never)
@@ -114,7 +114,7 @@ def test_nor_does_it_between_any_two_under_any_scheme(scheme: str, scripted: typ
 
 
 def chaos(seed: int, scheme: str) -> Simulation:
-    """Let everything go wrong for a while: links, crashes within steps, churn, advertisements; then mend, and judge."""
+    """Run random steps with bad links, crashes, restarts and churn; then repair everything and settle."""
     dice = random.Random(f"crash/admission/{seed}")
     positions = ClusterTree(dice.randint(1, 4), dice.randint(1, 3), degree=dice.randint(1, 3)).positions()
     brokers = [place.broker for place in positions]
@@ -162,14 +162,14 @@ def chaos(seed: int, scheme: str) -> Simulation:
         net.hosts[broker].fuse = None
         net.restart(broker)
     assert net.settle(400), seed
-    for name in ("p", "q", "r"):  # and when all is well, every subscription is served
+    for name in ("p", "q", "r"):  # once all is repaired, every subscription is served
         net.publish(name, homes[name], _within(net, name, list(range(16))))
     assert net.settle(400), seed
     return net
 
 
 def _within(net: Simulation, name: str, values: list[int]) -> list[dict[str, int]]:
-    """Return the events of these values that a publisher has advertised."""
+    """Return the events of these values that a publisher has advertised, or one that every publisher has."""
     return [{"x": x} for x in values if net.books().adverts[name].matches({"x": x})] or [{"x": 8}]
 
 
@@ -198,14 +198,14 @@ def test_books_that_are_not_recorded_are_found_out(monkeypatch: pytest.MonkeyPat
 
 
 def test_who_is_back_with_what_durable_subscribers_want_greets_its_neighbours():
-    """It learns where it stands from its store, before anything can leave it."""
+    """It learns its position from its store, before it can send anything."""
     report = run_chaos(8, brokers_max=6, seconds=4.0, stable=True, admission=True)
     assert report.holds, (report.replay, report.problems)
 
 
 @pytest.mark.slow
 def test_what_waits_for_its_quota_is_judged_once_it_is_let_in():
-    """A publisher of twice what it advertises: a run ends when the last of its events was let in, and holds."""
+    """A publisher exceeds its advertised rate: the run ends when its last event is let in, and holds."""
     report = run_chaos(2026, stable=True, admission=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
     assert report.virtual_seconds > 80, "its events take that long to be let in"

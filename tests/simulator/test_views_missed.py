@@ -1,4 +1,4 @@
-"""What a living broker of a view has missed is sent again under the next: a call to it failed, and its sender says so.
+"""What a living broker of a view has missed is sent again under the next: its sender reports the failure.
 
 Reference: promises 1 to 3; docs/decisions/0015-exactly-once.md, "What a living broker has missed".
 """
@@ -37,7 +37,7 @@ def publish(net, number):
 
 
 def play(scheme, source, to, **options):
-    """Let each publisher publish before, while and after one way loses what goes over it; return the network."""
+    """Let each publisher publish before, while and after one link loses messages; return the network."""
     net = network(scheme, **options)
     publish(net, 1)
     net.transport.break_link(source, to, over_group=False, after=0.7)
@@ -71,7 +71,7 @@ def test_a_broker_that_takes_no_note_of_it_loses_events(scheme, monkeypatch):
 
 @every_scheme
 def test_what_a_newcomer_has_to_be_told_is_told_again(scheme):
-    """Else it would wait for what its fellow wants for ever, and take no part."""
+    """Otherwise it would wait for ever for what the other one wants, and take no part."""
     net = network(scheme)
     net.crash(2)
     net.advance(10.0)
@@ -85,7 +85,7 @@ def test_what_a_newcomer_has_to_be_told_is_told_again(scheme):
 
 @every_scheme
 def test_what_was_lost_to_an_earlier_life_is_in_doubt_since_the_view_of_the_next_one(scheme):
-    """Else a round mends since the death, and tells of losses that are none."""
+    """Otherwise a round would repair since the death, and report losses that are none."""
     net = network(scheme)
     net.crash(4)
     net.advance(50.0)

@@ -1,4 +1,4 @@
-"""Views with stores: brokers come back with what they had promised, and losses are told though nobody noticed.
+"""Views with stores: restarted brokers keep their promises, and losses are reported even if nobody noticed.
 
 Reference: promises 1, 2 and 7; docs/exactly-once.md.
 """
@@ -18,7 +18,7 @@ SHORT = {"seconds": 60.0, "kinds": ("cut", "partition", "crash", "pause")}
 
 
 def network(scheme, **recovery):
-    """Six brokers; the publisher is at 5, alice, who is durable, at 2, bob at 4."""
+    """Return six brokers; the publisher is at 5, alice, who is durable, at 2, bob at 4."""
     net = Simulation(
         ClusterTree(6, 1, degree=2).positions(),
         scheme,
@@ -37,7 +37,7 @@ def heard(net, client):
 
 
 def restart_with_what_was_promised(scheme):
-    """Let a broker die with events that nobody else has, and one with a durable subscriber that is away."""
+    """Crash a broker that alone has some events, and the broker of a durable subscriber that is away."""
     net = network(scheme)
     net.publish("p", 5, [{"n": 1}])
     net.advance(2.0)
@@ -97,7 +97,7 @@ def test_who_was_out_is_told_what_is_not_kept_so_long_and_nobody_else_is(scheme)
 
 
 def cut_off_unnoticed(scheme):
-    """Two brokers cannot reach each other, all others can; what is sent meanwhile is forgotten before a view comes."""
+    """Let two brokers not reach each other until what was sent meanwhile is forgotten; then begin a view."""
     net = network(scheme, retention_seconds=5.0)
     net.publish("p", 5, [{"n": 1}])
     net.advance(10.0)
@@ -106,7 +106,7 @@ def cut_off_unnoticed(scheme):
         net.publish("p", 5, [{"n": 2}])
         net.advance(5.0)
     net.advance(60.0)
-    net.crash(1)  # a view comes
+    net.crash(1)  # so a view begins
     net.advance(10.0)
     net.mend("apart")
     net.advance(30.0)

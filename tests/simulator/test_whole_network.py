@@ -1,4 +1,4 @@
-"""All processes of a network end, and it goes on from its stores: each client's too, as in a loss of power.
+"""All processes of a network end, clients too, as in a power failure, and it goes on from its stores.
 
 Reference: promises 1, 3, 6 and 7; docs/durability.md.
 """
@@ -33,7 +33,7 @@ def end_all(net: Simulation, dice: random.Random) -> None:
 
 
 def begin_all(net: Simulation, dice: random.Random, delays: list[float]) -> None:
-    """Start everything again, the brokers one by one; a publisher's number that no broker has was never used."""
+    """Restart everything, brokers one by one; a publisher's numbers that no broker has count as unused."""
     assert net.faults.restart(RENDEZVOUS)
     order = list(range(BROKERS))
     dice.shuffle(order)
@@ -50,7 +50,8 @@ def begin_all(net: Simulation, dice: random.Random, delays: list[float]) -> None
 def play(
     scheme: str, seed: int, dead_seconds: float = 0.0, admission: AdmissionConfig | None = None
 ) -> Simulation:
-    """Return a network that has lost all its processes some times, at any moment, while events were under way."""
+    """Return a network that has lost all its processes several times, at any moment, with events in transit.
+    """
     dice = random.Random(f"whole network/{scheme}/{seed}")
     net = Simulation(
         ClusterTree(4, 3, degree=2).positions(),
@@ -113,7 +114,7 @@ def test_so_it_is_with_many_seeds(scheme: str) -> None:
 
 
 def test_if_the_clock_ran_on_meanwhile_what_was_under_way_would_be_too_old() -> None:
-    """In virtual time the clock of the network stands still while nothing passes; here it runs on, past retention."""
+    """In virtual time the network's clock stands still during an outage; here it runs on, past retention."""
     retention = Recovery.for_simulator().retention_seconds
     losses = [play("hybrid", seed, 2 * retention).account.losses for seed in range(4)]
     assert any(any(each.values()) for each in losses)

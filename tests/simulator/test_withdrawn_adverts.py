@@ -1,4 +1,4 @@
-"""What was published under an advertisement that is withdrawn survives the death of its broker, too (promise 1)."""
+"""Events published under an advertisement that is then withdrawn survive their broker's crash (promise 1)."""
 
 import pytest
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
