@@ -1,4 +1,4 @@
-"""The extended advertisement DAG, beside brute force over the distinct advertisements that a filter covers."""
+"""The extended advertisement DAG, compared with brute force over the advertisements that a filter covers."""
 
 import pytest
 from hypothesis import given, settings
@@ -35,14 +35,14 @@ def test_count_and_rate_are_over_the_distinct_advertisements_covered(
 
 
 def d_rate(dag: AdvertisementDag, new: Filter) -> int:
-    """The correction for double counting as section 3.2 prints it: over the successors of the successors."""
+    """Return the correction for double counting of section 3.2, over the successors of the successors."""
     successors = [dag.successors(t) for t in dag.successors(new)]
     rates = {item: dag.node(item)[0] for each in successors for item in each}
     return sum(rates[item] for each in successors for item in each) - sum(rates.values())
 
 
 def start_as_printed(dag: AdvertisementDag, new: Filter, rate: int) -> int:
-    """Case (b) of section 3.2: v_pmax, plus the successors' rates, less d_rate."""
+    """Return case (b) of section 3.2: v_pmax, plus the successors' rates, less d_rate."""
     return rate + sum(dag.node(t)[0] for t in dag.successors(new)) - d_rate(dag, new)
 
 
@@ -54,7 +54,7 @@ def test_it_is_the_papers_correction_where_overlaps_lie_one_step_below(
     dag = AdvertisementDag()
     for place, own in points:
         dag.add(to_filter(f"x = {place}"), LOCAL, own)
-    for low, high in ((0, 5), (3, 9)):  # neither covers the other; what both cover are points
+    for low, high in ((0, 5), (3, 9)):  # neither covers the other; both cover only points
         dag.add(to_filter(f"x BETWEEN {low} AND {high}"), LOCAL, 1)
     new = to_filter("x BETWEEN 0 AND 20")
     printed = start_as_printed(dag, new, rate)

@@ -1,4 +1,4 @@
-"""The books balance: after any sequence of steps they equal a recount from who is there, and are never negative."""
+"""The books balance: after any steps they equal a recount of what exists, and are never negative."""
 
 import random
 from collections import deque
@@ -36,7 +36,7 @@ CAPACITY = Capacity(30, 20)
 
 
 class Tree:
-    """Admission machines, joined to a tree by links that are first in, first out."""
+    """Admission machines in a tree, joined by links that are first in, first out."""
 
     def __init__(
         self, size: int, share: float | None, seed: int, estimator: Any = "paper", share_of: Any = "all"
@@ -60,7 +60,7 @@ class Tree:
     def do(self, broker: int, out: list[Any]) -> None:
         for each in out:
             if isinstance(each, Send):
-                if each.to in self.links[broker]:  # else it is dead, which the sender has yet to learn
+                if each.to in self.links[broker]:  # otherwise it is dead, and the sender does not know yet
                     self.queues.setdefault((broker, each.to), deque()).append(each.message)
             elif isinstance(each, Inward) and isinstance(each.event.message, Register):
                 client, message = each.event.source, each.event.message
@@ -96,7 +96,7 @@ class Tree:
         return seen
 
     def check(self) -> None:
-        """Hold every book against who is there."""
+        """Compare every book with the advertisements and subscriptions that exist."""
         for broker, machine in self.machines.items():
             machine.check()
             there = {key: (advert.filter, advert.rate) for key, advert in machine.books.adverts.items()}
@@ -116,7 +116,7 @@ class Tree:
 
 
 class Balance(RuleBasedStateMachine):
-    """Advertise, subscribe, unsubscribe, unadvertise, fail, rejoin, in any order, with messages under way."""
+    """Advertise, subscribe, cancel, unadvertise, fail and rejoin in any order, with messages in transit."""
 
     @initialize(size=st.integers(1, 6), share=st.sampled_from((0.0, 0.3, None)), seed=st.integers(0, 999))
     def start(self, size: int, share: float | None, seed: int) -> None:
@@ -174,7 +174,7 @@ class Balance(RuleBasedStateMachine):
     @precondition(lambda self: len(self.tree.machines) > 1)
     @rule(place=st.integers(0, 99))
     def fail(self, place: int) -> None:
-        """A broker dies, and its neighbours join the first of them."""
+        """Crash a broker; its neighbours join the first of them."""
         tree = self.tree
         dead = sorted(tree.machines)[place % len(tree.machines)]
         orphans = sorted(tree.links.pop(dead))
@@ -191,7 +191,7 @@ class Balance(RuleBasedStateMachine):
 
     @rule(place=st.integers(0, 99))
     def rejoin(self, place: int) -> None:
-        """A broker comes (back), with nothing, below one of the others."""
+        """Let a broker join, or rejoin, without state, below one of the others."""
         tree = self.tree
         new = min(set(range(len(tree.machines) + 1)) - set(tree.machines))
         parent = sorted(tree.machines)[place % len(tree.machines)]
@@ -203,7 +203,7 @@ class Balance(RuleBasedStateMachine):
     @precondition(lambda self: len(self.tree.machines) > 2)
     @rule(place=st.integers(0, 99))
     def move(self, place: int) -> None:
-        """A subtree gives its parent up and joins elsewhere."""
+        """Let a subtree leave its parent and join elsewhere."""
         tree = self.tree
         broker = sorted(tree.machines)[place % len(tree.machines)]
         old = tree.dice.choice(sorted(tree.links[broker]))

@@ -1,4 +1,4 @@
-"""The benchmark of admission control runs, and measures what it says."""
+"""The benchmark of admission control runs, and its figures are consistent."""
 
 from rayvous.benchmarks import admission
 

@@ -1,4 +1,4 @@
-"""Whom a degraded subscription is told to, and that it is told once, also when all is well again."""
+"""Who is told of a degraded subscription: once, and once more when it is no longer degraded."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ LACKS = (Refusal(7, "cpu", 1, 2),)
 
 
 def books(own=()):
-    """Books of broker 3, which holds the filter for broker 1; broker 2 is the neighbour that it was passed to."""
+    """Return the books of broker 3, which holds the filter for broker 1 and has passed it to broker 2."""
     return SimpleNamespace(
         broker=3,
         degraded=lambda: {(ITEM, 1): own} if own else {},
@@ -32,7 +32,7 @@ def test_what_a_neighbour_lacks_is_told_once_and_so_is_that_all_is_well_again():
 
 
 def test_that_all_is_well_is_no_news_to_who_has_never_heard_of_anything_else():
-    """It may be said again, or to a broker that has been started again."""
+    """The end of a degradation may be reported repeatedly, or to a broker that was restarted."""
     standings = Degradation()
     standings.heard(ITEM, 2, 7, ())
     assert list(standings.news(books())) == []

@@ -1,4 +1,4 @@
-"""Theorem 1: the rate at which events of a filter arrive lies in the interval, whatever publishers publish."""
+"""Theorem 1: the rate at which events of a filter arrive lies in the interval, whatever is published."""
 
 import random
 from typing import Any
@@ -21,7 +21,7 @@ ADVERTS = st.lists(st.tuples(st.sampled_from(FILTERS), st.integers(1, 9)), max_s
 
 
 def publish(adverts: list[tuple[Filter, int]], dice: random.Random) -> list[list[dict[str, int]]]:
-    """What each publisher publishes in a second, as fast as it said, of what it advertised."""
+    """Return what each publisher publishes in a second, at its advertised rate, of what it advertised."""
     return [dice.choices([event for event in SPACE if item.matches(event)], k=rate) for item, rate in adverts]
 
 
@@ -55,18 +55,19 @@ def rates(estimator: Any, item: str, *adverts: tuple[str, int]) -> tuple[int, in
 @pytest.mark.parametrize(
     ("item", "adverts", "printed", "corrected"),
     [
-        # A publisher of everything stands above the node that should bound the filter, and may publish x = 3 only.
+        # A publisher of everything stands above the node that should bound the filter, and may publish x = 3
+        # only.
         ("x = 3", [("TRUE", 9), ("x BETWEEN 2 AND 4", 1)], (0, 1), (0, 10)),
-        # So it does above one that equals the filter, which the paper takes for the exact rate.
+        # So it does above a node that equals the filter, which the paper takes for the exact rate.
         ("x = 3", [("TRUE", 9), ("x = 3", 1)], (1, 1), (1, 10)),
-        # A publisher that only overlaps stands nowhere near it.
+        # A publisher that only overlaps is not connected to the filter.
         ("x BETWEEN 2 AND 4", [("x BETWEEN 1 AND 5", 2), ("x > 3", 7)], (0, 2), (0, 9)),
     ],
 )
 def test_as_printed_the_theorem_is_false(
     item: str, adverts: list[tuple[str, int]], printed: tuple[int, int], corrected: tuple[int, int]
 ) -> None:
-    """Formula (1) is below what publishers that keep to their rates can publish; as corrected it is not."""
+    """Formula (1) is below what publishers within their rates can publish; as corrected it is not."""
     assert rates("printed", item, *adverts) == printed
     assert rates("paper", item, *adverts) == corrected
     everybody = [to_filter(item), *(to_filter(text) for text, _ in adverts)]
@@ -81,7 +82,7 @@ def test_as_printed_the_theorem_is_false(
 def test_as_printed_it_holds_where_all_that_the_filter_meets_lies_below_its_bound(
     adverts: list[tuple[Filter, int]], item: Filter, seed: int
 ) -> None:
-    """Then, and only then, nothing is left to add: both readings are one."""
+    """Then nothing is left to add, and both readings agree."""
     dag = AdvertisementDag()
     for link, (advert, rate) in enumerate(adverts):
         dag.add(advert, link, rate)
@@ -96,7 +97,7 @@ def test_as_printed_it_holds_where_all_that_the_filter_meets_lies_below_its_boun
 
 
 def test_with_the_printed_formula_the_full_guarantee_lets_in_too_much() -> None:
-    """Promise 8 is not kept with it: books that say 10 of 20 while 28 may come."""
+    """Promise 8 is broken with it: by the books 10 of 20 are taken, while 28 may arrive."""
     wanted = to_filter("x = 3")
     for estimator, refused in (("printed", False), ("paper", True)):
         books = Books(0, Capacity(20), estimator)  # type: ignore[arg-type]
@@ -108,7 +109,7 @@ def test_with_the_printed_formula_the_full_guarantee_lets_in_too_much() -> None:
 
 
 def test_the_example_of_figure_5() -> None:
-    """At least 18 and at most 31 events a second, from 3 to 6 publishers; the figure is lost, so its DAG is ours."""
+    """At least 18, at most 31 events/s, from 3 to 6 publishers; the figure is lost, so its DAG is ours."""
     dag = AdvertisementDag()
     for text, rate in (
         ("price > 4 AND name = 'DEU'", 9), ("price > 4 AND name = 'DEU'", 4), ("price > 6 AND name = 'DEU'", 5),

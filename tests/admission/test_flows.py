@@ -1,4 +1,4 @@
-"""What is asked for and charged at one broker, beside what whole networks show.
+"""What is asked for and charged at one broker; whole networks are tested in tests/simulator.
 
 Reference: paper 3, section 4.2; docs/decisions/0031-schemes-are-charged-for-what-they-send.md.
 """
@@ -17,7 +17,7 @@ EVERYTHING = to_filter("TRUE")
 
 
 def test_what_a_brokers_own_publisher_publishes_is_not_taken_off_twice():
-    """It is taken in whoever wants it: a client here asks for what comes from elsewhere, all of it."""
+    """They are received whoever wants them: a client here asks only for what comes from elsewhere."""
     books = Books(0, Capacity(17))
     books.advertise(("here", 1), EVERYTHING, 10 * MICRO, LOCAL)
     books.advertise(("there", 1), EVERYTHING, 8 * MICRO, 5)
@@ -25,7 +25,7 @@ def test_what_a_brokers_own_publisher_publishes_is_not_taken_off_twice():
 
 
 def cluster(share=0.0):
-    """Broker 0 speaks for a cluster with 1 and 2, and is joined to broker 9."""
+    """Return broker 0, the designated broker of a cluster with 1 and 2, which is joined to broker 9."""
     config = AdmissionConfig(share, capacity=Capacity(100, 60), capacities={2: Capacity(30)})
     return Admission(0, config, (1, 2, 9), Ways(group=(1, 2), speaks=True))
 
@@ -60,7 +60,7 @@ def test_what_does_not_fit_on_the_group_is_refused_by_its_name():
 
 
 def test_what_members_hand_on_is_charged_to_the_link_of_each_copy():
-    """Paper 5: members take part in distributing; here each hands on to the next one. No copy is on the group."""
+    """Paper 5: members take part in distributing; here each sends to the next, and nothing is multicast."""
 
     def chain(origin, others):
         return {sender: (to,) for sender, to in pairwise((origin, *others))}
@@ -85,11 +85,11 @@ def test_what_members_hand_on_is_charged_to_the_link_of_each_copy():
             ("bandwidth", 2): 7,
         }
         books.check()
-        admission.books.lead(ways)  # who stands elsewhere hands on as before
+        admission.books.lead(ways)  # under other ways, the members pass events on as before
 
 
 def test_what_is_measured_at_a_member_counts_at_whoever_speaks_for_it():
-    """Paper 3, 4.1: the highest rate at the limit; the member tells it, and tells it again when it is greeted."""
+    """Paper 3, 4.1: the highest rate at the limit. The member reports it, and again after a greeting."""
     config = AdmissionConfig(capacity=Capacity(100))
     member = Admission(2, config, (0,), Ways(group=(0,)))
     assert member.handle(2, CapacityMeasured(25.0)) == [Send(0, CapacityMeasured(25.0))]

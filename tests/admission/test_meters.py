@@ -1,4 +1,4 @@
-"""What the CPU of a broker can carry: the highest rate of events that was seen while it was at its limit."""
+"""The CPU capacity of a broker: the highest event rate that was seen while the CPU was at its limit."""
 
 import pytest
 from rayvous.admission.meters import CapacityMeter

@@ -1,4 +1,4 @@
-"""Quotas of publishers at their broker, as a machine: what waits, for how long, in which order, within which bounds.
+"""Quotas of publishers at their broker, as a machine: what waits, how long, in which order and bounds.
 
 Reference: paper 3, section 3.1 (v_pmax); promise 9.
 """
@@ -44,7 +44,7 @@ PLAYS = st.lists(
 def test_nothing_is_lost_or_overtaken_and_no_more_passes_than_rate_and_burst(
     rate: float, plays: list[tuple[float, int, bool]]
 ) -> None:
-    """The reference only counts: over any stretch at most burst, largest message, and rate times its length."""
+    """In any interval at most the burst, the largest message, and the rate times its length may pass."""
     held = quotas({1: advert("x = 1", rate)})
     now, largest = 0.0, 0
     entered: list[int] = []
@@ -81,7 +81,7 @@ def test_nothing_is_lost_or_overtaken_and_no_more_passes_than_rate_and_burst(
 def test_who_keeps_to_its_rate_never_waits_when_messages_are_late_by_up_to_a_second(
     rate: float, plays: list[tuple[int, float]]
 ) -> None:
-    """The publisher's own bucket lets so many go at once; each message is on its way up to a second, in order."""
+    """The publisher's own bucket limits each message, which then takes up to a second, in order."""
     held = quotas({1: advert("x = 1", rate)})
     own, now, arrived = TokenBucket.full(rate, 0.0), 0.0, 0.0
     for wanted, late in plays:

@@ -1,4 +1,4 @@
-"""Links that lead elsewhere: what was asked over them is asked anew, and nobody is asked for what cannot come.
+"""Links that lead elsewhere: requests over them are made anew, and only where events can come from.
 
 Reference: paper 3, section 4; docs/decisions/0023-reservations-go-the-ways-of-events.md.
 """
@@ -45,7 +45,7 @@ def test_who_wanted_it_most_leaves_and_the_neighbour_is_asked_with_what_is_left(
 
 
 def test_what_was_asked_over_a_link_that_leads_here_no_more_is_forgotten():
-    """Before, whoever left then broke the broker: nobody was left who wanted it over that link."""
+    """Regression: a client that left later broke the broker, as nobody wanted the filter over that link."""
     for message in (Detach(), Cancel(1)):
         machine = with_two_clients(FROM_BOTH)
         machine.relink([1, 2], FROM_TWO)
@@ -56,7 +56,7 @@ def test_what_was_asked_over_a_link_that_leads_here_no_more_is_forgotten():
 
 @pytest.mark.parametrize("refused_before", [False, True])
 def test_what_was_admitted_is_asked_for_though_the_same_is_asked_about_or_was_refused(refused_before):
-    """Over a link that is new a neighbour says for good what it had asked about: it is not to be refused any more."""
+    """Over a new link, a neighbour holds for good what it had only asked about, so it cannot be refused."""
     machine = Admission(0, AdmissionConfig(0.0), [1, 2])
     machine.handle(2, Advertised("p", 1, NARROW, 10, 5, (2,)))
     (question,) = asks(machine.handle(1, Ask(WIDE, 0, 7)), 2)

@@ -1,7 +1,8 @@
-"""Admission control that is made of the snapshot of another does the same from there on (promise 7).
+"""Admission control restored from a snapshot continues exactly like the original (promise 7).
 
-Random steps on a small tree, messages in any order of the links. Now and then each side is put down with the codec of
-the stores and made again, a *twin*; from there on both handle everything, and say and keep the same.
+Random steps run on a small tree, with messages of different links in any order. Now and then the state of
+each side is encoded with the codec of the stores and restored as a *twin*. From then on both handle
+everything, and must send and keep the same.
 """
 
 from collections import deque
@@ -40,7 +41,7 @@ CONFIGS = [
 
 
 def kept(value: Any, seen: dict[int, Any]) -> Any:
-    """Return all that an object keeps, to the last attribute, as values that compare; what is shared by number."""
+    """Return everything that an object keeps as comparable values, with shared objects by number."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, dict):
@@ -53,18 +54,18 @@ def kept(value: Any, seen: dict[int, Any]) -> Any:
         return value
     if id(value) in seen:
         return seen[id(value)]
-    if not isinstance(value, Offer):  # what never changes is the same wherever it stands
+    if not isinstance(value, Offer):  # what never changes is the same wherever it is
         seen[id(value)] = f"object {len(seen)}"
     names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     names += list(getattr(value, "__dict__", ()))
-    # Two are worked out anew when they are asked for, and who holds what has no order, so that `check` compares it;
-    # handlers are bound to their own side.
+    # Two are computed on demand; who holds what has no order, so that `check` compares it; handlers are bound
+    # to their own side.
     left_out = {"_handlers", "_known", "_reserved", "_holders", "config"}
     return [(name, kept(getattr(value, name), seen)) for name in names if name not in left_out]
 
 
 class Net:
-    """Four brokers' admission sides, their twins, and what is under way on each link."""
+    """Four brokers' admission sides, their twins, and the messages in transit on each link."""
 
     def __init__(self, config: AdmissionConfig) -> None:
         self.config = config
@@ -82,7 +83,7 @@ class Net:
             twin.restore(decode(before))
             assert kept(twin, {}) == kept(side, {}), "something is lacking in the snapshot"
             twin.check()
-            # What a store in memory keeps by reference is not changed by what either does later.
+            # Neither side may later change what a store in memory keeps by reference.
             self.first = getattr(self, "first", [])
             self.first.append((plain, before))
 
@@ -101,7 +102,7 @@ class Net:
                 self.links.setdefault((broker, each.to), deque()).append(each.message)
 
     def run(self, which: int, steps: int) -> None:
-        """Let messages arrive, over the link that `which` picks."""
+        """Let messages arrive over the links that `which` picks."""
         for turn in range(steps):
             busy = [link for link, waiting in self.links.items() if waiting]
             if not busy:
@@ -158,7 +159,7 @@ def test_admission_that_is_restored_does_what_the_other_does(
 
 
 def test_a_snapshot_taken_while_all_is_under_way_has_requests_waves_and_tokens() -> None:
-    """Else the property would hold of empty lists."""
+    """Otherwise the property might only be tested on empty lists."""
     net = Net(CONFIGS[0])
     net.give(3, "p", Advertise(1, FILTERS[0], 10_000_000))
     net.run(0, 400)

@@ -1,4 +1,4 @@
-"""Advertisements at one broker: which word of a publisher that comes and goes counts.
+"""Advertisements at one broker: which message counts of a publisher that comes and goes.
 
 Reference: paper 3, section 3.1; promise 1 (publishers publish only what they advertised).
 """
@@ -38,7 +38,7 @@ WIDE = to_filter("x > 0")
 def test_what_withdraws_an_advertisement_late_withdraws_nothing_newer(
     version: int | None, stays: bool
 ) -> None:
-    """A publisher went elsewhere and is back before its former broker was told that it had gone."""
+    """A publisher left and is back before its former broker was told that it had left."""
     machine = Admission(0, AdmissionConfig(), [1])
     machine.handle("p", Advertise(1, WIDE, 10, 3))
     machine.handle("p", Advertise(1, WIDE, 10, 5))
@@ -55,7 +55,7 @@ def test_what_was_never_advertised_is_withdrawn_in_vain() -> None:
 
 
 def test_an_advertisement_that_comes_back_is_not_believed_but_answered():
-    """So no two brokers believe in one that is gone because each has it from the other."""
+    """So no two brokers keep a withdrawn advertisement because each has it from the other."""
     machine = Admission(0, AdmissionConfig(), [1, 2])
     machine.handle(1, Advertised("p", 1, WIDE, 10, 5, (7, 1)))
     assert machine.books.adverts["p", 1].link == 1
@@ -83,7 +83,7 @@ def test_who_no_longer_gets_what_was_promised_is_told_and_told_when_all_is_well(
 
 
 def test_what_was_asked_since_a_greeting_is_not_forgotten_when_it_is_answered():
-    """The neighbour forgot what came before the greeting, and knows what came after: it has to be told of the end."""
+    """The neighbour forgot what came before the greeting, not what came after: it needs the release."""
     everybody = AdmissionConfig(refusing_share_max=0.4)
     machine = Admission(0, everybody, [])
     (greeting,) = sent_to(machine.relink([3]), 3)
@@ -100,7 +100,7 @@ def sent_to(out, broker):
 
 
 def test_who_waits_for_a_neighbour_that_begins_anew_waits_for_its_answer_to_the_new_word():
-    """It has forgotten what it was told before; so that is told again, and the publisher may not publish until then."""
+    """It has forgotten the advertisement: that is sent again, and the publisher waits for the new answer."""
     machine = Admission(0, AdmissionConfig(), [1])
     (before,) = sent_to(machine.handle("p", Advertise(1, WIDE, 10, 3)), 1)
     out = machine.handle(1, Greeting((), True))
@@ -131,7 +131,7 @@ def test_an_advertisement_goes_on_to_everybody_but_back_where_it_came_from():
 
 
 def test_who_lets_go_of_a_degraded_filter_is_told_in_each_name_that_all_is_well():
-    """What was told of it may be under way while it asks for it anew; then that counts no more."""
+    """A report on its way may arrive after a new request for the filter; the all-clear then cancels it."""
     machine = Admission(0, AdmissionConfig(), [1, 2])
     machine.handle(1, Advertised("p", 1, WIDE, 10, 5, (1,)))
     (ask,) = sent_to(machine.handle(2, Ask(WIDE, 0, 8)), 1)
@@ -143,7 +143,7 @@ def test_who_lets_go_of_a_degraded_filter_is_told_in_each_name_that_all_is_well(
 
 @pytest.mark.parametrize("answer", [False, True])
 def test_what_a_neighbour_was_told_while_it_began_anew_counts_no_more(answer):
-    """It comes behind the greeting of the neighbour, as if it were of what that asks for now."""
+    """The reset follows the neighbour's greeting, so old reports do not count for its new requests."""
     machine = Admission(0, AdmissionConfig(), [1, 2])
     machine.handle(1, Advertised("p", 1, WIDE, 10, 5, (1,)))
     (ask,) = sent_to(machine.handle(2, Ask(WIDE, 0, 8)), 1)

@@ -58,7 +58,7 @@ def test_a_file_that_cannot_be_used_is_named(
     tmp_path: Path, name: str, content: str | bytes, message: str | None
 ) -> None:
     path = write(tmp_path / name, content)
-    if message is None:  # whatever the reader makes of it, the result is a table or an error that names the file
+    if message is None:  # whatever the reader makes of it, the result is a table or a named error
         try:
             assert read_events(path, 10).num_rows > 0
         except ScenarioError as error:

@@ -11,8 +11,7 @@ from rayvous.routing.topologies.cube import mean_hops
 
 
 def test_loads_of_broadcasts_add_up():
-    """Each takes 7 messages; the three that its own broker sends are not forwarded. Reference: paper 2, 2.2.
-    """
+    """Each takes 7 messages; the 3 that its own broker sends are not forwarded. Reference: paper 2, 2.2."""
     table = load.measure(Point(BROADCASTS, CUBE, 8, 10))["brokers"]
     started = table["started"]
     assert (table["received"] == started.sum() - started).all(), (

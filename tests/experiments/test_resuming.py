@@ -61,7 +61,7 @@ def test_no_point_is_measured_twice_and_all_are_there(measured: list[Any], tmp_p
     with pytest.raises(KeyboardInterrupt):
         measure(tmp_path, shown, resume=True)
     with (tmp_path / "some" / reproduction.MEASURED).open("a") as log:
-        log.write("4")  # it was broken off as it wrote that it has measured this one
+        log.write("4")  # interrupted while it recorded that this one is measured
     done = len(measured) - 1
     measured.append("again")
     measure(tmp_path, shown, resume=True)

@@ -1,5 +1,4 @@
-"""Comparisons of schemes and of growing networks, small: what is measured, and that each sentence can fail.
-"""
+"""Schemes compared, and as networks grow, small: what is measured, and that each sentence can fail."""
 
 from math import isnan
 

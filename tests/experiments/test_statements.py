@@ -1,4 +1,4 @@
-"""Words of the papers, as numbers; and figures 4 and 5 of paper 1 judged on rows of one's own."""
+"""Terms of the papers as numbers, and the judges of figures 4 and 5 of paper 1 on made-up rows."""
 
 from math import isnan
 
@@ -41,7 +41,7 @@ AXIS = (10, 50, 100, 1_000, 10_000)
 
 
 def rows(value, of):
-    """The rows of a figure in which `of` says the value at (curve, publishers, subscribers)."""
+    """Return the rows of a figure; `of` gives the value at (curve, publishers, subscribers)."""
     return [
         {
             "curve": curve,
@@ -65,7 +65,7 @@ def as_the_paper_says(curve, publishers, subscribers):
 
 
 def test_figure_4_as_the_paper_has_it_holds():
-    """So that what does not hold is said of our figures, and not of the judge. Reference: paper 1, 5.2 (1)."""
+    """So a sentence that fails on our figures is not the judge's fault. Reference: paper 1, 5.2 (1)."""
     statements = judge_tct(rows("tct", as_the_paper_says))
     assert [each.text for each in statements if not each.holds] == []
     assert len(statements) == 2 * 10 and all(
@@ -111,7 +111,7 @@ SMALL = ClusterTree(6, 4, degree=3)
 
 
 def test_a_point_is_measured_link_by_link_and_subscriber_by_subscriber():
-    """Every event climbs to the root and goes to every cluster with a subscriber. Reference: paper 1, figure 2."""
+    """Each event goes up to the root, and to all clusters with subscribers. Reference: paper 1, figure 2."""
     found = {curve: measure(Point(curve, 5, 200, 0, 0.001, SMALL)) for curve in clusters.SCHEMES}
     events = {curve: int(tables["links"]["events"].sum()) for curve, tables in found.items()}
     assert events == {"hrm": 5 * (5 + 6), "hr": 5 * 23, "hr, all nodes": 5 * 23}, (

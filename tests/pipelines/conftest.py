@@ -1,4 +1,4 @@
-"""A run whose report can be written without Spark: its network, its figures, and what a command would say of it."""
+"""A run whose report can be written without Spark: its network, its figures, and the command's summary."""
 
 from typing import Any
 
@@ -11,19 +11,19 @@ from rayvous.faults.checker.verdict import Finding, Verdict
 
 @pytest.fixture(scope="session")
 def network():
-    """``network(name)``: two clusters of three, of which broker 5 has died."""
+    """Return a function ``network(name)``: two clusters of three, of which broker 5 has died."""
     return _network
 
 
 @pytest.fixture(scope="session")
 def figures():
-    """``figures()``: what Spark would compute."""
+    """Return a function ``figures()``: what Spark would compute."""
     return _figures
 
 
 @pytest.fixture(scope="session")
 def told():
-    """``told()``: the summary of the command."""
+    """Return a function ``told()``: the summary of the command."""
     return _told
 
 

@@ -77,8 +77,7 @@ def heard_by(net: Simulation) -> list[tuple[str, str, int]]:
 
 
 def mended(net: Simulation) -> Verdict:
-    """Assert that nothing is lost, duplicated or out of order, all brokers being sound; return the verdict.
-    """
+    """Assert that nothing is lost, duplicated or out of order and brokers are sound; return the verdict."""
     verdict = judge(net.account)
     assert verdict.holds and not verdict.lost, verdict.examples
     for host in net.hosts.values():

@@ -122,7 +122,7 @@ def test_without_comparing_the_damage_stays(scheme, what):
 
 
 def test_who_is_behind_hears_of_the_round_of_others():
-    """This holds even without a link that would show it, where events seem to be of an earlier round."""
+    """It does if brokers compare, even without a link that shows the round; otherwise its event is lost."""
     for compare_heartbeats in (COMPARE_HEARTBEATS, None):
         net = network("hybrid", compare_heartbeats=compare_heartbeats)
         rounds = net.broker(5).replay.rounds

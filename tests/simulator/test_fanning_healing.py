@@ -61,7 +61,7 @@ def publish_for(net, seconds, per_second=10, publisher="p", broker=PUBLISHER):
 
 @pytest.mark.parametrize("dead", [[MEMBERS - 1], INNER[:1], [*INNER, 0], [PUBLISHER]])
 def test_members_that_pass_events_on_die_while_others_publish(dead, assert_healed):
-    """The highest one is the designated broker; with an inner one, what was on its way through it is lost."""
+    """The highest is the designated broker; an inner one loses the events in transit through it."""
     net = network()
     publish_for(net, 20)
     for broker in dead:

@@ -85,9 +85,7 @@ def test_without_a_rendezvous_point_the_view_stays_and_events_flow(assert_healed
 
 
 def test_a_subscriber_that_mostly_hears_one_broker_is_moved_there(assert_healed):
-    """The broker proposes, the client moves, and nothing is lost or doubled. Reference: paper 2, 2.4, figure
-    5.
-    """
+    """The broker proposes a move; nothing is lost or duplicated. Reference: paper 2, 2.4, figure 5."""
     net = with_subscribers(network(), 1)
     publish_for(net, 25, broker=6)
     net.advance(11.0)

@@ -112,8 +112,7 @@ def test_a_broker_that_takes_no_note_of_it_loses_events(way, monkeypatch):
 
 
 def test_a_round_that_a_normal_broker_asked_for_in_vain_is_asked_for_again():
-    """A subscriber has moved there, and hears nothing before the round. Reference: paper 1, 4.2; promise 1.
-    """
+    """A subscriber has moved there and hears nothing before the round. Reference: paper 1, 4.2; promise 1."""
     net = network()
     publish(net, 1)
     sent = net.sent[AskRound]

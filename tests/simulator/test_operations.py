@@ -178,7 +178,7 @@ def test_whoever_dies_while_it_leaves_is_not_missed():
 
 
 def far(one, other):
-    """Return delays at which A's neighbourhood is near, and C (broker 2) is far from all but D (broker 3)."""
+    """Return delays at which C (broker 2) is far from all brokers but D (broker 3)."""
     if {one, other} == {2, 3}:
         return 0.02
     return 0.5 if 2 in (one, other) else 0.05
@@ -223,7 +223,7 @@ def test_a_child_whose_link_to_the_root_is_cut_joins_a_child_of_the_root(degree)
 
 
 def test_a_tree_link_is_cut_in_the_middle_of_a_run():
-    """The child joins another parent, and stays sound when the link is mended later."""
+    """The child joins another parent, and the network stays sound when the link is mended later."""
     world = World(ClusterTree(4, 2, degree=2))
     child = next(cluster for cluster in (1, 2, 3) if world.parent(cluster) not in (None, 0))
     parent = world.parent(child)
@@ -255,7 +255,7 @@ def test_who_is_overloaded_takes_no_more_children():
 
 
 def overloaded_root():
-    """Return a network whose root handles 10 events a second and takes children below 5, and a new broker."""
+    """Return a network whose root has twice the load at which it takes children, and a broker that joins."""
     recovery = Recovery.for_simulator(degree=8, load_max=5.0)
     net = Simulation(ClusterTree(1, 1).positions(), recovery=recovery, seed=1)
     for number in range(400):

@@ -20,7 +20,8 @@ class Watched(Simulation):
     Attributes
     ----------
     heirs
-        Each broker that became designated in the root cluster, and what its table held for its children at that step.
+        The brokers that became designated in the root cluster, and what the table of each held for its
+        children at that very step.
     """
 
     def __init__(self):

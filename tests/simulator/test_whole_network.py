@@ -50,8 +50,7 @@ def begin_all(net: Simulation, dice: random.Random, delays: list[float]) -> None
 def play(
     scheme: str, seed: int, dead_seconds: float = 0.0, admission: AdmissionConfig | None = None
 ) -> Simulation:
-    """Return a network that has lost all its processes several times, at any moment, with events in transit.
-    """
+    """Return a network that has lost all its processes several times, at any moment, amid events."""
     dice = random.Random(f"whole network/{scheme}/{seed}")
     net = Simulation(
         ClusterTree(4, 3, degree=2).positions(),

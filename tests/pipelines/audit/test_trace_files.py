@@ -1,4 +1,4 @@
-"""A trace in Parquet: the same trace comes back, and what is no trace is refused with a reason. No Spark."""
+"""A trace in Parquet: it is read back unchanged, and other files are refused with a reason. No Spark."""
 
 import json
 import random
@@ -61,7 +61,7 @@ STORY = Trace(
         Shed(1.0, "p", 1, "queue", 5.5, 5.0),
         Died(1.2, 3, ""),
         Died(1.2, ITSELF, "p"),
-        Registered(1.5, "c", 1, "x < 1"),  # in place of the first
+        Registered(1.5, "c", 1, "x < 1"),  # replaces the first
         LossTold(1.5, "", "p", 1),
         Settled(2.0),
         Cancelled(3.0, "c", 1),

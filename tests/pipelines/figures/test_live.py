@@ -1,4 +1,4 @@
-"""Figures of a run while it goes on: windows, lateness, percentiles from buckets, and micro-batches that come twice."""
+"""Figures of a running job: windows, lateness, percentiles from buckets, and repeated micro-batches."""
 
 import json
 import math
@@ -25,7 +25,7 @@ SETTINGS = Following("run", window_seconds=10, late_seconds=20)
 
 
 def partial(table="transfers", at=5.0, kind="publish", **measures):
-    """A partial sum of one row at a time, with its window."""
+    """Return partial sums for one row, with its window."""
     sums = {**dict.fromkeys(SUMS, 0), **dict.fromkeys((*LEAST, *GREATEST)), "rows": 1, "events": 1}
     return {
         **sums, "table": table, "kind": kind, "window": at // 10 * 10, "bucket": 0, "newest_seconds": at, **measures
@@ -102,7 +102,7 @@ def test_windows_do_not_grow_with_the_run_and_totals_keep_all():
     slow = Live(Following("run", window_seconds=10, late_seconds=10_000))
     for batch in range(500):
         slow.apply(batch, [partial(at=10.0 * batch)])
-    assert len(slow.windows) == 500  # nothing that may still get rows is let go
+    assert len(slow.windows) == 500  # no window that may still get rows is dropped
 
 
 def test_losses_are_told_by_table_and_reason():

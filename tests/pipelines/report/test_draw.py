@@ -1,4 +1,4 @@
-"""A run, a simulation and a report of chaos as pictures, each by one call."""
+"""Runs, simulations and chaos reports are drawn by one call each."""
 
 from types import SimpleNamespace
 
@@ -38,7 +38,7 @@ def test_a_report_is_one_figure_with_roles_links_loads_the_dead_and_what_happene
 
 
 def test_pictures_keep_their_size_and_stand_below_each_other(report):
-    """Inches: the load of six brokers is 6.2 by 4.4, latencies are as wide as a page, and 5.6 high."""
+    """In inches: the load of six brokers is 6.2 by 4.4; latencies are as wide as a page, and 5.6 high."""
     figure = report.draw("load", "latency")
     FigureCanvasAgg(figure).draw()
     sizes = [part.bbox.size / figure.dpi for part in figure.subfigs]
@@ -73,7 +73,7 @@ def test_a_simulation_shows_its_links_and_who_has_died():
 def test_a_simulation_without_telemetry_says_how_to_have_it():
     with pytest.raises(rv.InputError, match="telemetry=True"):
         rv.draw(rv.Simulation(TREE.positions()))
-    with pytest.raises(rv.InputError, match="telemetry=True"):  # it is handed over, and not here any more
+    with pytest.raises(rv.InputError, match="telemetry=True"):  # it is handed over and not kept here
         rv.draw(rv.Simulation(TREE.positions(), telemetry=SimulatedTelemetry(print)))
     with pytest.raises(rv.InputError, match="no message has been sent over any link"):
         rv.draw(rv.Simulation(TREE.positions(), telemetry=True))
@@ -149,4 +149,4 @@ def test_a_simulation_that_does_not_heal_is_drawn_where_it_was_put(scheme, highe
     assert highest in shown and not any("†" in text for text in shown)
     assert ("2" in shown) == (
         scheme == "hybrid"
-    )  # all climbs to the root there; nobody wanted it in time here
+    )  # there all events climb to the root; here nobody wanted them in time

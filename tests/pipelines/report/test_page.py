@@ -1,4 +1,4 @@
-"""The page of a report says what there is, leaves out what there is not, and trusts nobody."""
+"""The page of a report shows what there is, omits what is missing, and escapes all names."""
 
 import re
 from html.parser import HTMLParser
@@ -16,7 +16,7 @@ HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/a.png oner
 
 
 def nothing(figures) -> dict[str, pd.DataFrame]:
-    """The figures of a run in which nothing happened, without a trace of events."""
+    """Return the figures of a run in which nothing happened, without a trace of events."""
     null = float("nan")
     found = figures()
     for name in ("latency_percentiles", "latency_quantiles", "loss_and_duplicates"):
@@ -30,7 +30,7 @@ def nothing(figures) -> dict[str, pd.DataFrame]:
 
 
 class Reader(HTMLParser):
-    """What stands on a page: its texts by the id of the section, its tags, and every attribute that could fetch."""
+    """Collects from a page the text of each section by its id, the tags, and attributes that could fetch."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -70,7 +70,7 @@ class Reader(HTMLParser):
 
 
 def page(folder, figures_, graph, summary) -> tuple[str, Reader]:
-    """The page alone: drawing takes longer than all else."""
+    """Write only the page, without the pictures, which take longer than everything else."""
     html = write_page(folder, figures_, graph, summary, {}).read_text(encoding="utf-8")
     return html, Reader(html)
 
@@ -244,7 +244,7 @@ def test_a_table_of_many_rows_is_folded(tmp_path, figures, network):
 
 
 def test_what_the_pictures_mark_is_what_killing_says(network):
-    """The words with which `rayvous demo --kill` tells of a failure and of its end are those that are marked."""
+    """The marked moments are those that `rayvous demo --kill` reports for a failure and for its end."""
     graph = network()
     moments = [
         {"seconds": 1, "what": "killed brokers 3, 4, 5"},

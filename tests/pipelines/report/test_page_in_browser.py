@@ -1,6 +1,6 @@
-"""The page in a real browser: headless Chromium; nothing is fetched.
+"""The page in a real browser, headless Chromium; nothing is fetched.
 
-Without Chromium these are skipped; a failure of Chromium itself is a failure.
+Without Chromium these tests are skipped; a failure of Chromium itself is a failure.
 """
 
 import pytest
@@ -89,7 +89,7 @@ def test_hostile_names_run_nothing_and_fetch_nothing(browser, tmp_path, figures,
 
 
 def test_the_policy_of_the_page_stops_what_escaping_would_miss(browser, tmp_path, figures, network, told):
-    """The second wall: a script and a picture from elsewhere, put into the file, are not run and not fetched."""
+    """The second line of defence: an injected script is not run, and an injected picture is not fetched."""
     path = write_page(tmp_path, figures(), network(), told(), {})
     evil = "<script>window.owned = 1</script><img src=http://evil.example/a.png>"
     path.write_text(path.read_text(encoding="utf-8").replace("<main>", f"<main>{evil}"), encoding="utf-8")

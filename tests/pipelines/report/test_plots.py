@@ -1,4 +1,4 @@
-"""The pictures are written, have the size that was asked for, show the numbers, and leave pyplot alone."""
+"""Pictures are written in the right size and show the numbers, and pyplot is not imported."""
 
 import itertools
 import random
@@ -23,7 +23,7 @@ def png_size(path: Path) -> tuple[int, int]:
 
 
 def written(figure) -> list:
-    """Every text that has letters."""
+    """Return every visible text that is not blank."""
     return [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
 
 
@@ -40,7 +40,7 @@ def test_rates_over_time_with_what_happened(marks):
         assert list(edges) == [0.0, 0.5, 1.0, 1.5, 2.0]
         assert sorted(line.get_xdata()[0] for line in axes.lines) == [at for at, _ in marks]
         assert "per second" in axes.get_ylabel()
-        # What is shaded is the time between the failure and the end of healing.
+        # The time between the failure and the end of healing is shaded.
         shaded = [patch.get_extents() for patch in axes.patches if not isinstance(patch, StepPatch)]
         assert len(shaded) == (len(marks) > 1)
     assert [text.get_text() for text in upper.texts] == [f"{what}, {at:.2f} s" for at, what in marks]
