@@ -121,7 +121,7 @@ def test_flush_is_answered_when_all_is_delivered_and_waits_for_the_round(scheme)
     net.flush("p", 1)
     net.advance(0.5)
     assert [number for _, _, number in net.flushed] == [1] and heard(net, "bob") == heard(net, "alice") == [1]
-    net.crash(4)  # the designated broker of p's cluster, and the broker of bob
+    net.crash(4)  # bob's broker, a normal broker of p's cluster
     net.publish("p", 5, [{"n": 2}])
     net.flush("p", 2)
     net.advance(0.5)
