@@ -13,9 +13,9 @@ from rayvous.routing.filters.filter import to_filter
 
 WIDE, NARROW = to_filter("x > 0"), to_filter("x > 5")
 FROM_BOTH = Ways(onward=((None, (1, 2)), (1, ()), (2, (1,))))
-"""What comes over link 1 is for clients here alone."""
+"""Events that arrive over link 1 are for local clients only."""
 FROM_TWO = Ways(onward=((None, (1, 2)), (2, (1,))))
-"""Nothing comes over link 1 any more; between the links, events go as before."""
+"""No events arrive over link 1 any more; between the other links, events go as before."""
 
 
 def asks(out, to):

@@ -26,7 +26,7 @@ from rayvous.simulator.survey import structure_problems, subscription_problems
 BROKERS = 6
 FOUND_HEARTBEATS = (STRIKES + 1) * COMPARE_HEARTBEATS
 MENDED_HEARTBEATS = 40.0
-"""What chaos allows after a crash."""
+"""The recovery time that chaos allows after a crash."""
 
 QUICK = (
     ("hybrid", "tables"),

@@ -23,7 +23,7 @@ from rayvous.simulator.survey import subscription_problems
 BROKERS = 4
 FOUND_HEARTBEATS = (STRIKES + 1) * COMPARE_HEARTBEATS
 MENDED_HEARTBEATS = 20.0
-"""Half of what chaos allows after a crash."""
+"""Half of the recovery time that chaos allows after a crash."""
 
 
 def slow(value):

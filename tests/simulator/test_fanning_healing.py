@@ -27,7 +27,7 @@ def plan_among(members, origin=PUBLISHER):
 
 
 INNER = [each for each, below in plan_among(range(MEMBERS)).items() if below and each != PUBLISHER]
-"""Whoever passes on what broker 3 hands to its cluster."""
+"""The brokers that forward what broker 3 sends to its cluster."""
 
 
 class Sent:

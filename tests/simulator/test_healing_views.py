@@ -23,7 +23,7 @@ PUBLISHER = 7
 INNER = [
     each for each, below in plan(PUBLISHER, range(BROKERS)).children.items() if below and each != PUBLISHER
 ]
-"""Whoever passes events on to others under `lbdd`, when all want them."""
+"""The brokers that forward events under `lbdd` when all brokers want them."""
 
 SEEDS_THAT_TELL = (0, 2, 6, 9)
 

@@ -25,7 +25,7 @@ from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import structure_problems, subscription_problems
 
 CHAIN = ClusterTree(3, 3, degree=1)
-"""Clusters of 0 1 2, 3 4 5 and 6 7 8, each below the one before; the last of each speaks for it."""
+"""Clusters of 0 1 2, 3 4 5 and 6 7 8, each below the one before; the last broker of each is its designated broker."""
 
 WAYS = {
     "up the tree": (8, 5, False),

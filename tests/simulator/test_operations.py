@@ -7,7 +7,7 @@ import pytest
 from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Events
-from rayvous.protocol.messages.recovery import RENDEZVOUS, ClusterBeat, JoinAnswer, Probe, Recovery, YieldRoot
+from rayvous.protocol.messages.recovery import ClusterBeat, JoinAnswer, Probe, Recovery, YieldRoot
 from rayvous.protocol.scenarios.scenario import LinkModel
 from rayvous.routing.topologies.cluster_trees import ClusterTree, fixed
 from rayvous.simulator.chaos import run_chaos
@@ -282,7 +282,6 @@ def test_what_cannot_be_operated_says_why():
     assert not operations.remove_cluster(0) and not operations.remove_broker(0)
     with pytest.raises(InputError, match="does not heal"):
         SimulatedOperations(Simulation(ClusterTree(1, 1).positions(), links=LinkModel()))
-    assert RENDEZVOUS < 0
 
 
 @pytest.mark.parametrize(

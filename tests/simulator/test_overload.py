@@ -17,7 +17,7 @@ SMALL = AdmissionPlan(
     brokers=5, publishers=8, subscribers=(24,), cpu=(60.0, 70.0), bandwidth=(100.0, 110.0), repeats=1_000_000,
     warm_seconds=14.0, measured_seconds=4.0,
 )  # fmt: skip
-"""Publishers that stay with one event, and so do subscribers: what was admitted fits until the end."""
+"""Publishers and subscribers keep to one event, so what was admitted fits until the end."""
 
 
 def loaded(capacity, share=None, deadline_seconds=5.0):

@@ -17,8 +17,6 @@ from rayvous.simulator.simulation import Simulation
 
 TREE = ClusterTree(3, 2, degree=2).positions()
 RATE, SECONDS = 10.0, 30
-MOST = RATE * SECONDS + 4 * RATE
-"""Two seconds' worth may go at once, and the time is known to a second."""
 
 
 def heard(times: list[float]) -> list[int]:

@@ -20,7 +20,7 @@ from tracing import Tracer
 PATH = Path(__file__).parent / "traces" / "rerouting.txt"
 TOLD = Announce, Withdraw, Goodbye, JoinRequest, JoinAnswer
 LOAD_MAX = 50.0
-"""Events a second; a quarter of what the story's `burden` lets somebody publish."""
+"""Events per second; a quarter of the rate that the story's `burden` publishes."""
 
 
 class Story:

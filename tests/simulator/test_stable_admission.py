@@ -27,10 +27,10 @@ SMALL = Stability(retransmit_seconds=0.1, inputs_max=3, window_messages=3)
 TIGHT = AdmissionConfig(0.0, capacity=Capacity(100, 60))
 
 UNCROWDED = ("lbdd", "hypercube", "point-to-point")
-"""Where brokers that share no link are asked for different things, nobody is refused."""
+"""Schemes whose brokers share no link, so that subscriptions do not compete, and none is refused."""
 
 REFUSED = dict.fromkeys(SCHEMES_AND_OPTIONS, 2) | dict.fromkeys(UNCROWDED, 0) | {"flooding": 3}
-"""Where events flood, what one wants is a load for all, so that there is room for one less."""
+"""The number of refusals. Under flooding every subscription loads all brokers, so one more is refused."""
 
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES_AND_OPTIONS)
 
