@@ -1,4 +1,4 @@
-"""What tests of telemetry share: a host that hands over rows, each with a number of its own."""
+"""Shared by tests of telemetry: a host that hands over rows, each with its own number."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from rayvous.protocol.telemetry.tables import SCHEMAS, Table
 
 
 def rows_of(name: str, first: int, count: int) -> Table:
-    """``count`` rows of a table; the time of each is its number."""
+    """Return ``count`` rows of a table; the time of each is its number."""
     columns: dict[str, Any] = {
         column: np.array(["w"] * count, object) if kind is str else np.zeros(count, kind)
         for column, kind in SCHEMAS[name].items()
@@ -18,7 +18,7 @@ def rows_of(name: str, first: int, count: int) -> Table:
 
 
 class Host:
-    """What a host hands over: flushes that go on counting, whether or not they arrive."""
+    """What a host hands over: flushes that keep counting, whether or not they arrive."""
 
     def __init__(self, source: str = "host", first: int = 0) -> None:
         self.source = source
@@ -40,5 +40,5 @@ class Host:
 
 @pytest.fixture(scope="session")
 def make_host() -> type[Host]:
-    """``make_host(source, first)``: a host that has handed nothing over."""
+    """Return the class of hosts: ``make_host(source, first)`` has handed nothing over."""
     return Host

@@ -1,4 +1,4 @@
-"""Log records say of which network, broker and incarnation they are, in words and as fields."""
+"""Log records name their network, broker and incarnation, in the text and as fields."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ def test_a_record_has_the_fields_of_its_log_and_the_network_in_its_text(caplog):
         log.info("broker %d starts", 3, extra={"incarnation": 2})
     (record,) = caplog.records
     assert record.getMessage() == "100% flights: broker 3 starts"
-    told = json.loads(JSONFormatter().format(record))  # Ray's, with RAY_LOGGING_CONFIG_ENCODING=JSON
+    told = json.loads(JSONFormatter().format(record))  # as with RAY_LOGGING_CONFIG_ENCODING=JSON
     assert (told["network"], told["broker"], told["incarnation"]) == ("100% flights", 3, 2)
     assert "run" not in told
 
@@ -29,7 +29,7 @@ def test_a_loss_says_whose_it_is(caplog):
             Limits(), None, {}, None, None, None, log=Log("rayvous.host", network="flights"),
         )  # fmt: skip
         ways.born(7, 4)
-        ways.rendezvous = None  # a call to it fails
+        ways.rendezvous = None  # so a call to it fails
         box = ways.link(7, RENDEZVOUS)
         box.put(Withdraw(1))
         await box.drained()

@@ -1,4 +1,4 @@
-"""One table says what does not go together: code refuses by it, and docs/schemes.md shows it."""
+"""One table lists what cannot be combined: the code refuses by it, and docs/schemes.md shows it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A broker whose machines say different things of its place knows that its state is damaged (paper 4, section 2)."""
+"""A broker detects damaged state when its machines contradict each other (paper 4, section 2)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -69,7 +69,7 @@ def test_two_machines_that_say_different_things_are_noticed(
 
 
 def test_the_term_of_a_broker_is_that_of_its_parent() -> None:
-    """A higher one is what it would have of a fault."""
+    """A higher term can only be due to a fault."""
     made = broker(CHILD)
     above = ClusterView(0, 0, 1, (0, 1))
     made.healing.place.term = 618

@@ -1,4 +1,4 @@
-"""What a hypercube asks of its hosts: clients that are asked to move, brokers that leave, one view for all."""
+"""What a hypercube needs of its hosts: clients move on request, brokers leave, and all have one view."""
 
 import asyncio
 from typing import Any
@@ -27,7 +27,7 @@ SETTINGS = Recovery.for_tests()
 
 
 class Nobody(PackedCalls):
-    """Stands for the actors of the other brokers, and for the rendezvous point: takes everything, says nothing."""
+    """A fake of the other brokers' actors and of the rendezvous point: accepts everything, never answers."""
 
     def __init__(self) -> None:
         self.receive = self
@@ -102,7 +102,7 @@ def test_a_broker_that_left_is_no_problem_once_it_is_out() -> None:
 
 
 class Actor(PackedCalls):
-    """Stands for the actor of a broker, and takes down what it is sent."""
+    """A fake actor of a broker, which records what it is sent."""
 
     def __init__(self, got: list[Any]) -> None:
         self.receive, self._got = self, got
@@ -129,7 +129,7 @@ def test_the_rendezvous_point_places_clients_who_move_and_none_at_who_leaves() -
 
 
 def test_a_new_broker_holds_what_it_is_given_until_it_is_in() -> None:
-    """It is told by whom it is taken in, sends what it was given, and owes nobody anything."""
+    """When a view includes it, it handles what it held back: as the only member it confirms at once."""
     broker = Broker(POSITIONS[0], "hypercube", SETTINGS, incarnation=1)
     (beat,) = broker.handle(Ticked(1.0))
     assert beat.message == CubeBeat(1, 0, (), False, SETTINGS.doubt_seconds)  # type: ignore[union-attr]

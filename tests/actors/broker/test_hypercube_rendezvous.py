@@ -1,4 +1,4 @@
-"""The rendezvous point of a hypercube: who is in, by views with rising numbers (docs/decisions/0017-hypercube.md)."""
+"""The rendezvous point of a hypercube publishes views with rising numbers (docs/decisions/0017-hypercube.md)."""
 
 import json
 from dataclasses import replace
@@ -18,11 +18,11 @@ from rayvous.routing.schemes.hypercube import Hypercube
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.routing.topologies.cube import Cube
 
-SETTINGS = Recovery(detector="fixed")  # a beat a second, patience of three
+SETTINGS = Recovery(detector="fixed")  # a heartbeat every second, suspicion after three
 
 
 class Point:
-    """A rendezvous point, brokers that beat, and a clock."""
+    """A rendezvous point, brokers that send heartbeats, and a clock."""
 
     def __init__(self, brokers=4, members=1, **changes):
         start = Hypercube.positions(ClusterTree(brokers, members).positions())[0].cube
@@ -33,7 +33,7 @@ class Point:
         self.alive = dict.fromkeys(start.born, 0)
 
     def pass_time(self, seconds):
-        """Let time pass with beats once a second; return the views that were published, each with its receivers."""
+        """Let time pass with a heartbeat per second; return the published views, each with its receivers."""
         views = {}
         for _ in range(round(seconds * 4)):
             self.now += 0.25
@@ -165,7 +165,7 @@ def test_its_state_is_plain_and_brings_it_back_with_patience_for_all():
 
 
 def restarted(point, after):
-    """Return a rendezvous point that goes on where another one was, so many seconds later."""
+    """Return a rendezvous point restored from the state of another, `after` seconds later."""
     state = json.loads(json.dumps(point.machine.state()))
     again = Point()
     again.machine = CubeRendezvous(point.recovery, CubeView(1, 0, 1, ()))
@@ -175,7 +175,7 @@ def restarted(point, after):
 
 
 def doubt_after(point, seconds):
-    """Return how far back the next view mends, from when it is published on; None when there is none."""
+    """Return the doubt of the next view that is published within `seconds`; None if there is none."""
     views = []
     while not views and seconds > 0:
         before = point.machine.view
@@ -186,7 +186,7 @@ def doubt_after(point, seconds):
 
 
 def test_who_is_silent_after_a_restart_may_have_been_since_it_was_heard_before_and_not_for_longer():
-    """Else the view without it would mend from the beginning, and report losses that are none."""
+    """Otherwise the view without it would repair from the beginning, and report false losses."""
     point = Point(retention_seconds=20.0)
     point.pass_time(200)
     del point.alive[2]
@@ -194,7 +194,7 @@ def test_who_is_silent_after_a_restart_may_have_been_since_it_was_heard_before_a
     doubt = doubt_after(again, 10)
     assert 2 not in again.born
     silent = again.now - 200.0  # at least
-    note = point.recovery.retention_seconds / 10  # how old the note may be that all were heard
+    note = point.recovery.retention_seconds / 10  # the maximum age of the note that all were heard
     unnoticed = point.recovery.doubt_seconds
     assert silent + unnoticed <= doubt <= silent + note + 0.25 + unnoticed
 
@@ -203,7 +203,7 @@ def test_who_is_out_when_it_is_started_again_has_been_since_it_was_taken_out():
     point = Point()
     point.pass_time(50)
     del point.alive[2]
-    point.pass_time(10)  # it was heard at 50 s, and is out at 53
+    point.pass_time(10)  # last heard at 50 s, removed at 53 s
     again = restarted(point, after=5)
     again.alive[2] = 0
     doubt = doubt_after(again, 10)
@@ -213,7 +213,7 @@ def test_who_is_out_when_it_is_started_again_has_been_since_it_was_taken_out():
 
 
 def test_what_the_last_view_was_to_mend_is_mended_by_the_next_too_after_a_restart():
-    """That view may not have come to all; who asks for it gets it with its age."""
+    """Not every broker may have received that view; who asks gets it, with its age added to the doubt."""
     point = Point()
     point.pass_time(50)
     wanted = CubeBeat(0, 1, (), True, 40.0)
@@ -258,10 +258,11 @@ def test_what_is_not_for_it_leads_to_nothing():
 
 
 class Growth(RuleBasedStateMachine):
-    """Brokers join, leave, die, come back and stand still, and the rendezvous point is started again.
+    """Brokers join, leave, crash, return and restart, and the rendezvous point is restarted.
 
-    After each of these, once it is quiet, exactly those that live are in, and the cube is a good one: it has no more
-    dimensions than it needs, node clusters are even and not too large, and a broadcast from anywhere reaches each once.
+    After each of these, once it is quiet, exactly the living brokers are in the view, and the cube is well formed:
+    it has no more dimensions than it needs, node clusters are even in size and not too large, and a broadcast
+    from any broker reaches every broker once.
     """
 
     @initialize(

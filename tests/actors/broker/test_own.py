@@ -1,4 +1,4 @@
-"""Schemes and layers of the user's own: the examples, with everything on, and what is wrong is found out."""
+"""Custom schemes and layers: the examples work with every feature on, and mistakes are detected."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ BOTH = "own_scheme:Row+own_layer:Origins"
 
 @pytest.fixture(autouse=True)
 def found(monkeypatch):
-    """Let the examples be found."""
+    """Put the examples on the import path."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
 
 

@@ -1,4 +1,4 @@
-"""The pipeline alone, with layers made for the test: who is called, in which order, and what leaves."""
+"""The pipeline alone, with layers made for the test: which are called, in which order, and what leaves."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 @dataclass
 class Made:
-    """A layer of three tables that writes down who called it."""
+    """A layer with three tables that records its calls."""
 
     name: str
     calls: list[str]
@@ -89,7 +89,7 @@ def test_effects_pass_every_layer_around_from_the_inside_out() -> None:
     middle = Made("middle", calls).changes(Send, to_next).looks_at(Cancel, Send(7, Back(0)))
     inner = Made("inner", calls).owns(Cancel, Send(1, Ack(1)), Write("own", (0,), 1))
     effects = Pipeline([outer, middle, inner]).handle(CANCEL)
-    # All that is to be stable leaves first, together; then the sends in their order.
+    # All writes leave first, in one Persist; then the sends in order.
     assert effects == [
         Persist((Write("by 7", (0,), 1), Write("by 2", (0,), 1), Write("by 1", (0,), 1), Write("own", (0,), 1))),
         Send(8, Back(0)),
@@ -120,7 +120,7 @@ def test_news_are_for_the_layers_around_and_end_at_the_edge() -> None:
 
 def test_what_nobody_takes_is_counted_and_changes_nothing() -> None:
     calls: list[str] = []
-    # The outer one looks at it on its way to whose it is; here it is nobody's.
+    # The outer layer would look at it on its way to its owner; here it has no owner.
     pipeline = Pipeline([Made("outer", calls).looks_at(Detach), Made("inner", calls).owns(Cancel)])
     assert pipeline.handle(Received("c", Detach())) == [] and pipeline.handle(Ticked(0.0)) == []
     assert pipeline.strays == 2 and calls == []

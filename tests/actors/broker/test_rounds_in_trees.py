@@ -1,4 +1,4 @@
-"""Which round a broker of a tree opens a link with: one that began after all behind it was installed.
+"""A broker of a tree opens a link with a round that began after everything behind it was installed.
 
 Reference: promises 2 and 3; docs/decisions/0011-recovery.md, "Nothing lost, nothing twice".
 """
@@ -44,7 +44,7 @@ class Child:
         return [each.message for each in out if isinstance(each, Send) and isinstance(each.message, AskRound)]
 
     def delivers(self, number: RoundNumber) -> bool:
-        """Return whether an event of a round, which begins with it, is delivered."""
+        """Return whether an event of a round, sent at its beginning, is delivered."""
         self.broker.handle(Received(0, Round(number, 60.0)))
         batch = batch_of([{"x": 1}], publisher="p", first_sequence=number.number)
         out = self.broker.handle(Received(0, Events(batch, number, True, doubt_seconds=60.0)))
@@ -52,7 +52,7 @@ class Child:
 
 
 def test_a_round_that_may_have_begun_before_all_was_installed_does_not_open_the_link() -> None:
-    """It was not sent to whoever is here now: some of its events may have gone ahead, where nothing was wanted yet."""
+    """Some of its events may have passed before the filter was installed, so they were not sent here."""
     child = Child()
     child.installed()
     (asked,) = child.asks()

@@ -1,8 +1,8 @@
-"""A broker that is made of the snapshot of another does the same from there on, effect for effect (promise 7).
+"""A broker restored from the snapshot of another does the same from then on, effect for effect (promise 7).
 
-Every scheme that heals, in networks that are broken: now and then each broker is snapshotted, written with the codec of
-the stores, read, and given to a new broker, a *twin*. From there on both handle everything, and the twin has to return
-what the other does, until the next snapshot.
+Every scheme that heals runs under faults. At intervals each broker is snapshotted; the snapshot is encoded
+with the codec of the stores, decoded, and restored into a new broker, a *twin*. Until the next snapshot both
+handle every event, and the twin has to return the same effects.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ EVERY = 80
 
 
 def new_twin(broker: Any, made_with: tuple[Any, ...], more: dict[str, Any]) -> Any:
-    """Return a broker made as this one was, and filled from its snapshot."""
+    """Return a broker with the same arguments, but no store, restored from this one's snapshot."""
     twin = Broker(*made_with, **more | {"store": None})
     plain = broker.pipeline.snapshot()
     twin.pipeline.restore(decode(encode(plain)))
@@ -42,7 +42,7 @@ def new_twin(broker: Any, made_with: tuple[Any, ...], more: dict[str, Any]) -> A
 
 
 def whole(broker: Any) -> list[Any]:
-    """Return all that is inside the layers of a broker, also what they do not own; what several know, once."""
+    """Return the state inside the layers of a broker, including what they do not own; shared objects once."""
     seen: dict[int, Any] = {}
 
     def once(machine: Any) -> Any:
@@ -57,12 +57,12 @@ def whole(broker: Any) -> list[Any]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two values are the same, to the order of their mappings."""
+    """Return whether two values are equal, down to the order of their mappings."""
     return not (one or other) or encode(one) == encode(other) or repr(one) == repr(other)
 
 
 class Watch:
-    """Makes brokers that have twins."""
+    """Creates brokers, and compares each with twins."""
 
     def __init__(self) -> None:
         self.twins = self.compared = 0
@@ -100,7 +100,7 @@ CASES = (
 @pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "more"), CASES)
 def test_a_broker_that_is_restored_does_what_the_other_does(scheme: str, more: dict[str, Any]) -> None:
-    """While brokers die, take over, join and leave, and compare what they know."""
+    """Meanwhile brokers crash, take over, join and leave, and compare what they know."""
     watch = run(scheme, TREE, 3.0, **more)
     assert watch.twins > 10 and watch.compared > 200
 
@@ -120,7 +120,7 @@ def run(scheme: str, topology: dict[str, Any], seconds: float, **more: Any) -> W
 
 
 def test_what_a_part_of_the_membership_says_is_not_its_own_is_that_of_another() -> None:
-    """So nothing is left out of a snapshot because everybody takes it for somebody else's."""
+    """Otherwise state could be missing from snapshots because every part treats it as owned by another."""
     broker = Broker(ClusterTree(1, 2).positions()[0], recovery=Recovery())
     parts = vars(broker.healing)
     owned = [id(part) for part in parts.values()]
@@ -131,7 +131,7 @@ def test_what_a_part_of_the_membership_says_is_not_its_own_is_that_of_another() 
 
 
 class Owner:
-    """A machine that has one of each kind of thing."""
+    """A machine with one attribute of each kind of state."""
 
     SHARED = frozenset({"known"})
 

@@ -1,4 +1,4 @@
-"""When a network is one settled tree, by what its brokers say."""
+"""When a network is one settled tree, according to its brokers."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ POSITIONS = ClusterTree(3, 2, degree=1).positions()
 
 
 def survey() -> dict[int, dict[str, Any]]:
-    """Return what the brokers of a chain of three clusters say at its start, once paths are known."""
+    """Return what the brokers of a chain of three clusters report at its start, once paths are known."""
     found = {}
     for position in POSITIONS:
         healing = Broker(position, "hybrid", Recovery.for_tests()).healing

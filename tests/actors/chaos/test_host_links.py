@@ -1,4 +1,4 @@
-"""Links of hosts in a run: who is silent behind them, who is back, and whom Ray has given up."""
+"""Links of hosts in a run: which brokers are silent behind them, are back, or were given up by Ray."""
 
 from threading import Thread
 from types import SimpleNamespace
@@ -19,12 +19,12 @@ HOSTS = 2
 
 
 class Run:
-    """A breaker whose brokers answer what they are told to; time passes from fault to fault."""
+    """A breaker whose brokers answer as `answers` says; time passes while it sleeps."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.links: list[tuple[Any, ...]] = []
-        self.answers: dict[int, Any] = {}  # nothing: none comes
+        self.answers: dict[int, Any] = {}  # a broker without an entry does not answer
         self.asked = 0
         monkeypatch.setattr(injector, "node_ids", lambda layout: ["a", "b"])
         monkeypatch.setattr(injector.links, "cut", lambda layout, host: self.links.append(("cut", host)))
@@ -34,7 +34,7 @@ class Run:
         monkeypatch.setattr(injector.time, "sleep", self.passes)
         self.breaker = Breaker(self, lambda: self.now, layout=Layout(HOSTS))  # type: ignore[arg-type]
 
-    # What a breaker asks of a network.
+    # The part of a network that a breaker uses.
 
     scheme, rendezvous, positions = "hybrid", None, PLACES
 
@@ -59,7 +59,7 @@ class Run:
             pid=SimpleNamespace(remote=ask), link_faults=SimpleNamespace(remote=lambda forecast: (0, 0))
         )
 
-    # Ray, and time.
+    # Fakes of Ray and of time.
 
     def wait(self, calls: list[Any], num_returns: int, timeout: float) -> tuple[list[Any], list[Any]]:
         return [call for call in calls if call[0] in self.answers], []
@@ -86,7 +86,7 @@ def test_who_is_behind_a_cut_link_is_silent_until_he_answers_or_ray_says_that_he
     breaker = run.breaker
     assert breaker.host_link(HostLink(0.0, 1, 2.0)) and run.links == [("cut", 1)]
     assert breaker.silent() == [1, 3]
-    breaker.run()  # the link is back at 2, and answers come at 4
+    breaker.run()  # the link is mended at 2 s, answers come after 4 s
     assert run.links == [("cut", 1), (1,)] and run.now > 4.0
     assert breaker.silent() == breaker.dead() == [3]
 
@@ -118,7 +118,7 @@ def test_when_all_heals_links_are_good_again_once(run: Run) -> None:
     run.breaker.host_link(HostLink(0.0, 1, 50.0))
     run.breaker.calm()
     assert run.links == [("cut", 1), (1,)] and run.breaker.silent() == []
-    run.breaker.run()  # its own end comes later, and finds nothing to do
+    run.breaker.run()  # the scheduled end of the cut comes later, and does nothing
     assert run.links == [("cut", 1), (1,)]
 
 
@@ -128,8 +128,8 @@ def test_without_hosts_nothing_is_done(run: Run) -> None:
 
 
 def test_who_is_behind_a_cut_link_has_not_ended_of_itself(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one does whose state is damaged: it is started again at once, the other when all heals."""
-    monkeypatch.setattr(run, "hosts", list)  # nobody is there
+    """A broker that ended itself is restarted at once; one behind a cut link only when everything heals."""
+    monkeypatch.setattr(run, "hosts", list)  # no host is known to be alive
     monkeypatch.setattr(run.breaker, "restart", lambda broker: True)
     run.breaker.host_link(HostLink(0.0, 1, 2.0))
     assert run.breaker.start_fallen() == [0, 2]
@@ -138,7 +138,7 @@ def test_who_is_behind_a_cut_link_has_not_ended_of_itself(run: Run, monkeypatch:
 def test_who_dies_behind_a_cut_link_is_dead_and_not_silent_when_the_link_is_back(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it is left out of every question for the rest of the run, which hides what is wrong with it."""
+    """Otherwise it would be left out of every query for the rest of the run, which would hide its faults."""
     monkeypatch.setattr(run.breaker, "_signal", lambda broker, number: True)
     run.answers = {1: ("b", 1)}
     run.breaker.host_link(HostLink(0.0, 1, 2.0))

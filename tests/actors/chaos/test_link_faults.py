@@ -1,4 +1,4 @@
-"""The fault table of a host: cut links hold what they are given, bad weather delays, the order is kept in all of it."""
+"""The fault table of a host: cut links hold messages back, bad weather delays them, and order is kept."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,7 +18,7 @@ def go(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 class Link:
-    """Sends numbers over one lane, each in a task of its own, and writes down in which order they leave."""
+    """Sends numbers over one lane, each in its own task, and records the order in which they leave."""
 
     def __init__(self, link_faults: HostLinkFaults, source: int, to: int, lane: str = "link") -> None:
         self.link_faults = link_faults
@@ -54,11 +54,11 @@ def test_a_cut_link_holds_what_it_is_given_until_it_is_mended_and_nothing_overta
         await turn()
         assert other.left == [1, 2, 3], "another link is not cut"
         assert there.left == back.left == group.left == []
-        link_faults.set(Forecast(frozenset({(3, 7), (1, 2)})))  # something else is cut besides
+        link_faults.set(Forecast(frozenset({(3, 7), (1, 2)})))  # another link is cut as well
         await turn()
         assert there.left == []
         link_faults.set(Forecast())
-        there.send(4)  # at the very moment of mending
+        there.send(4)  # at the moment of mending
         for link in (there, back, group):
             assert await link.done() == sorted(link.left) and len(link.left) >= 3
         assert there.left == [1, 2, 3, 4]
@@ -96,7 +96,7 @@ def test_bad_weather_makes_messages_late_and_keeps_their_order() -> None:
         assert calm.left == list(range(10)) and len(shaken.left) < 10
         assert await shaken.done() == list(range(10))
         assert asyncio.get_running_loop().time() - started > 0.03
-        link_faults.set(Forecast(shakes=((0.0, Shake(0.0, 60.0, delay_seconds=9.0)),)))  # is over already
+        link_faults.set(Forecast(shakes=((0.0, Shake(0.0, 60.0, delay_seconds=9.0)),)))  # already over
         shaken.send(10)
         await turn()
         assert shaken.left[-1] == 10
@@ -107,7 +107,7 @@ def test_bad_weather_makes_messages_late_and_keeps_their_order() -> None:
 def test_a_slow_broker_takes_its_messages_one_after_the_other_and_others_do_not_wait() -> None:
     async def test() -> None:
         link_faults = HostLinkFaults(0.01)
-        link_faults.set(Forecast(factors={1: 100.0}))  # a millisecond a message
+        link_faults.set(Forecast(factors={1: 100.0}))  # a millisecond per message
         order: list[str] = []
 
         async def serve(broker: int, messages: int, name: str) -> None:
@@ -121,7 +121,7 @@ def test_a_slow_broker_takes_its_messages_one_after_the_other_and_others_do_not_
         await serve(2, 1000, "quick")
         assert order == ["quick"]
         link_faults.set(Forecast())
-        slow.append(asyncio.create_task(serve(1, 1, "c")))  # quick again, and still behind those before it
+        slow.append(asyncio.create_task(serve(1, 1, "c")))  # quick again, but still behind the others
         await asyncio.gather(*slow)
         assert order == ["quick", "a", "b", "c"]
         assert loop.time() - started >= 0.005

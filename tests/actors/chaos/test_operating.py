@@ -1,4 +1,4 @@
-"""Drawn operations carried out on a network on Ray: who is chosen, who is kept, and what becomes of those that die."""
+"""Drawn operations on a network on Ray: which brokers are chosen or kept, and what happens if they crash."""
 
 import threading
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ PLACES = ClusterTree(2, 2).positions()
 
 
 class Net:
-    """Stands for the network: what it is asked to do is written down, and may fail."""
+    """A fake network that records what it is asked to do, and may fail."""
 
     scheme = "hybrid"
 
@@ -38,7 +38,7 @@ class Net:
         return SimpleNamespace(link_faults=SimpleNamespace(remote=lambda forecast: None))
 
     def pid_of(self, broker: int) -> int:
-        return 1 << 30  # there is none
+        return 1 << 30  # no such process
 
     def survey(self, without: Any = ()) -> dict[int, dict[str, Any]]:
         return {
@@ -71,7 +71,7 @@ class Net:
 
 
 class Run:
-    """An operator, and what it said."""
+    """An operator, and what it reported."""
 
     def __init__(self) -> None:
         self.net = Net()
@@ -142,7 +142,7 @@ def test_who_is_not_there_any_more_is_no_finding_and_stays_else() -> None:
 
 
 def test_who_did_not_come_is_a_finding_unless_a_host_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray gives that up, with a new broker that it has put there. Reference: decision 0041."""
+    """Ray gives up that host, with a new broker that it has placed there. Reference: decision 0041."""
     run = Run()
     run.net.error = BrokerUnavailable("the broker's host is gone")
     run.do("add_broker")
@@ -151,7 +151,8 @@ def test_who_did_not_come_is_a_finding_unless_a_host_is_cut_off(monkeypatch: pyt
     assert run.do("add_broker") == "operation: add_broker: came to nothing: the broker's host is gone"
     assert len(run.found) == 1 and len(run.breaker.staying()) == 4
     run.do("remove_broker", 0.9)
-    assert "remove_broker: BrokerUnavailable" in run.found[1]  # no broker may fail to leave for that
+    # A cut-off host is no excuse for a broker that does not leave.
+    assert "remove_broker: BrokerUnavailable" in run.found[1]
 
 
 def test_a_broker_that_does_not_leave_is_a_finding() -> None:

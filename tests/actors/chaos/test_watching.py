@@ -1,4 +1,4 @@
-"""What is told of a run from what brokers say, look after look."""
+"""What is reported of a run from successive surveys of its brokers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Clients of a run on Ray: what each is, whatever it does first."""
+"""Clients of a run on Ray: the kind of each, whatever its first action is."""
 
 import time
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from rayvous.faults.chaos.cases import Action, DrawnAdvertisement
 
 
 class Net:
-    """Stands for the network: who came and what each did is written down."""
+    """A fake network that records its clients and what they do."""
 
     name, rendezvous = "net", None
 
@@ -33,7 +33,7 @@ class Net:
 
 
 def test_a_publisher_is_one_also_when_it_moves_before_it_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With admission control, what it does not advertise is left out of what it would have published first."""
+    """With admission control it also advertises before its first action."""
     monkeypatch.setattr(workload, "Spares", lambda name, count: SimpleNamespace(close=lambda: None))
     monkeypatch.setattr(
         workload, "time", SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)

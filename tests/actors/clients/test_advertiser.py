@@ -1,4 +1,4 @@
-"""What a publisher tells the brokers that it leaves and comes back to, in whatever order they hear it."""
+"""What a publisher tells brokers that it leaves and returns to, in whatever order they hear it."""
 
 import asyncio
 from collections.abc import Generator
@@ -13,14 +13,14 @@ from rayvous.routing.filters.filter import to_filter
 
 
 class Done:
-    """The answer to a call, for which somebody may wait or not."""
+    """The answer to a call, which may be awaited or not."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()
 
 
 def test_a_publisher_that_is_back_at_once_is_not_withdrawn_by_what_it_said_when_it_left() -> None:
-    """The broker hears of the departure last: nobody waits for the answer to that call."""
+    """The broker hears of the departure last, because nobody waits for the answer to that call."""
     said: list[Any] = []
 
     def request(broker: int, name: str, messages: list[Any], session: str = "") -> Any:

@@ -1,4 +1,4 @@
-"""Calls with an asynchronous variant: it takes whatever the call takes."""
+"""Asynchronous variants of calls take the same parameters as the calls."""
 
 from inspect import signature
 
@@ -18,7 +18,7 @@ VARIANTS = [
 @pytest.mark.parametrize(("client", "name"), VARIANTS, ids=lambda value: getattr(value, "__name__", value))
 def test_an_asynchronous_variant_takes_what_its_call_takes(client, name):
     call, variant = (signature(getattr(client, each)) for each in (name, f"{name}_async"))
-    if name == "batches":  # a coroutine is cancelled, and needs no timeout
+    if name == "batches":  # a coroutine can be cancelled, so it needs no timeout
         assert list(variant.parameters) == ["self"]
     else:
         assert list(variant.parameters.values()) == list(call.parameters.values())

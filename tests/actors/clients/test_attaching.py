@@ -1,4 +1,4 @@
-"""Clients attach all or none: what failed has taken no name."""
+"""Clients attach all or none: a failed attempt takes no name."""
 
 import asyncio
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 class Host(PackedCalls):
-    """The actor of a broker that Ray starts again just now, as long as it is `away`."""
+    """The actor of a broker that Ray is restarting as long as it is `away`."""
 
     def __init__(self) -> None:
         self.away = True

@@ -1,4 +1,4 @@
-"""Payloads of several hundred slices, from host to host without Ray: the order of calls is the test's.
+"""Payloads of several hundred slices, from host to host without Ray; the test sets the order of calls.
 
 Reference: paper 5, sections 3.2, 3.4, 4.1 (slices of 64 KB) and 4.3 (exactly n copies).
 """
@@ -35,7 +35,7 @@ Hook = Callable[[int, int, str, tuple[Any, ...]], Awaitable[tuple[Any, ...] | No
 
 
 class Wire:
-    """What stands for the actor of another host."""
+    """A fake handle of the actor of another host."""
 
     def __init__(self, hosts: "Hosts", source: int, to: int) -> None:
         self._hosts, self._source, self._to = hosts, source, to
@@ -45,7 +45,7 @@ class Wire:
 
 
 class Hosts:
-    """Twelve brokers on hosts of their own, all of whose clients want maps, and what they say to each other."""
+    """Twelve brokers on hosts of their own, whose clients all want maps, and the calls between them."""
 
     def __init__(self, scheme: str = "lbdd") -> None:
         self.dead: set[int] = set()
@@ -75,7 +75,7 @@ class Hosts:
         return Payloads(lambda _: seat, actor_of, died, carry_out)
 
     def wire(self, source: int, to: int) -> Any:
-        """Return what a host, or a publisher, calls another host by."""
+        """Return the handle by which a host, or a publisher, calls another host."""
         return Wire(self, source, to)
 
     async def carry(self, source: int, to: int, method: str, args: tuple[Any, ...]) -> Any:
@@ -91,7 +91,7 @@ class Hosts:
         return result
 
     async def distribute(self) -> tuple[str, Distribution]:
-        """Distribute the payload as a publisher does; return its name, and what came of it."""
+        """Distribute the payload as a publisher does; return its name, and the outcome."""
         parcel, loop = CutPayload(BYTES, "maps", SLICE), asyncio.get_running_loop()
 
         def answer(call: Any) -> Any:
@@ -181,7 +181,7 @@ def test_a_child_that_takes_nothing_stops_the_publisher_until_it_goes_on():
             for _ in range(500):
                 await asyncio.sleep(0)
             await asyncio.to_thread(lambda: None)
-        # On each hop so many wait, and as many were brought by the publisher's call that waits.
+        # At most `SLICES_WAITING_MAX` wait on each hop, and as many in the publisher's pending call.
         assert SLICES_WAITING_MAX <= before <= SLICES_WAITING_MAX * (hops + 1) < SLICES
         assert not distributing.done()
         go_on.set()

@@ -1,4 +1,4 @@
-"""Tables of every make become batches; what cannot is refused by the name of its column."""
+"""Tables of every supported kind become batches; an unsupported column is refused by its name."""
 
 import datetime
 import decimal

@@ -17,7 +17,7 @@ HOME = 4
 
 
 class Net:
-    """Stands for Ray, time and a network: broker 4 knows the publisher, and answers as it is told, at last for ever."""
+    """Fakes Ray, time and a network: broker 4 knows the publisher, and gives these answers, repeating the last."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
         self.now = 0.0

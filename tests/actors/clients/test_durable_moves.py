@@ -1,4 +1,4 @@
-"""A durable subscriber that goes to another broker while it acknowledges: that one is told what it need not keep.
+"""A durable subscriber that moves while it acknowledges: the new broker learns what it need not retain.
 
 Reference: docs/decisions/0015-exactly-once.md.
 """
@@ -24,7 +24,7 @@ BOUND_SECONDS = 20.0
 
 
 class Host(PackedCalls):
-    """The actor of a broker; a subscriber that comes may have to wait."""
+    """The actor of a broker; `gate` can make an arriving subscriber wait."""
 
     def __init__(self) -> None:
         self.told: list[Consumed] = []
@@ -48,7 +48,7 @@ class Host(PackedCalls):
 
 
 class Alice(DurableSubscriber):
-    """A subscriber to whom the rendezvous point says yes, without Ray."""
+    """A subscriber whose calls to the rendezvous point succeed, without Ray."""
 
     def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
         return None
@@ -60,7 +60,7 @@ async def answer(value: Any) -> Any:
 
 @contextmanager
 def alice_at(first: Host, second: Host) -> Iterator[tuple[Alice, ClientProcess]]:
-    """Yield a durable subscriber at broker 1, and its process; where it has to move, broker 2 is named to it."""
+    """Yield a durable subscriber at broker 1, and its process; if it has to move, it is sent to broker 2."""
     recovery = Recovery.for_tests(client_patience_seconds=BOUND_SECONDS)
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second}, limits=Limits.for_tests(), recovery=recovery, numbered=False
@@ -94,7 +94,7 @@ def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_t
 
 
 class Both(Host):
-    """The actor of two brokers."""
+    """One actor that hosts two brokers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Both(Host):
 
 
 def test_who_goes_to_a_broker_in_the_same_actor_leaves_the_old_one_first() -> None:
-    """Else both would hand on events by the one way of that actor."""
+    """Otherwise both would deliver events through the one session at that actor."""
     both = Both()
     with alice_at(both, both) as (alice, process):
         both.order.clear()
@@ -117,13 +117,13 @@ def test_who_goes_to_a_broker_in_the_same_actor_leaves_the_old_one_first() -> No
 def test_a_durable_subscriber_says_what_its_broker_was_told_and_not_what_nobody_has_written_down_yet() -> (
     None
 ):
-    """Else its broker would let go of it, and if the rendezvous point never writes it down it is lost."""
+    """Otherwise its broker would release events that are lost if the rendezvous point never records this."""
     host = Host()
     with alice_at(host, host) as (alice, process):
         alice._hand_out("bob", 3)
         alice.acknowledge()
         assert host.heard.wait(BOUND_SECONDS)
-        alice._machine.acknowledge({"bob": 5})  # and the rendezvous point has yet to answer
+        alice._machine.acknowledge({"bob": 5})  # the rendezvous point has not answered yet
         said: list[Any] = []
         host.request = SimpleNamespace(remote=lambda broker, name, messages: said.extend(messages))
 

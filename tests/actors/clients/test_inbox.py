@@ -59,7 +59,7 @@ def test_a_full_inbox_stops_the_fetching_until_some_are_read() -> None:
 
 
 def test_there_is_room_before_the_reader_lets_its_loop_have_a_turn() -> None:
-    """One that works long on each event would else stop the fetching for all subscribers of its process."""
+    """Otherwise a reader that works long on each event would stop the fetching for its whole process."""
     inbox, fetching = Inbox("host", 1, None), asyncio.new_event_loop()
     poll = threading.Thread(target=fetching.run_forever)
     poll.start()
@@ -133,7 +133,7 @@ def test_a_reader_whose_loop_has_ended_does_not_stop_the_others() -> None:
 
 
 def test_a_listener_whose_loop_has_ended_does_not_stop_the_delivery() -> None:
-    """What is raised into the poll ends it, for all subscribers of the process. Reference: promise 2."""
+    """An exception in the poll would end it for all subscribers of the process. Reference: promise 2."""
     inbox, told = Inbox("host", 100, 5.0), list[str]()
 
     async def listen(who: str) -> None:
@@ -158,7 +158,7 @@ def test_a_loop_that_ends_while_a_reader_is_woken_does_not_stop_the_others(
     loop.run_until_complete(pause())
     inbox.take()
     loop.close()
-    monkeypatch.setattr(loop, "is_closed", lambda: False)  # as it was when it was asked
+    monkeypatch.setattr(loop, "is_closed", lambda: False)  # as it was when it was checked
     asyncio.run(put(inbox, 3, 1))
     assert told == [1] and values(inbox.take()) == [3]
 
@@ -210,7 +210,7 @@ def test_a_closed_inbox_takes_nothing_in_and_lets_whoever_waits_go() -> None:
 
 
 def test_readers_of_several_inboxes_are_woken_by_one_call():
-    """A process fetches for all its subscribers at once: one call a reader was a fifth of a busy gateway's time."""
+    """Fetching is for all subscribers of a process: a call per reader took a fifth of a busy gateway's time."""
     calls = []
 
     class Loop(asyncio.SelectorEventLoop):
@@ -313,7 +313,7 @@ def test_listeners_of_many_inboxes_let_others_have_a_turn() -> None:
 
 
 def test_readers_on_another_loop_are_called_when_all_that_came_with_a_poll_is_there() -> None:
-    """Called at the first, they would contend for the interpreter with who brings the others."""
+    """Called earlier, they would compete for the interpreter with the thread that delivers the rest."""
     there: list[int] = []
     inboxes = [Inbox("host", 100, 5.0) for _ in range(20)]
     came = threading.Event()

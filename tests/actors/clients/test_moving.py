@@ -1,6 +1,7 @@
-"""What clients say while they go to another broker counts there, too, and nobody waits for a broker that was left.
+"""What a client requests while it moves also counts at the new broker, and nobody waits for the old one.
 
-Rule: "What a broker answers while its client is leaving it does not count" (`actors.clients.client`).
+Rule: "An answer that arrives while the client is leaving the broker does not count"
+(`actors.clients.client`).
 """
 
 import asyncio
@@ -35,7 +36,7 @@ AClient = TypeVar("AClient", bound=Client)
 
 
 class Host(PackedCalls):
-    """The actor of a broker: it knows what one client wants and advertises; who comes may have to wait."""
+    """The actor of a broker: it knows what one client wants and advertises; `gate` can make it wait."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.known: set[int] = set()
@@ -72,7 +73,7 @@ class Host(PackedCalls):
 
 
 class Answer:
-    """The answer to a call: awaited, or waited for."""
+    """The answer to a call, for `await` and for `get`."""
 
     def __init__(self, host: Host, make: Callable[[], Any]) -> None:
         self.host, self._make = host, make
@@ -82,7 +83,7 @@ class Answer:
 
 
 def get(answer: Any, timeout: float) -> None:
-    """Stand for `ray.get`."""
+    """Replace `ray.get`."""
     if isinstance(answer, Answer) and answer.host.silent:
         threading.Event().wait(timeout)
         raise GetTimeoutError("not in time")
@@ -93,7 +94,7 @@ def get(answer: Any, timeout: float) -> None:
 def attached(
     kind: type[AClient], first: Host, second: Host, *more: Any, admission: Any = None
 ) -> Iterator[AClient]:
-    """Yield a client at broker 1; where it has to move, broker 2 is named to it."""
+    """Yield a client at broker 1; if it has to move, it is sent to broker 2."""
 
     async def named(*arguments: Any) -> Any:
         return 2, second
@@ -126,15 +127,14 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def while_it_moves(client: Client, second: Host, act: Callable[[], object]) -> None:
-    """Do something that the old broker answers while the client is on its way to the new one."""
+    """Do something that the old broker answers while the client is moving to the new one."""
     second.gate.clear()
     moving = client.process.submit(client.go_to(2))
     assert second.came.wait(BOUND_SECONDS)
     with ThreadPoolExecutor(1) as other:
         done = other.submit(act)
-        while (
-            not done.done() and not client._moving._waiters
-        ):  # it waits for the end of the move, or does not
+        # Until the call is done, or waits for the end of the move.
+        while not done.done() and not client._moving._waiters:
             time.monotonic()
         second.gate.set()
         done.result(BOUND_SECONDS)
@@ -151,7 +151,7 @@ def test_what_is_cancelled_while_it_moves_is_cancelled_at_the_new_broker() -> No
 
 
 def test_who_closes_while_it_moves_is_nowhere() -> None:
-    """Else its subscriptions would stay as long as its process has any other client there."""
+    """Otherwise its subscriptions would stay as long as its process has any other client there."""
     first, second = Host(), Host()
     with attached(Subscriber, first, second) as alice:
         alice.subscribe("x > 0")
@@ -189,7 +189,7 @@ def test_a_flush_goes_on_at_the_next_broker_when_the_first_is_silent() -> None:
         flushed = other.submit(bob.flush)
         while Flush not in first.asked:
             time.monotonic()
-        bob.process.submit(bob.move(first, False)).result(BOUND_SECONDS)  # the poll has noticed it
+        bob.process.submit(bob.move(first, False)).result(BOUND_SECONDS)  # as the poll does when it notices
         flushed.result(BOUND_SECONDS)
         assert Flush in second.asked
 

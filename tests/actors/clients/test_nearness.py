@@ -1,4 +1,4 @@
-"""Where clients are placed: what a process measures of its round trips, and what is chosen by it.
+"""Where clients are placed: the round trips that a process measures, and the choice based on them.
 
 Reference: paper 1, section 2 (a client attaches to the nearest broker).
 """
@@ -36,7 +36,7 @@ from rayvous.protocol.messages.recovery import Recovery
 
 
 class Machine:
-    """Hosts and a clock: a ping lets as much time pass as its round trip takes."""
+    """Hosts and a clock: a ping advances the clock by its round trip."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -54,7 +54,7 @@ class Machine:
 
 
 class Host(PackedCalls):
-    """Stands for the actor of a host; its pings take as long as was said, the last time again and again."""
+    """A fake actor of a host; its pings take these times in turn, and then the last one again and again."""
 
     def __init__(self, machine: Machine, trips: tuple[float, ...], node: str) -> None:
         self.machine, self.trips, self.node = machine, trips, node
@@ -76,7 +76,7 @@ class Dead(Host):
 
 
 class Silent(Host):
-    """The actor of a host that stands still."""
+    """The actor of a host that does not answer."""
 
     async def _ping(self, broker: int) -> str:
         self.asked.append(broker)
@@ -197,7 +197,7 @@ def test_in_a_large_network_each_process_measures_some_hosts_of_its_own() -> Non
         for _ in range(2):
             found = nearest(machine, nearness)
             assert sum(map(len, found)) == HOSTS_MAX
-            nearness._turn = asyncio.Lock()  # another loop
+            nearness._turn = asyncio.Lock()  # the next run has another loop
         asked.append({broker for broker, host in machine.hosts.items() if host.asked})
         assert len(asked[-1]) == HOSTS_MAX and most == AT_ONCE
     assert asked[0] != asked[1]
@@ -247,7 +247,7 @@ def test_the_right_ones_are_taken() -> None:
 
 
 class At(PackedCalls):
-    """The actor of a broker, as far as a publisher that moves there calls it."""
+    """The actor of a broker, with the methods that a publisher calls when it moves there."""
 
     def __init__(self, seconds: float, pause: Callable[[float], Any]) -> None:
         async def ping(_: int) -> str:
@@ -300,7 +300,7 @@ def test_a_client_that_must_move_says_how_near_the_brokers_are(placement: Any, t
 
 
 def test_pings_are_no_chance_of_the_process() -> None:
-    """A process draws the hosts that it measures from its own stream: the seed of its user stays as it is."""
+    """A process draws the hosts to measure from its own stream: the global random state is unchanged."""
     machine = Machine()
     machine.hosts = {broker: machine.host(0.001) for broker in range(HOSTS_MAX + 1)}
     before = random.getstate()

@@ -15,7 +15,7 @@ from rayvous.protocol.errors import BrokerUnavailable
 
 
 class Host(PackedCalls):
-    """The actor of a broker, which has nothing to tell; it counts how often it is compared with another."""
+    """The actor of a broker with nothing to deliver; it counts the comparisons of its handle."""
 
     def __init__(self, polls: int) -> None:
         self.compared, self.polls, self.left = 0, polls, polls
@@ -39,7 +39,7 @@ class Host(PackedCalls):
 
 
 def test_a_poll_compares_no_more_handles_when_there_are_more_subscribers() -> None:
-    """A gateway has thousands in one process, and a comparison of handles takes a third of a microsecond."""
+    """A gateway has thousands in one process, and comparing two handles takes a third of a microsecond."""
     for patience in (None, 60.0):
         process, host = ClientProcess("test", patience), Host(polls=20)
         try:
@@ -52,7 +52,7 @@ def test_a_poll_compares_no_more_handles_when_there_are_more_subscribers() -> No
 
 
 class Hasty(PackedCalls):
-    """The actor of a broker that has given this process up."""
+    """The actor of a broker that has given up this process."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
@@ -64,7 +64,7 @@ class Hasty(PackedCalls):
 
 
 def test_a_process_that_was_given_up_moves_its_clients_or_tells_their_readers() -> None:
-    """Its subscribers are attached to no broker any more: without a word they would wait for ever."""
+    """Its subscribers are attached to no broker any more: without notice they would wait forever."""
     process, host = ClientProcess("test", None), Hasty()
     try:
         inbox = Inbox(host, 10, None)

@@ -1,4 +1,4 @@
-"""A publisher that leaves its broker: whatever it has published is whole at the next one.
+"""A publisher that leaves its broker: the next one gets everything it has published, without a gap.
 
 Reference: promises 2 and 3; docs/decisions/0015-exactly-once.md.
 """
@@ -22,7 +22,7 @@ BOUND_SECONDS = 20.0
 
 
 class Host(PackedCalls):
-    """The actor of a broker, which takes in what is published; the first that comes again may have to wait."""
+    """The actor of a broker, which accepts what is published; `gate` can make that wait."""
 
     def __init__(self) -> None:
         self.taken: list[int] = []
@@ -38,7 +38,7 @@ class Host(PackedCalls):
         told = [each for each in messages if isinstance(each, TakenOver)]
         if told:
             self.told += told
-            return None  # nobody waits for it
+            return None  # nobody waits for the answer
 
         async def take() -> None:
             self.asked.set()
@@ -95,7 +95,7 @@ def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_
     numbered: bool, taken: list[int]
 ) -> None:
     class Carol(Publisher):
-        """A publisher whose broker is away at first."""
+        """A publisher whose broker is unavailable at first."""
 
         away = True
 
@@ -119,7 +119,7 @@ def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_
 
 
 def test_the_session_at_a_host_goes_on_while_a_client_is_on_its_way_there() -> None:
-    """Else what a publisher advertises there is withdrawn again, when the last client that was there has left."""
+    """Otherwise the publisher's advertisements there would be withdrawn when the last other client leaves."""
     old, new, polls, ended = Host(), Host(), threading.Semaphore(0), threading.Event()
 
     async def poll(*_: Any) -> list[Any]:
