@@ -1,4 +1,4 @@
-"""The pictures of the benchmarks of many brokers: a panel for each cost, also where a row lacks one."""
+"""The figures of the benchmarks of many brokers: a panel for each cost, even where a row lacks a value."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The benchmark of the match index: every load agrees with the brute force, and says what it measured."""
+"""The benchmark of the match index: every load agrees with brute force, and the results have all figures."""
 
 import numpy as np
 import pytest

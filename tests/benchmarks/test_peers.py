@@ -1,4 +1,4 @@
-"""What `rayvous bench peers` offers all servers, and how it finds what they lose; servers run in tests/on_ray."""
+"""What `rayvous bench peers` sends to all servers, and how it finds losses; servers run in tests/on_ray."""
 
 import numpy as np
 import pika.frame
@@ -18,7 +18,7 @@ def load():
 
 
 def test_who_has_to_get_a_trade_is_who_asked_for_it(load):
-    """Beside the columns stands each alert by itself, as a selector that the gateway understands."""
+    """The columns agree with each alert by itself, as a selector that the gateway understands."""
     symbols, prices = (column[:200] for column in load.trades(0))
     trades, clients = load.wanted(symbols, prices)
     filters = [

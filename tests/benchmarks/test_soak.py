@@ -1,4 +1,4 @@
-"""What a soak counts: what is owed to each subscription, and whether memory grows; without Ray."""
+"""What a soak counts: the events owed to each subscription, and growth of memory; without Ray."""
 
 import pytest
 from rayvous.benchmarks.soak import Owed, growth

@@ -1,7 +1,7 @@
-"""What KubeRay, Kubernetes and the Prometheus operator take of our manifests: the fields that we use, and no others.
+"""The fields that our manifests use of KubeRay, Kubernetes and the Prometheus operator, and no others.
 
-The names and types are those of the custom resource definition of ray.io/v1 (KubeRay 1.5) and of the Kubernetes API.
-A field that is not here is a misspelling, or has to be looked up and added.
+The names and types are those of the custom resource definition of ray.io/v1 (KubeRay 1.5) and of the
+Kubernetes API. A field that is missing here is a misspelling, or has to be looked up and added.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The Grafana dashboard asks for what brokers export, by its name and labels, and for all of it."""
+"""The Grafana dashboard queries all that brokers export, and nothing else, by name and labels."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The Dockerfile: two stages, pinned, not as root, and nothing in it that is not in the project."""
+"""The Dockerfile: two stages, a pinned image, no root user, and nothing that is not in the project."""
 
 import json
 import re
@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 @pytest.fixture(scope="module")
 def stages():
-    """Return the stages, each a list of (instruction, rest), with lines that go on put together."""
+    """Return the stages, each a list of (instruction, rest), with continued lines joined."""
     text = (ROOT / "deploy/docker/Dockerfile").read_text()
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     whole = re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines()
@@ -41,7 +41,7 @@ def test_there_are_two_stages_and_the_second_has_no_source(stages):
 
 def test_images_are_pinned_to_a_python_that_the_project_takes(stages):
     images = {of(stage, "FROM")[0].split()[0] for stage in stages}
-    assert len(images) == 1  # an environment goes only where the same Python is
+    assert len(images) == 1  # an environment needs the same Python
     (image,) = images
     version = re.fullmatch(r"python:(\d+\.\d+)-slim-\w+", image)
     assert version is not None, image
@@ -50,7 +50,7 @@ def test_images_are_pinned_to_a_python_that_the_project_takes(stages):
 
 def test_it_does_not_run_as_root(stages):
     last = stages[-1]
-    assert int(of(last, "USER")[-1]) == 1000  # a number, so that runAsNonRoot can be checked
+    assert int(of(last, "USER")[-1]) == 1000  # numeric, so that runAsNonRoot can be checked
     assert any("useradd" in rest and "--uid 1000" in rest for rest in of(last, "RUN"))
     words = [word for word, _ in last]
     assert "RUN" not in words[words.index("USER") :]
@@ -73,7 +73,7 @@ def test_extras_are_those_of_the_project_and_serve_what_the_manifests_start(stag
 
 def test_its_command_is_one_of_ours(stages):
     (command,) = of(stages[-1], "CMD")
-    assert json.loads(command)[0] in PROJECT["scripts"]  # in the form that needs no shell
+    assert json.loads(command)[0] in PROJECT["scripts"]  # in the form without a shell
     assert any(rest.startswith("PATH=/opt/rayvous/bin:") for rest in of(stages[-1], "ENV"))
 
 

@@ -1,4 +1,4 @@
-"""The manifests for Kubernetes: each field is known, and what one names, another one has."""
+"""The manifests for Kubernetes: each field is known, and what one refers to, another one defines."""
 
 import copy
 import importlib.util
@@ -47,7 +47,7 @@ def size(text):
 
 
 def places(content, path=()):
-    """Yield the path of every field, however deep."""
+    """Yield the path of every field, at any depth."""
     items = content.items() if isinstance(content, dict) else enumerate(content)
     for key, value in items:
         yield (*path, key)
@@ -61,7 +61,7 @@ def test_every_field_is_known(key):
 
 
 def test_a_misspelled_field_is_found():
-    free = ("labels", "matchLabels", "selector", "rayStartParams", "data")  # here the names are ours
+    free = ("labels", "matchLabels", "selector", "rayStartParams", "data")  # with names of our own
     validator = jsonschema.Draft202012Validator(schema.KINDS["RayCluster"])
     for path in places(CLUSTER):
         if isinstance(path[-1], int) or any(name in free for name in path[:-1]):
@@ -89,7 +89,7 @@ def test_ports_that_are_named_are_there():
         there = [port for each in group["template"]["spec"]["containers"] for port in each["ports"]]
         ports.append({port["name"]: port["containerPort"] for port in there})
         assert len(set(ports[-1].values())) == len(there)
-        assert ports[-1]["metrics"] == 8080  # where KubeRay lets Ray export
+        assert ports[-1]["metrics"] == 8080  # where KubeRay lets Ray export metrics
     services = [each for (kind, _), each in RESOURCES.items() if kind == "Service"]
     wanted = [port["targetPort"] for each in services for port in each["spec"]["ports"]]
     wanted += [end["port"] for end in RESOURCES["PodMonitor", "rayvous"]["spec"]["podMetricsEndpoints"]]
@@ -128,7 +128,7 @@ def test_the_job_finds_its_cluster_its_token_and_its_file(tmp_path):
     assert up["command"][:2] == ["rayvous", "up"]
     assert up["command"][up["command"].index("--address") + 1] == f"ray://{name}-head-svc:10001"
     token = next(each for each in up["env"] if each["name"] == "RAY_AUTH_TOKEN")
-    assert token["valueFrom"]["secretKeyRef"] == {"name": name, "key": "auth_token"}  # KubeRay makes it
+    assert token["valueFrom"]["secretKeyRef"] == {"name": name, "key": "auth_token"}  # KubeRay creates it
     assert CLUSTER["spec"]["authOptions"]["mode"] == "token"
     (mount,), (volume,) = up["volumeMounts"], JOB["volumes"]
     content = RESOURCES["ConfigMap", volume["configMap"]["name"]]["data"]
@@ -136,7 +136,7 @@ def test_the_job_finds_its_cluster_its_token_and_its_file(tmp_path):
     assert mount["name"] == volume["name"] and str(file.parent) == mount["mountPath"]
     (tmp_path / file.name).write_text(content[file.name])
     settings = read_network_file(tmp_path / file.name)
-    assert settings.recovery is not None  # or a pod that dies takes a part of the network away for good
+    assert settings.recovery is not None  # or a pod that dies would remove a part of the network for good
     for group in GROUPS:
         there = [port for each in group["template"]["spec"]["containers"] for port in each["ports"]]
         ports = {port["name"]: port["containerPort"] for port in there}

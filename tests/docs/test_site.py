@@ -1,4 +1,4 @@
-"""The site of the documentation: it builds without a warning, from pages that read well in the repository, too."""
+"""The documentation site builds without a warning, from pages that also read well in the repository."""
 
 import importlib.util
 import os
@@ -22,7 +22,7 @@ _spec.loader.exec_module(hooks)
 
 
 class Pages:
-    """Takes the place of mkdocs' files."""
+    """A fake of mkdocs' files."""
 
     def __init__(self, *there):
         self.there = there
@@ -94,7 +94,7 @@ def test_a_page_that_the_menu_does_not_place_comes_at_the_end_of_the_guide():
 @pytest.mark.slow
 def test_it_builds_without_a_warning_and_takes_nothing_from_elsewhere(tmp_path):
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
-    # Not with --quiet, which hides warnings from --strict, too.
+    # Not with --quiet, which also hides warnings from --strict.
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr

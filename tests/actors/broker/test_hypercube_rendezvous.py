@@ -1,4 +1,4 @@
-"""The rendezvous point of a hypercube publishes views with rising numbers (docs/decisions/0017-hypercube.md)."""
+"""The rendezvous point of a hypercube publishes numbered views (docs/decisions/0017-hypercube.md)."""
 
 import json
 from dataclasses import replace
@@ -260,9 +260,9 @@ def test_what_is_not_for_it_leads_to_nothing():
 class Growth(RuleBasedStateMachine):
     """Brokers join, leave, crash, return and restart, and the rendezvous point is restarted.
 
-    After each of these, once it is quiet, exactly the living brokers are in the view, and the cube is well formed:
-    it has no more dimensions than it needs, node clusters are even in size and not too large, and a broadcast
-    from any broker reaches every broker once.
+    After each of these, once it is quiet, exactly the living brokers are in the view, and the cube is well
+    formed: it has no more dimensions than it needs, node clusters are even in size and not too large, and a
+    broadcast from any broker reaches every broker once.
     """
 
     @initialize(

@@ -17,7 +17,7 @@ HOME = 4
 
 
 class Net:
-    """Fakes Ray, time and a network: broker 4 knows the publisher, and gives these answers, repeating the last."""
+    """Fakes Ray, time and a network: broker 4 gives these answers in turn, and then the last one again."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
         self.now = 0.0

@@ -210,7 +210,7 @@ def test_a_closed_inbox_takes_nothing_in_and_lets_whoever_waits_go() -> None:
 
 
 def test_readers_of_several_inboxes_are_woken_by_one_call():
-    """Fetching is for all subscribers of a process: a call per reader took a fifth of a busy gateway's time."""
+    """A process fetches for all subscribers at once: a call per reader took a fifth of a gateway's time."""
     calls = []
 
     class Loop(asyncio.SelectorEventLoop):

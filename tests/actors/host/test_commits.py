@@ -1,4 +1,4 @@
-"""What comes after a Persist waits for it; commits are grouped; after a failure nothing leaves."""
+"""Effects after a Persist wait for it; commits are grouped; after a failure nothing leaves."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ OTHER = Confirm("alice", 1)
 
 
 class GatedStore:
-    """Commits when it is let, and fails when it is told."""
+    """Commits when its gate is open, and fails on request."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()

@@ -28,7 +28,7 @@ BOUND_SECONDS = 10.0
 def test_a_host_ends_with_its_raylet_also_when_nobody_has_asked_how_that_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ray takes a raylet to be alive that still has its number. Reference: decision 0102."""
+    """Ray considers a raylet alive while its process id exists. Reference: decision 0102."""
     raylet = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     monkeypatch.setenv(RAYLET, str(raylet.pid))
     said: list[str] = []
@@ -42,7 +42,7 @@ def test_a_host_ends_with_its_raylet_also_when_nobody_has_asked_how_that_ended(
         assert not said
         raylet.kill()
         await asyncio.wait_for(ended.wait(), BOUND_SECONDS)
-        os.kill(raylet.pid, 0)  # it has its number still, or this would raise
+        os.kill(raylet.pid, 0)  # its id still exists, or this would raise
 
     asyncio.run(live())
     raylet.communicate()
@@ -53,7 +53,7 @@ def test_a_host_ends_with_its_raylet_also_when_nobody_has_asked_how_that_ended(
 def test_where_others_can_take_over_a_process_ends_whose_broker_cannot_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heals: bool
 ) -> None:
-    """Else its subscribers would hear nothing more, and its publishers get nothing but errors. As in the simulator."""
+    """Otherwise its subscribers would get nothing, and its publishers only errors. As in the simulator."""
     said: list[Any] = []
     monkeypatch.setattr(host_module, "end_process", lambda log, why: said.append(str(why)))
 
@@ -95,7 +95,7 @@ def test_a_host_whose_raylet_is_gone_when_it_begins_ends(monkeypatch: pytest.Mon
 def test_a_later_life_waits_for_the_process_of_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which may have been cut off only, and is about to end; the first life waits for nobody."""
+    """The former process may only have been cut off, and is about to end. Here a first life does not wait."""
     monkeypatch.setattr(broker_store, "OPEN_SECONDS", 0.0)
     stores = BrokerStores(Stable(tmp_path), Recovery.for_tests())
     former = stores.store_of(3, life=0)
@@ -108,7 +108,7 @@ def test_a_later_life_waits_for_the_process_of_the_one_before(
 def test_a_process_that_ray_has_started_again_waits_for_the_former_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its brokers do not heal, and go on in their life 0. Reference: decision 0102."""
+    """Its brokers do not heal, and continue in life 0. Reference: decision 0102."""
     monkeypatch.setattr(broker_store, "OPEN_SECONDS", 0.0)
     places, stable = ClusterTree(1, 1).positions(), Stable(tmp_path)
 

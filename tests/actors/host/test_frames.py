@@ -1,4 +1,4 @@
-"""Calls of hosts as bytes."""
+"""Calls of a host's methods, encoded as bytes."""
 
 import asyncio
 import pickle
@@ -20,7 +20,7 @@ from rayvous.protocol.messages.pubsub import Lost
 
 
 class Host:
-    """Answers what it was asked."""
+    """Returns the arguments of a request."""
 
     async def request(self, *arguments: Any) -> Any:
         return arguments
@@ -55,9 +55,7 @@ def test_what_is_long_goes_in_pieces_that_stay_inside_the_call(size: int) -> Non
     data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     pieces = frames.in_pieces(data)
     assert b"".join(pieces) == data
-    assert (
-        max(map(len, pieces)) <= frames.PIECE_BYTES < 100 * 1024
-    )  # Ray's bound for what it carries in a call
+    assert max(map(len, pieces)) <= frames.PIECE_BYTES < 100 * 1024  # Ray's bound for what a call carries
 
 
 def test_what_is_too_long_for_a_call_goes_by_the_store() -> None:

@@ -1,4 +1,4 @@
-"""The group of a cluster: a member that is dead or does not answer does not stop the others."""
+"""The group of a cluster: a member that is dead or does not answer does not block the others."""
 
 import asyncio
 from collections import Counter
@@ -82,7 +82,7 @@ def test_nobody_waits_for_a_member_whose_host_could_not_be_reached_for_a_while()
 
 
 def test_a_multicast_goes_to_those_that_were_the_group_when_it_was_wanted() -> None:
-    """So a member that leaves gets the heartbeat that leaves it out, which is put ahead of its going."""
+    """A leaving member thus still gets the heartbeat that excludes it, which is queued before its removal."""
 
     async def run() -> None:
         fellows = Fellows()
@@ -155,7 +155,7 @@ def test_a_member_that_is_started_again_gets_what_is_sent_from_then_on() -> None
 
 @pytest.mark.parametrize("begun_anew", ["after it was skipped", "before a call fails"])
 def test_what_a_member_missed_before_its_new_life_was_heard_of_is_told_then(begun_anew: str) -> None:
-    """Others may have named the new life before, and then it was for that; but what is only heartbeats is no loss."""
+    """Others may have reported the new life before, and the lost messages may have been for it."""
 
     async def run() -> None:
         gate, error, got = asyncio.Event(), ActorDiedError(), list[int]()
@@ -213,7 +213,7 @@ def test_a_member_that_has_missed_a_load_is_told_of_once_and_gets_what_comes_aft
 
 
 def test_what_a_member_does_not_get_counts_as_lost_as_long_as_its_host_is_reached() -> None:
-    """While the head of a Ray cluster is away, nobody says of a broker that it has died."""
+    """While the head of a Ray cluster is unreachable, nobody reports that a broker has died."""
 
     async def run() -> None:
         async def receive(to: int, source: int, messages: Any) -> None:
@@ -250,7 +250,7 @@ def test_a_member_of_which_too_many_calls_are_out_has_missed_what_comes_then() -
 
 
 def told(load: list[Any], *nodes: str | None, local: int = 0) -> CarriedOut:
-    """Return what is told of a load for members on these nodes, after some that are in the same process."""
+    """Return the report of a load for members on these nodes, after `local` ones in the same process."""
 
     async def run() -> CarriedOut:
         rows: list[CarriedOut] = []

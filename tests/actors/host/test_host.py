@@ -22,11 +22,11 @@ TINY = Limits.for_tests(call_events_max=4, outbox_events_max=8, delivery_events_
 PAIR = ClusterTree(2, 1).positions()
 CHAIN = ClusterTree(5, 1, degree=1).positions()
 TREE = ClusterTree(4, 3, degree=2).positions()
-PATIENCE_SECONDS = 20.0  # only a deadlock takes so long
+PATIENCE_SECONDS = 20.0  # only a deadlock takes this long
 
 
 class Handle(PackedCalls):
-    """What stands for the actor of a broker: every call is pickled, and told of."""
+    """A fake handle of the actor of a broker: every call is pickled and counted."""
 
     def __init__(self, net: "Net", host: BrokerHost) -> None:
         self.net, self.host = net, host
@@ -91,7 +91,7 @@ class Net:
         await self.hosts[broker].request(broker, publisher, [Events(batch)])
 
     async def fetch(self) -> dict[str, list[tuple[str, int]]]:
-        """Return what each client is notified of, in its order, until every host has nothing more."""
+        """Return the notifications of each client, in order, until every host has nothing more."""
         out: dict[str, list[tuple[str, int]]] = {}
         for host, _ in self.seated:
             acknowledged = 0
@@ -104,7 +104,7 @@ class Net:
         return out
 
     async def rest(self) -> None:
-        """Come to rest: two rounds in which nobody handled anything."""
+        """Wait until all is quiet: two rounds in which nobody handled anything."""
         before: list[int] = []
         while before != (before := [await host.quiet(deliveries=False) for host, _ in self.seated]):
             pass
@@ -354,7 +354,7 @@ def test_a_cut_link_holds_events_and_gives_them_in_order_when_it_is_mended() -> 
 
 
 class Point:
-    """Stands for the rendezvous point: it knows one actor, and counts how often it is asked."""
+    """A fake rendezvous point that knows one actor, and records each query."""
 
     def __init__(self, handle: Any) -> None:
         self.whereabouts = self

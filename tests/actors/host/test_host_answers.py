@@ -1,4 +1,4 @@
-"""What publishers advertise at a host, and whom it satisfies there; without Ray (paper 2, 2.3(1))."""
+"""Publishers advertise at a host and satisfy subscriptions there; without Ray (paper 2, 2.3(1))."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ ADVERT = Advertise(1, WANTED, 0)
 
 
 async def host_of(name: str = "hypercube", recovery: Recovery | None = None) -> BrokerHost:
-    """Return a host with one broker, which is the whole network."""
+    """Return a host whose one broker is the whole network."""
     host = BrokerHost(name, Limits.for_tests(), recovery=recovery)
     await host.seat(scheme(name).positions(ClusterTree(1, 1).positions()))
     await host.connect({})
@@ -34,7 +34,7 @@ async def here(host: BrokerHost) -> bool:
 
 @pytest.mark.parametrize("end", ["unadvertise", "detach", "session", "silence"])
 def test_a_subscription_is_answered_where_publishers_satisfy_it_as_long_as_they_are_there(end: str) -> None:
-    """The process of a publisher may say so, end, or be silent for too long."""
+    """A publisher may withdraw or detach, and its process may end or be silent for too long."""
 
     async def run() -> None:
         host = await host_of(recovery=Recovery.for_tests())

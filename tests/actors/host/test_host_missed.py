@@ -1,4 +1,4 @@
-"""A call fails while the other side may live: the host tells its broker, in every network that heals."""
+"""A call fails while the receiver may be alive: the host tells its broker, in every network that heals."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 class Deaf(PackedCalls):
-    """Stands for an actor to which every call fails."""
+    """A fake actor to which every call fails."""
 
     def __init__(self) -> None:
         self.receive = self
@@ -46,7 +46,7 @@ def test_a_call_that_failed_makes_a_broker_ask_for_another_view(scheme_name: str
         await host.connect({other.broker: fellow}, rendezvous=point)
         wants = Register(1, to_filter("x > 0"))
         asking = asyncio.ensure_future(host.request(one.broker, "s", [wants]))
-        while not fellow.calls:  # the other one has to be told
+        while not fellow.calls:  # until the other broker is told of it
             await asyncio.sleep(0)
         await host.quiet()
         asking.cancel()
@@ -62,7 +62,7 @@ def test_a_call_that_failed_makes_a_broker_ask_for_another_view(scheme_name: str
 def test_what_was_lost_to_the_earlier_life_of_a_broker_makes_one_ask_for_another_view(
     scheme_name: str, begun_anew: str
 ) -> None:
-    """The view with the new life may come before its first word, and what is told under that view is lost."""
+    """The view with the new life may come before its first message; what is sent under it is lost."""
 
     class Dead(PackedCalls):
         def __init__(self) -> None:
@@ -99,7 +99,7 @@ def test_what_was_lost_to_the_earlier_life_of_a_broker_makes_one_ask_for_another
 
 
 class Process(PackedCalls):
-    """Stands for an actor: what it has heard, or that it is dead."""
+    """A fake actor that records what it hears, or is dead."""
 
     def __init__(self, *, dead: bool = False) -> None:
         self.receive = self
@@ -112,7 +112,7 @@ class Process(PackedCalls):
 
 
 def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_started_again() -> None:
-    """It may never say a word here by itself, and whoever started it may not have reached this host."""
+    """It may never send anything here by itself, and whoever restarted it may not have reached this host."""
 
     async def run() -> None:
         above, below = ClusterTree(2, 1).positions()
@@ -144,7 +144,7 @@ def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_starte
 def test_calls_of_a_new_life_go_on_in_the_order_in_which_they_came(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also those that come when the life is known already, and others still wait that asked for it."""
+    """Also those that come when the life is known already, while earlier ones still wait for the query."""
 
     async def run() -> None:
         above, below = ClusterTree(2, 1).positions()
@@ -168,7 +168,7 @@ def test_calls_of_a_new_life_go_on_in_the_order_in_which_they_came(
 
         calls = [call(number) for number in (1, 2)]
         await asyncio.sleep(0)  # both have asked
-        host.transport.relink(above.broker, reborn, 1)  # by whoever started it
+        host.transport.relink(above.broker, reborn, 1)  # by the process that restarted it
         calls.append(call(3))
         await asyncio.sleep(0)
         assert came == []
@@ -181,7 +181,7 @@ def test_calls_of_a_new_life_go_on_in_the_order_in_which_they_came(
 
 @pytest.mark.parametrize("named_first", [True, False])
 def test_what_a_fellow_missed_before_its_new_life_was_heard_of_comes_again(named_first: bool) -> None:
-    """The beat that takes it in again may come before its first word: what it is sent in between goes nowhere."""
+    """The heartbeat that readmits it may come before its first message; what is sent in between is lost."""
 
     async def run() -> None:
         low, one, other = (place.broker for place in ClusterTree(1, 3).positions())

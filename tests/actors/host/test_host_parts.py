@@ -1,4 +1,4 @@
-"""The parts of a host, each by itself: attachments, admission control, the way of telemetry to the collector."""
+"""The parts of a host, each by itself: attachments, admission control, telemetry for the collector."""
 
 import asyncio
 import time
@@ -60,7 +60,7 @@ def go(test: Coroutine[Any, Any, None]) -> None:
 
 
 class Desk:
-    """Attachments of some seats, and what brokers were handed."""
+    """Attachments of some brokers, and what the brokers were handed."""
 
     def __init__(self, count: int = 1) -> None:
         self.seats = seats(count)
@@ -116,7 +116,7 @@ def test_nothing_begins_at_a_broker_that_leaves_and_every_poll_says_so() -> None
 
 
 def test_a_process_that_was_given_up_is_told_by_its_next_poll_until_it_ends_its_session() -> None:
-    """A poll that found an empty session would wait for ever for subscribers that nobody has attached."""
+    """A poll of an empty session would wait forever for subscribers that are not attached."""
 
     async def test() -> None:
         host = BrokerHost("hybrid", replace(LIMITS, session_seconds=0.0))
@@ -153,7 +153,7 @@ def test_only_so_many_given_up_processes_are_remembered() -> None:
 
 
 def test_a_process_that_stood_still_while_a_broker_left_is_told_by_its_next_poll() -> None:
-    """Its subscribers were let go meanwhile, and the host goes on with other brokers: nothing else would tell it."""
+    """Its subscribers were detached meanwhile, and the host has other brokers: nothing else would tell it."""
 
     async def test() -> None:
         places = ClusterTree(2, 1).positions()
@@ -215,7 +215,7 @@ def some(count: int) -> Events:
 
 
 def test_events_that_wait_for_their_broker_past_the_deadline_are_dropped_and_counted() -> None:
-    """How old they are does not matter: what they waited for elsewhere is no wait here (paper 3, 5.1)."""
+    """The age of events does not matter: time spent waiting elsewhere does not count (paper 3, 5.1)."""
     (seat,) = seats().values()
     office = HostAdmission(AdmissionConfig(deadline_seconds=5.0), {}, lambda *_: None)
     ancient = some(2)
@@ -275,7 +275,7 @@ def test_without_admission_control_nothing_can_be_asked_of_it() -> None:
         HostAdmission(None, {}, lambda *_: None).require()
 
 
-# What is said of brokers.
+# Reports about brokers.
 
 
 def test_a_broker_without_a_feature_says_nothing_of_it() -> None:
@@ -291,7 +291,7 @@ def test_a_broker_without_a_feature_says_nothing_of_it() -> None:
 
 
 class Collector:
-    """Stands for the collector's actor; it may be dead for a while."""
+    """A fake of the collector's actor; it may be dead for a while."""
 
     def __init__(self) -> None:
         self.add = self

@@ -1,4 +1,4 @@
-"""Whom a host waits for when it is asked to come to rest, and whom not."""
+"""Which clients a host waits for when it is asked to become quiet, and which not."""
 
 import asyncio
 import itertools
@@ -22,17 +22,17 @@ LIMITS = Limits.for_tests()
 
 
 class Deaf:
-    """Stands for a rendezvous point that hears, and says nothing."""
+    """A fake rendezvous point that hears, and never answers."""
 
     def __init__(self) -> None:
         self.receive = self
 
     async def remote(self, *call: Any) -> None:
-        """Hear."""
+        """Do nothing."""
 
 
 async def host_with(life: int, limits: Limits = LIMITS, recovery: Recovery | None = RECOVERY) -> BrokerHost:
-    """Return a host of one broker with a subscriber, durable if it has a life, for which an event waits."""
+    """Return a host of one broker, with an event waiting for a subscriber, durable if `life` is not 0."""
     host = BrokerHost("hybrid", limits, recovery=recovery)
     await host.seat(ClusterTree(1, 1).positions())
     await host.connect({}, Deaf())
@@ -44,7 +44,7 @@ async def host_with(life: int, limits: Limits = LIMITS, recovery: Recovery | Non
 
 
 def silence(host: BrokerHost) -> None:
-    """Let the subscriber's process have been silent for long, not for long enough to be gone."""
+    """Make the subscriber's process silent for longer than its patience, but not long enough to be gone."""
     host.attachments.sessions["first"].heard(time.monotonic() - RECOVERY.client_patience_seconds - 1.0)
 
 
@@ -67,7 +67,7 @@ def test_only_a_durable_subscribers_process_that_is_silent_is_not_waited_for(
 
 @pytest.mark.parametrize(("life", "heals", "goes"), [(0, True, True), (0, False, True), (1, True, False)])
 def test_who_is_gone_is_let_go_and_nobody_waits_until_it_has_read(life: int, heals: bool, goes: bool) -> None:
-    """Else `flush` would fail for ever, for all whom a process has heard that was killed."""
+    """Otherwise `flush` would fail forever for publishers to which a killed process had subscribed."""
 
     async def run() -> None:
         limits = Limits.for_tests(session_seconds=0.05)

@@ -1,4 +1,4 @@
-"""What a process with brokers loads: it is started hundreds of times, and a second at each start is felt."""
+"""What a process with brokers imports: hundreds are started, and a second at each start matters."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ NEVER = {"networkx", "pandas", "matplotlib", "pyspark", "pydantic", "starlette",
 
 
 def test_a_host_loads_what_brokers_need_and_nothing_more():
-    """A host loads the collector's class with its handle, too."""
+    """A host also imports the collector's class with its handle."""
     code = (
         "import sys, ray; before = set(sys.modules); "
         "import rayvous.actors.host.host, rayvous.actors.telemetry.collector, rayvous.actors.network.rendezvous; "

@@ -1,4 +1,4 @@
-"""The host of brokers with files that admit: what clients number outlives the host, and is taken once.
+"""A host with admission control and a store: numbered client messages survive a crash, and count once.
 
 Reference: promises 7 and 8; paper 3, section 3.1; paper 4, section 3.
 """
@@ -30,7 +30,7 @@ from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 ANY = to_filter("x >= 0")
-PATIENCE_SECONDS = 20.0  # only a deadlock takes so long
+PATIENCE_SECONDS = 20.0  # only a deadlock takes this long
 QUICK = Stability(retransmit_seconds=0.05)
 
 
@@ -39,7 +39,7 @@ def go(test: Coroutine[Any, Any, None]) -> None:
 
 
 async def host_in(folder: Path, config: AdmissionConfig | None = None) -> BrokerHost:
-    """Return the host of one broker, with what an earlier one has left in the folder."""
+    """Return the host of one broker, started from what an earlier one has left in the folder."""
     config = config or AdmissionConfig(capacity=Capacity(events_per_second=60))
     host = BrokerHost("hybrid", Limits.for_tests(), admission=config, stable=Stable(folder, stability=QUICK))
     await host.seat(ClusterTree(1, 1).positions())
@@ -49,7 +49,7 @@ async def host_in(folder: Path, config: AdmissionConfig | None = None) -> Broker
 
 
 async def die(host: BrokerHost) -> None:
-    """Let go of the file, as the end of the process does."""
+    """Close the file, as the end of the process does."""
     assert host.ticking._task is not None
     host.ticking._task.cancel()
     store = host.seats[0].commits
@@ -84,7 +84,7 @@ def test_what_was_advertised_is_there_after_a_crash_once_whatever_the_client_has
         host = await host_in(tmp_path)
         note = await host.request(0, "bob", link.back())
         assert note > 0
-        await die(host)  # and the answer never came
+        await die(host)  # and the answer was lost
         host = await host_in(tmp_path)
         assert await host.request(0, "bob", link.back()) == note, "the same answer again"
         books = (await host.books())[0]
@@ -195,7 +195,7 @@ def test_events_that_waited_too_long_are_dropped_and_acknowledged(tmp_path: Path
 
 
 def test_an_answer_to_a_number_that_was_acknowledged_is_not_waited_for(tmp_path: Path) -> None:
-    """A message about an advertisement that stands behind another one in the same call is answered by that one."""
+    """Of several numbered advertisements in one call, only the last is answered."""
     first = Numbered(1, 0, advert(1))
     assert questions("bob", [Back(0), first]) == [("bob", Advertise, 1)]
     assert questions("bob", [Back(0), first, Numbered(2, 1, advert(2))]) == [("bob", Advertise, 2)]

@@ -1,4 +1,4 @@
-"""The outbox of a link: one call in flight, what waits goes as one, in order; and room when it was taken."""
+"""The outbox of a link: one call in flight, all that waits goes as one, in order; senders wait for room."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ BEAT = MemberBeat(0, 0, 0)
 
 
 class Wire:
-    """The other side: takes a load when it is let, and remembers how many calls were in flight at once."""
+    """The receiver: takes a load when its gate is open, and records how many calls were in flight at once."""
 
     def __init__(self) -> None:
         self.loads: list[list[Any]] = []
@@ -60,7 +60,7 @@ async def pause() -> None:
 def test_batches_that_have_nothing_in_common_go_together_and_stay_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Promise 9: a thousand events with attributes of their own, joined, would be gigabytes in a broker."""
+    """Promise 9: joined, a thousand events with different attributes would take gigabytes in a broker."""
     monkeypatch.setattr("rayvous.actors.host.outbox.JOINED_BYTES_MAX", 9 * 5 * 4)
 
     async def run() -> list[Any]:
@@ -221,7 +221,7 @@ def test_what_waits_is_let_go_when_the_other_side_has_begun_anew() -> None:
 
 
 def test_what_was_lost_to_one_that_has_begun_anew_is_told_as_missed() -> None:
-    """Who sent it may have known of the new life already, and then it was for that; in what waits, and in a call."""
+    """The lost messages may have been for the new life, whether they waited or were in flight."""
 
     async def run() -> None:
         now, missed, gate = [0.0], list[tuple[float, bool]](), asyncio.Event()
@@ -351,7 +351,7 @@ def test_what_waits_behind_a_call_that_fails_is_lost_with_it_and_a_lost_heartbea
 
 
 def test_events_that_wait_for_the_link_past_the_deadline_are_dropped_and_counted() -> None:
-    """Paper 3, 5.1: what a node has not processed after 5 s. What carries no events waits as long as it has to."""
+    """Paper 3, 5.1: events not processed after 5 s. Messages without events wait as long as necessary."""
 
     async def run() -> None:
         wire, now = Wire(), [0.0]

@@ -1,4 +1,4 @@
-"""What clients ask of a host: one call for every message, answered when its broker has done what it says."""
+"""Requests of clients to a host: one method for all, answered when the broker has carried them out."""
 
 import asyncio
 import threading
@@ -45,7 +45,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 ANY = to_filter("x >= 0")
 ROOT, LEAF = (position.broker for position in ClusterTree(2, 1).positions())
-PATIENCE_SECONDS = 20.0  # only a deadlock takes so long
+PATIENCE_SECONDS = 20.0  # only a deadlock takes this long
 
 
 def go(test: Coroutine[Any, Any, None]) -> None:
@@ -53,7 +53,7 @@ def go(test: Coroutine[Any, Any, None]) -> None:
 
 
 class Far(PackedCalls):
-    """The actor of the other broker: what it is sent waits until the gate is open, and goes to its host then."""
+    """The actor of the other broker: calls wait until the gate is open, and then go to its host."""
 
     def __init__(self) -> None:
         self.receive = self
@@ -69,7 +69,7 @@ class Far(PackedCalls):
 
 
 async def pair() -> tuple[BrokerHost, Far]:
-    """Return the host of the leaf of two brokers, and the way to the root."""
+    """Return the host of the leaf of two brokers, and the handle of the root."""
     places = ClusterTree(2, 1).positions()
     hosts = {place.broker: BrokerHost("hybrid", Limits.for_tests()) for place in places}
     ways = {broker: Far() for broker in hosts}
@@ -226,7 +226,7 @@ def test_a_broker_that_has_left_may_be_told_again_to_let_its_clients_go() -> Non
 
 
 async def quick(config: AdmissionConfig, rate: float) -> BrokerHost:
-    """Return a host at which bob advertises so many events a second, and alice wants them."""
+    """Return a host at which bob advertises `rate` events a second, which alice wants."""
     host = BrokerHost("hybrid", Limits.for_tests(), admission=config)
     await host.seat(ClusterTree(1, 1).positions())
     await host.connect({})
@@ -298,7 +298,7 @@ def test_what_a_host_refuses() -> None:
 
 
 class Gated:
-    """A store that commits when it is let."""
+    """A store that commits when its gate is open."""
 
     def __init__(self, store: Any) -> None:
         self.store, self.gate = store, threading.Event()
@@ -311,7 +311,7 @@ class Gated:
 def test_a_subscriber_that_leaves_while_its_notification_waits_for_the_disk_stops_nobody(
     tmp_path: Path,
 ) -> None:
-    """Its delivery is carried out when it is gone; the publisher is answered, and the others are notified."""
+    """Its delivery is carried out after it has left; the publisher is answered, the others are notified."""
 
     async def test() -> None:
         host = BrokerHost(
@@ -346,7 +346,7 @@ def comparing() -> Recovery:
 
 
 def test_a_broker_that_sees_that_its_state_is_damaged_ends_and_says_nothing_more() -> None:
-    """Whoever operates the network starts it again. Reference: paper 4, section 2."""
+    """The operator of the network restarts it. Reference: paper 4, section 2."""
 
     async def test() -> None:
         ended: list[StateDamaged] = []
@@ -368,7 +368,7 @@ def test_a_broker_that_sees_that_its_state_is_damaged_ends_and_says_nothing_more
 def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
     tmp_path: Path, compares: bool
 ) -> None:
-    """Where brokers compare; else what is left of it is believed. Reference: paper 4, definition 10."""
+    """Only where brokers compare; otherwise the remainder is trusted. Reference: paper 4, definition 10."""
 
     async def test() -> None:
         recovery = comparing() if compares else Recovery.for_tests()
@@ -392,7 +392,7 @@ def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
                 key, _ = next(iter(store.rows(KEPT)))
                 gone = [
                     (SUMS, (table,)) for table in (ACCEPTED, IDENTITY)
-                ]  # of two tables nobody knows any more
+                ]  # two tables have no checksums any more
                 store.commit([Write(table, key, None) for table, key in [(KEPT, key), *gone]])
                 store.close()
             host = await lives(life)
@@ -404,11 +404,11 @@ def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
 
 
 def test_events_leave_before_the_call_that_brought_them_is_answered() -> None:
-    """An answer takes the time of a processor, which what goes on would wait for: `Driver.room`."""
+    """An answer takes CPU time, for which forwarded events would have to wait: `Driver.room`."""
 
     async def test() -> None:
         leaf, far = await pair()
-        far.gate.clear()  # nobody waits for its answer
+        far.gate.clear()  # the root does not answer
         await leaf.request(LEAF, "bob", [events(1)])
         assert far.calls == 1
 

@@ -1,6 +1,6 @@
-"""Brokers rest while their hosts beat for them: nothing is told to them, and a death is noticed no later.
+"""Brokers rest while their hosts send heartbeats for them, and a death is noticed no later.
 
-Hosts are wired to each other without Ray; time is what the test says.
+Hosts are wired to each other without Ray; the test sets the time.
 
 Reference: paper 1, 4.1; promise 6; docs/decisions/0092-hosts-beat-for-their-brokers.md.
 """
@@ -26,7 +26,7 @@ from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
-PATIENCE_SECONDS = 20.0  # only what hangs takes so long
+PATIENCE_SECONDS = 20.0  # only a hang takes this long
 RECOVERY = Recovery(heartbeat_seconds=1.0, suspect_after_seconds=3.0, retention_seconds=8.0)
 TICK = 0.25
 TREE = ClusterTree(3, 3, degree=2).positions()
@@ -37,12 +37,12 @@ LOST = 2
 
 
 def place_of(broker: BrokerId) -> int:
-    """Return the host of a broker: 0 and 2 have no brokers that know each other."""
+    """Return the host of a broker; hosts 0 and 2 have no brokers that know each other."""
     return broker // 2 % HOSTS
 
 
 class Call:
-    """A method of an actor: what it is called with is pickled."""
+    """A method of an actor; it pickles its arguments."""
 
     def __init__(self, handle: "Handle", name: str) -> None:
         self.handle, self.name = handle, name
@@ -59,7 +59,7 @@ class Call:
 
 
 class Handle(PackedCalls):
-    """What stands for an actor."""
+    """A fake handle of an actor."""
 
     def __init__(self, host: BrokerHost) -> None:
         self.host, self.calls = host, Counter[str]()
@@ -70,7 +70,7 @@ class Handle(PackedCalls):
 
 
 class Point:
-    """Stands for the rendezvous point: it hears the root, and answers nothing."""
+    """A fake rendezvous point that hears the root, and never answers."""
 
     receive: "Point"
 
@@ -82,7 +82,7 @@ class Point:
 
 
 class Net:
-    """Hosts with a part of the brokers each, and one clock."""
+    """Hosts with some of the brokers each, and one clock."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -112,7 +112,7 @@ class Net:
         resting._now, resting._went_on_at = host.driver.now, self.now
 
     def count(self, host: BrokerHost) -> None:
-        """Count what the brokers of a host take in."""
+        """Count the events that the brokers of a host handle."""
         for broker, seat in host.seats.items():
             handle = seat.broker.handle
 
@@ -123,7 +123,7 @@ class Net:
             seat.broker.handle = counted
 
     async def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Let time pass, a tick after the other; return whether `until` came true."""
+        """Let time pass, tick by tick; return whether `until` became true."""
         for _ in range(round(seconds / TICK)):
             self.now += TICK
             for place, host in enumerate(self.hosts):
@@ -136,12 +136,12 @@ class Net:
         return False
 
     def stop(self, place: int) -> None:
-        """Let the process of a host stand still: it goes on nowhere, and calls to it hang."""
+        """Pause the process of a host: it does not continue, and calls to it hang."""
         self.stopped.add(place)
         self.handles[place].reachable.clear()
 
     def kill(self, place: int) -> None:
-        """Let the process of a host die."""
+        """Kill the process of a host."""
         self.stopped.add(place)
         self.handles[place].dead = True
 
@@ -150,7 +150,7 @@ class Net:
         self.handles[place].reachable.set()
 
     def resting(self) -> list[BrokerId]:
-        """Return the brokers that rest, on hosts that go on."""
+        """Return the brokers that rest, on running hosts."""
         going = [host for place, host in enumerate(self.hosts) if place not in self.stopped]
         seats = {broker: seat for host in going for broker, seat in host.seats.items()}
         return sorted(broker for broker, seat in seats.items() if seat.rests_until is not None)
@@ -164,7 +164,7 @@ class Net:
 
     @contextmanager
     def counted(self) -> Iterator[Counter[str]]:
-        """Count the calls between hosts meanwhile."""
+        """Count the calls between hosts in this block."""
         before = sum((handle.calls for handle in self.handles), Counter[str]())
         made = Counter[str]()
         yield made
@@ -210,7 +210,7 @@ def test_in_weather_nobody_rests() -> None:
 
 
 def noticed_after(rest: bool) -> dict[str, float]:
-    """Return how long after a host stood still its brokers were noticed: in their cluster, and in the tree."""
+    """Return how long after a host stopped its brokers were suspected, in their cluster and in the tree."""
     found: dict[str, float] = {}
 
     async def test(net: Net) -> None:
@@ -272,7 +272,7 @@ def test_a_host_that_is_only_late_wakes_who_listens_to_it_and_nobody_is_suspecte
 
 
 def test_a_host_to_which_no_beat_can_be_brought_is_known() -> None:
-    """So a group does not wait for a member there, of which Ray does not know yet that it is dead."""
+    """So a group does not wait for a member there that Ray does not yet know to be dead."""
 
     async def test(net: Net) -> None:
         await net.run(10)
@@ -307,7 +307,7 @@ def test_a_host_that_stood_still_tells_its_brokers_so() -> None:
 
 
 def test_events_wake_those_on_their_way_and_are_kept_as_long_as_ever() -> None:
-    """Promise 2: retention goes on while a broker rests."""
+    """Promise 2: retention continues while a broker rests."""
 
     async def test(net: Net) -> None:
         await net.run(10)

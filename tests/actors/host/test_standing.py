@@ -1,4 +1,4 @@
-"""What stands between hosts: said once, held, taken back; a machine without Ray and without a clock."""
+"""Standing heartbeats between hosts: sent once, held, revoked; a machine without Ray and without a clock."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def says(machine: Standing, beat: Any, now: float, to: tuple[int, ...] = (7,), *
 
 
 def held(machine: Standing, beat: Any = "all is well") -> None:
-    """Let broker 1 say something to broker 7 until that stands."""
+    """Let broker 1 repeat a heartbeat to broker 7 until it stands."""
     says(machine, beat, 0.0)
     says(machine, beat, 1.0)
     machine.told("there", machine.untold("there"))
@@ -56,7 +56,7 @@ def test_what_is_said_again_while_it_is_taken_back_is_told_anew() -> None:
     says(machine, "b", 3.0)
     before = machine.untold("there")
     says(machine, "b", 4.0)
-    machine.told("there", before)  # the call that was under way
+    machine.told("there", before)  # the call that was in flight
     assert machine.untold("there") == (Stands(1, 0, 7, "b"),) and not says(machine, "b", 5.0)
 
 

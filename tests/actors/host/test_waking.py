@@ -1,4 +1,4 @@
-"""A host that Ray has started again goes on with its brokers where they ended."""
+"""A host that Ray has restarted continues with its brokers where they ended."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 def test_a_host_that_could_not_go_on_with_one_broker_goes_on_when_it_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it has begun with, it has: the store of the first broker is open."""
+    """It keeps what it has begun with: the store of the first broker is open."""
     places = tuple(ClusterTree(1, 2).positions())
     directory = SimpleNamespace(positions=places, hosts={0: "me", 1: "me"})
 

@@ -1,4 +1,4 @@
-"""What is behind the fence ends with the process that set it up; and why there can be none is said by name."""
+"""Everything behind the fence ends with the process that set it up; why there can be none is reported."""
 
 import signal
 import subprocess
@@ -64,7 +64,7 @@ def test_a_wrong_layout_is_refused_before_anything_is_run():
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_hosts_are_gone_when_who_made_them_is_killed(ending):
-    """The kernel takes namespaces and processes down, so this holds for SIGKILL as for any other end."""
+    """The kernel removes namespaces and processes, so this holds for SIGKILL as for any other end."""
     reason = why_not()
     if reason is not None:
         pytest.skip(f"no hosts on this machine: {reason}")
@@ -74,7 +74,7 @@ def test_hosts_are_gone_when_who_made_them_is_killed(ending):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs beside may be deaf to it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # it may be ignored here
     )
     assert made.stdout is not None
     namespace, *names = made.stdout.readline().split()
@@ -82,14 +82,14 @@ def test_hosts_are_gone_when_who_made_them_is_killed(ending):
     assert namespace in namespaces() and not any(Path("/run/netns", name).exists() for name in names)
     made.send_signal(ending)
     over, _, _ = select([made.stdout], [], [], BOUND_SECONDS)
-    assert over and made.stdout.read() == ""  # the pipe ends when all have who could write to it
+    assert over and made.stdout.read() == ""  # the pipe closes when all its writers have ended
     made.wait()
     assert namespace not in namespaces()
 
 
 @pytest.mark.slow
 def test_who_has_ended_and_whose_parent_is_gone_has_its_number_no_more():
-    """Or Ray's workers would take their raylet to be alive for ever. Reference: decision 0102."""
+    """Otherwise Ray's workers would consider their raylet alive forever. Reference: decision 0102."""
     reason = why_not()
     if reason is not None:
         pytest.skip(f"no hosts on this machine: {reason}")
@@ -98,7 +98,7 @@ def test_who_has_ended_and_whose_parent_is_gone_has_its_number_no_more():
 
 
 def namespaces():
-    """Return the numbers of the network namespaces that any process on this machine is in."""
+    """Return the numbers of the network namespaces of all processes on this machine."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""The plan of hosts on one machine: what is made, by which commands, and how what crossed a link is read."""
+"""The plan of hosts on one machine: what is created, by which commands, and how traffic of links is read."""
 
 import json
 
@@ -29,7 +29,7 @@ def test_a_link_is_made_bad_at_both_ends_and_good_again():
     for end in ("tc qdisc replace dev port-1 root", "tc -n host-1 qdisc replace dev eth0 root"):
         assert [line for line in bad if line.startswith(f"{end} tbf rate 2000000bit ")]
         assert [line for line in good if line.startswith(f"{end} tbf rate 100000000bit ")]
-    assert sum(f" {2**30}," in line for line in bad) == 2  # a quarter of all numbers of 32 bits
+    assert sum(f" {2**30}," in line for line in bad) == 2  # a quarter of the 32-bit numbers
     assert sum("filter del" in line for line in good) == 2 and not [line for line in good if "bpf" in line]
     assert [" ".join(command) for command in layout.cutting(1)] == ["ip link set port-1 down"]
     assert good[0] == "ip link set port-1 up"
@@ -43,7 +43,7 @@ def test_hosts_have_names_and_addresses_of_their_own_and_devices_that_linux_take
 
 
 def test_no_command_leads_out_of_the_hosts():
-    """Nothing of this machine's own network is used: there is no route, and no device from outside is on the switch."""
+    """The machine's own network is not used: there is no route, and no outside device is on the switch."""
     made = words(Layout(5, 10))
     assert not [line for line in made if "route" in line or "netns 1" in line]
     on_the_switch = [line.split()[3] for line in made if " master " in line]

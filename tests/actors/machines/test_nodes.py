@@ -1,4 +1,4 @@
-"""Which hosts Ray has given up, and that only they get a new node."""
+"""Hosts that Ray has given up, and only those, get a new node."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ LAYOUT = Layout(3)
 
 
 def test_a_host_that_ray_has_given_up_gets_a_new_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or there would be no host left for the seeds that come after it. Reference: decision 0041."""
+    """Otherwise no host would be left for later seeds. Reference: decision 0041."""
     known = [
         {"NodeManagerAddress": LAYOUT.address(host), "NodeID": f"id-{host}", "Alive": host != 1}
         for host in range(3)

@@ -1,4 +1,4 @@
-"""A network is ended in an order in which no client is sent elsewhere meanwhile."""
+"""A network is ended in an order in which no client is sent to another broker meanwhile."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ from rayvous.protocol.messages.recovery import Recovery
 def test_the_rendezvous_point_ends_first_and_the_collector_last(
     monkeypatch: pytest.MonkeyPatch, says: Exception
 ) -> None:
-    """It answers that call by its death; one that stands still is killed. Who was started elsewhere ends, too."""
+    """It exits without answering, or hangs and is killed. Brokers started by other processes end, too."""
     done: list[Any] = []
 
     def get(call: Any, timeout: float) -> Any:

@@ -72,5 +72,5 @@ def test_one_that_could_not_serve_is_started_again_when_its_time_has_come_and_it
     assert machine.look([node("a"), node("b")], late - 0.1) == Changes()
     there = machine.look([node("a"), node("b", alive=False)], late)
     assert there == Changes(start=places("a"), gone=places("b"))
-    machine.failed(places("b")[0], late)  # said late, of a node that is gone
+    machine.failed(places("b")[0], late)  # reported late, for a node that is gone
     assert machine.look([node("a"), node("b", alive=False)], 2 * late) == Changes()

@@ -1,4 +1,4 @@
-"""Gateways that do not answer, and a supervisor that cannot start one, cost nobody else anything.
+"""Gateways that do not answer or cannot be started do not affect anything else.
 
 Reference: docs/decisions/0099-gateways-come-with-nodes.md; promise 9.
 """
@@ -19,14 +19,14 @@ SECOND = f"net:gateway:{NODES[1]}:0"
 
 
 class Answer:
-    """A call: what it returns or raises, once it is answered."""
+    """A call: what it returns or raises, once it is done."""
 
     def __init__(self, value: Any) -> None:
         self.value, self.done = value, True
 
 
 class Method:
-    """What an actor is asked; it counts how often."""
+    """A method of an actor, which records its calls."""
 
     def __init__(self, value: Any, *, answers: bool = True) -> None:
         self.value, self.answers, self.calls = value, answers, list[Answer]()
@@ -38,7 +38,7 @@ class Method:
 
 
 class Ray:
-    """Stands for ray: nodes, and calls that are answered or not; nobody waits."""
+    """A fake of ray: nodes, and calls that are answered or not; nothing waits."""
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {}
@@ -94,7 +94,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Ray:
 
 @pytest.fixture
 def actors(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return the actors of gateways by name; one that is an error cannot be started."""
+    """Return the actors of gateways by name; one that is an exception cannot be started."""
     made: dict[str, Any] = {}
 
     def actor(kind: Any, name: str, *args: Any, **options: Any) -> Any:
@@ -115,7 +115,7 @@ def gateway(*, answers: bool = True) -> Any:
 
 
 def supervisor(monkeypatch: pytest.MonkeyPatch) -> GatewaySupervisor:
-    """Return one that looks only when it is told to."""
+    """Return a supervisor that has looked once, and looks again only on request."""
     monkeypatch.setattr(GatewaySupervisor, "_look_on", lambda self: None)
     made = GatewaySupervisor("net", 1, (), share_limits=True)
     made._look()
@@ -210,7 +210,7 @@ def test_who_asks_for_gateways_while_one_goes_gets_those_that_are_there(
     made = supervisor(monkeypatch)
 
     class Changing(dict[Any, Any]):
-        """One place goes just after all were listed."""
+        """A mapping from which one place disappears just after all were listed."""
 
         def __iter__(self) -> Any:
             listed = list(super().__iter__())

@@ -1,4 +1,4 @@
-"""What is said of a Ray, or a network, that cannot be joined."""
+"""What a user is told when Ray, or a network, cannot be joined."""
 
 import pytest
 from rayvous.actors.network import launching, network

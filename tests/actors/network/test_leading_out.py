@@ -1,4 +1,4 @@
-"""A broker that is to leave, and is out of reach meanwhile, or dies."""
+"""A broker that is to leave, and is unreachable or dies meanwhile."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ AWAY = ActorUnavailableError("not now", None)
 
 
 class Net:
-    """Stands for the hosts of a network, and for Ray: broker 3 answers what it is told to, the last answer for ever."""
+    """Fakes the hosts of a network, and Ray: a broker gives these answers, and then the last one again."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: list[Any]) -> None:
         self.now = 0.0
@@ -68,7 +68,7 @@ class Net:
 
 
 def test_who_is_out_of_reach_is_asked_again_until_it_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else what only this broker has accepted would go with it. Reference: promise 2; decision 0041."""
+    """Otherwise what only this broker has accepted would be lost. Reference: promise 2; decision 0041."""
     net = Net(monkeypatch, receive=[AWAY, AWAY, "node"], left=[AWAY, False, True], unseat=[AWAY, 0])
     net.remove()
     assert net.done.count("receive") == 3 and net.done.count("unseat") == 2
@@ -78,7 +78,7 @@ def test_who_is_out_of_reach_is_asked_again_until_it_has_left(monkeypatch: pytes
 def test_who_was_out_of_reach_lets_its_clients_go_before_it_is_told_to_leave(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its subscribers may poll on at an actor that it shares: they would hear nothing more. Reference: promise 2."""
+    """Its subscribers may still poll an actor that it shares, and would get nothing. Reference: promise 2."""
     host = {"dismiss": [AWAY, None], "attached": [AWAY], "detach_all": [AWAY, AWAY, None]}
     net = Net(monkeypatch, receive=["node"], left=[True], unseat=[1], **host)
     net.remove()
@@ -114,7 +114,7 @@ def test_who_dies_meanwhile_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_has_left_and_was_not_forgotten_is_forgotten_when_it_is_removed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever let it leave has ended before that: no survey has it any more, and it cannot be started again."""
+    """The process that made it leave ended before that: it is in no survey, and cannot be restarted."""
     net = Net(monkeypatch, receive=["node"], left=[True], unseat=[0])
     net.remove(broker=4)
     assert net.done[-2:] == ["forget", "kill"]

@@ -1,4 +1,4 @@
-"""Names that outlive their process: one process at a time, through all its lives."""
+"""Names that outlive their process: used by one process at a time, through all its lives."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from rayvous.routing.language.questions import to_filter
 
 
 class Shelf:
-    """A store that forgets nothing."""
+    """A store in memory."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -49,7 +49,7 @@ def test_a_process_that_another_one_has_taken_over_from_is_refused_in_all_its_li
 
 
 def test_of_whom_nothing_is_known_nothing_is_written() -> None:
-    """A call that comes when a network has ended, and its store is empty, must not write what the next one reads."""
+    """A call after the end of a network, when its store is empty, must write nothing that the next one reads."""
     shelf = Shelf()
     names = LastingNames(shelf)
     for call in (
@@ -64,7 +64,7 @@ def test_of_whom_nothing_is_known_nothing_is_written() -> None:
 
 
 def test_what_a_subscription_is_outlives_the_process() -> None:
-    """Its priority, and whether publishers at its own broker satisfy it, too."""
+    """This includes its priority, and whether publishers at its own broker satisfy it."""
     names = LastingNames(Shelf())
     machine = SubscriberMachine(durable=True)
     machine.restore(names.come("alice", 1, "ticket"))

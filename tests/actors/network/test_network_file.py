@@ -1,4 +1,4 @@
-"""A network as a file: what it becomes, and what is said of each mistake."""
+"""A network as a file: the resulting settings, and the message for each mistake."""
 
 import re
 import tomllib

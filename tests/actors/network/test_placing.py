@@ -1,4 +1,4 @@
-"""Where brokers stand: members of a cluster on different nodes, and nothing on a head that is to do nothing.
+"""Where brokers are placed: members of a cluster on different nodes, and none on a head without CPUs.
 
 Reference: paper 1, 4.1.1 (a cluster lives as long as a member does); promises 5 and 6.
 """

@@ -1,4 +1,4 @@
-"""The rendezvous point: one directory, names that are used once, clients spread evenly."""
+"""The rendezvous point: one directory, unique names, clients spread evenly."""
 
 import copy
 from collections.abc import Callable
@@ -93,7 +93,7 @@ class Memory:
 
 
 class Host:
-    """Stands for the actor of a broker, and remembers what it was told."""
+    """A fake actor of a broker, which records what it was told."""
 
     def __init__(self, told: list[tuple[int, Any]]) -> None:
         self.receive = self
@@ -110,7 +110,7 @@ class Host:
 def lasting(
     memory: Memory, clock: Callable[[], float] | None = None
 ) -> tuple[Rendezvous, list[tuple[int, Any]]]:
-    """Return the rendezvous point of three clusters of two brokers, the root at broker 1, and what it says."""
+    """Return a rendezvous point for three clusters of two brokers, with root 1, and what it sends."""
     positions = tuple(ClusterTree(3, 2).positions())
     told: list[tuple[int, Any]] = []
     hosts = {position.broker: Host(told) for position in positions}
@@ -137,7 +137,7 @@ def test_it_is_started_again_when_all_that_were_there_at_first_have_left(scheme_
     directory = again.directory()
     assert directory is not None and [place.broker for place in directory.positions] == [2]
     assert again._machine is not None and point._machine is not None
-    if scheme_name != "hybrid":  # whose state comes with the beat of another root
+    if scheme_name != "hybrid":  # its state comes with the beat of another root
         assert again._machine.state() == point._machine.state()
 
 
@@ -170,7 +170,7 @@ def test_a_client_goes_to_the_highest_fellow_and_then_anywhere() -> None:
 
 
 def test_who_died_while_there_was_no_rendezvous_point_is_out_of_the_next_view() -> None:
-    """It was expected by the one before only; the next one counts from when all were heard last."""
+    """Only the former rendezvous point expected it; the next one counts from when all were last heard."""
     now = 1000.0
     memory, told = Memory(), []  # type: Memory, list[tuple[int, Any]]
     hosts = {broker: Host(told) for broker in range(3)}
@@ -239,7 +239,7 @@ def test_a_durable_client_is_placed_where_it_was_and_else_near() -> None:
 
 
 def test_a_durable_client_that_asks_for_a_broker_that_has_left_is_placed_elsewhere() -> None:
-    """It may have asked before it was gone; only one that never was is a mistake."""
+    """It may have asked before the broker left; only a broker that never existed is an error."""
     point, _ = lasting(Memory())
     point.retire([2])
     assert point.come_back("d", 2, "t1")[0] == 0, "it is leaving"
@@ -250,7 +250,7 @@ def test_a_durable_client_that_asks_for_a_broker_that_has_left_is_placed_elsewhe
         with pytest.raises(InputError, match="no broker 6: there are 6, from 0 to 5"):
             comes("f", 6, "t4")
         with pytest.raises(InputError, match="no broker 6"):
-            comes("d", 6, "t5")  # also of one that is known already
+            comes("d", 6, "t5")  # also for a client that is known already
 
 
 def test_a_broker_that_is_started_again_is_there_again() -> None:
@@ -267,7 +267,7 @@ def test_a_broker_that_is_started_again_is_there_again() -> None:
         point.reborn(2, Host([]), 1)
     with pytest.raises(BrokerUnavailable, match="or has been"):
         point.start_again([2], old, "who saw only the old one die")
-    point.relocate("subscriber", "s", 3, {2: old}, [3])  # who saw only the old one die is late
+    point.relocate("subscriber", "s", 3, {2: old}, [3])  # too late: it saw only the old one die
     for each in (point, Rendezvous(memory)):
         assert each.host_of(2) is new and each.hosts()[2] is new
         assert (
@@ -287,7 +287,7 @@ def test_of_two_processes_that_start_a_broker_again_at_once_one_does() -> None:
         point.start_again([2], dead, "two")
     point.give_up("one")
     point.start_again([2], dead, "two")
-    now[0] = START_SECONDS  # it has died meanwhile, or is slow
+    now[0] = START_SECONDS  # the process has died meanwhile, or is slow
     last = point.start_again([2], dead, "three")
     with pytest.raises(BrokerUnavailable, match="is started again by another process"):
         point.reborn(2, Host([]), last - 1)
@@ -295,7 +295,7 @@ def test_of_two_processes_that_start_a_broker_again_at_once_one_does() -> None:
     new = Host([])
     point.reborn(2, new, last)
     assert point.whereabouts(2) == (new, last)
-    point.start_again([2], new, "four")  # it has died again
+    point.start_again([2], new, "four")  # the broker has died again
 
 
 def test_it_goes_on_where_it_was() -> None:
@@ -347,7 +347,7 @@ def test_who_comes_is_a_member_of_its_cluster_or_a_node_by_itself(
 
 
 def test_brokers_that_come_to_one_cluster_at_once_are_both_members_of_it(rendezvous: Rendezvous) -> None:
-    """Each was made by somebody who had not seen the other one."""
+    """Each was created by a process that had not seen the other."""
     members = rendezvous.directory().cluster_of(0)  # type: ignore[union-attr]
     first, second = rendezvous.identities(2, cluster=False)[0]
     for new in (first, second):
@@ -358,7 +358,7 @@ def test_brokers_that_come_to_one_cluster_at_once_are_both_members_of_it(rendezv
 
 
 def test_a_client_whose_broker_has_left_meanwhile_still_gets_another(rendezvous: Rendezvous) -> None:
-    """It learns of the departure from the death of the actor, when the rendezvous point has forgotten both."""
+    """It learns of the departure from the death of the actor, which the rendezvous point has forgotten."""
     assert rendezvous.place("publisher", ["a"], 3) == [3]
     (new,), cluster = rendezvous.identities(1, cluster=True)
     assert (new, cluster) == (4, 2)
@@ -378,7 +378,7 @@ def test_a_client_whose_broker_has_left_meanwhile_still_gets_another(rendezvous:
 
 
 def test_an_id_is_given_out_once_also_when_the_highest_has_left(rendezvous: Rendezvous) -> None:
-    """A broker with a store finds there what the one before it under its id has left."""
+    """Otherwise a broker with a store would find what an earlier broker of that id has left."""
     rendezvous.forget(3)
     rendezvous.forget(2)
     assert rendezvous.identities(1, cluster=True) == ([4], 2)

@@ -1,4 +1,4 @@
-"""The order of a rolling restart, on hosts that only write down what they are told."""
+"""The order of a rolling restart, on hosts that only record what they are told."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -10,14 +10,14 @@ from rayvous.protocol.errors import BrokerUnavailable, InputError
 
 
 class Host:
-    """An actor that is asked whether all that waited has left it."""
+    """An actor that is asked whether everything that waited has left it."""
 
     def __init__(self, quiet: Any) -> None:
         self.quiet = SimpleNamespace(remote=quiet)
 
 
 class Story:
-    """Hosts, operations and convergence of a network of two processes, in one."""
+    """The hosts, operations and convergence of a network of two processes, in one."""
 
     name = "flights"
 

@@ -1,4 +1,4 @@
-"""A survey goes on without hosts that do not answer for as long as a client would wait, and takes them back.
+"""A survey goes on without hosts that are silent for longer than a client's patience, and takes them back.
 
 Reference: promise 6; docs/decisions/0094-a-node-is-noticed-by-its-fellows.md.
 """
@@ -21,14 +21,14 @@ from rayvous.protocol.messages.recovery import Recovery
 
 
 class Answer:
-    """A call: what it returns, once it is answered."""
+    """A call: what it returns, and whether it is done."""
 
     def __init__(self, value: Any, *, done: bool = True) -> None:
         self.value, self.done = value, done
 
 
 class Host:
-    """Stands for an actor; `answers` says whether its calls are answered."""
+    """A fake actor; `answers` says whether its calls are answered."""
 
     def __init__(self, broker: int) -> None:
         self.answers, self.asked = True, list[Answer]()
@@ -49,7 +49,7 @@ class Host:
 
 
 class Ray:
-    """Stands for ray: whoever waits for what is not answered gives up at once, and it is noted for how long."""
+    """A fake of ray: waiting for unanswered calls returns at once, and the timeout is recorded."""
 
     def __init__(self) -> None:
         self.waited = list[float]()
@@ -72,7 +72,7 @@ class Ray:
 
 
 def hosts_of(*actors: Host) -> Hosts:
-    """Return the hosts of a network that heals; broker b is in the b-th."""
+    """Return the hosts of a network that heals; broker b is on the b-th."""
     found = dict(enumerate(actors))
     directory: Any = SimpleNamespace(
         name="net",
@@ -105,7 +105,7 @@ def test_who_is_silent_is_left_out_and_asked_again_when_it_has_answered(
 def test_who_is_out_of_reach_is_not_dead_and_who_is_dead_is_asked_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Behind a cut link Ray says "unavailable" of an actor, and "died" when it has given its node up, for good."""
+    """Behind a cut link Ray says "unavailable" of an actor, and "died" once it has given up its node."""
     well, other = Host(0), Host(1)
     monkeypatch.setattr(hosts_file, "ray", Ray())
     hosts = hosts_of(well, other)
@@ -162,7 +162,7 @@ def test_telemetry_is_had_without_who_is_out_of_reach_and_fails_where_nothing_he
 
 
 def test_a_network_is_not_at_rest_before_all_have_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was out of reach when it was asked may have something under way all the same."""
+    """A host that was unreachable when it was asked may still have something in flight."""
     well, other = Host(0), Host(1)
     monkeypatch.setattr(hosts_file, "ray", Ray())
     hosts = hosts_of(well, other)

@@ -11,14 +11,14 @@ from rayvous.protocol.errors import InputError
 
 
 class Terminal(io.StringIO):
-    """A stream that says that it is one."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 class Seen:
-    """Writes down what it is shown."""
+    """Records what it is shown."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, int, int]] = []

@@ -1,4 +1,4 @@
-"""A network goes on from what an earlier one has left: what counts on, what does not, and what is refused."""
+"""A network continues from what an earlier one has left: what is kept, what is not, and what is refused."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ MADE_OF = taking_up.made_of("hybrid", None, RECOVERY)
 
 
 class InRay:
-    """Stands for Ray's key-value store: the values of one network by name, which another one does not find."""
+    """A fake of Ray's key-value store: values by name, separate for each network."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -44,7 +44,7 @@ class InRay:
 
 
 class Told:
-    """Stands for the actor of a broker."""
+    """A fake actor of a broker."""
 
     def __init__(self) -> None:
         self.said: list[Any] = []
@@ -52,7 +52,7 @@ class Told:
 
 
 class Story:
-    """The rendezvous points of one network after the other, in one place."""
+    """The successive rendezvous points of a network, in one place."""
 
     def __init__(self, address: str | Path) -> None:
         self.stable = Stable(address)
@@ -63,7 +63,7 @@ class Story:
         self.point: Rendezvous
 
     def started(self, token: str | None = None) -> Rendezvous:
-        """Start a rendezvous point, of a new network unless it is told which; the process of the former has ended."""
+        """Start a rendezvous point, of a new network unless a token is given; end the former one."""
         if token is None:
             self.networks += 1
             self.in_ray = InRay(f"network {self.networks}")
@@ -94,7 +94,7 @@ class Story:
         return earlier
 
     def copied(self) -> dict[str, Any]:
-        """Return what the copy has, when its process has ended."""
+        """Return what the copy contains, after its process has ended."""
         self.ended()
         store = SqliteStore(self.stable.file_of(RENDEZVOUS))
         try:
@@ -187,7 +187,7 @@ def test_a_launch_that_fails_leaves_all_for_the_next(story: Story) -> None:
     before = story.copied()
     first = story.launched_again()
     assert story.copied() == before
-    story.started("in the same launch")  # its rendezvous point has died, and Ray starts it again
+    story.started("in the same launch")  # its rendezvous point has died, and Ray restarts it
     second = story.launched_again()
     assert first == replace(second, still_seconds=first.still_seconds)
     story.open(second)
@@ -200,7 +200,7 @@ def test_a_rendezvous_point_that_dies_as_it_opens_does_so_again(story: Story) ->
     story.point.leave("publisher", [], {"erin": 3})
     earlier = story.launched_again()
     story.open(earlier)
-    for gone in ([], [DIRECTORY], [DIRECTORY, CLIENTS]):  # what it had not stored
+    for gone in ([], [DIRECTORY], [DIRECTORY, CLIENTS]):  # what it had not stored when it died
         for name in gone:
             story.in_ray.values.pop(name)
         story.started("in the same launch")
@@ -211,7 +211,7 @@ def test_a_rendezvous_point_that_dies_as_it_opens_does_so_again(story: Story) ->
 
 
 def test_what_stores_depend_on_must_be_as_it_was(story: Story) -> None:
-    """Brokers' stores are snapshots of their layers, and have sums where brokers compare what they know."""
+    """Stores are snapshots of the layers of brokers, with checksums where brokers compare what they know."""
     compares = replace(RECOVERY, compare_heartbeats=10)
     for made_of, said in (
         (taking_up.made_of("lbdd", None, RECOVERY), "scheme='hybrid'"),
@@ -228,7 +228,7 @@ def test_what_stores_depend_on_must_be_as_it_was(story: Story) -> None:
 @pytest.mark.parametrize("name", ["hybrid", "hierarchical", "hypercube", "lbdd", "point-to-point"])
 @pytest.mark.parametrize("gone", [[1], [3], [5], [4, 5], [0, 1]])
 def test_places_may_name_brokers_that_have_left(name: str, gone: list[int]) -> None:
-    """What a network is launched with knows neighbours; those that have left since have no actor."""
+    """The places of the launch name neighbours; those that have left since have no actor."""
     positions = tuple(scheme_of(name).positions(ClusterTree(3, 2).positions()))
     hosts: dict[int, Any] = {place.broker: Told() for place in positions}
     point = Rendezvous()
@@ -270,7 +270,7 @@ def test_a_rendezvous_point_that_is_started_again_goes_on_from_ray_and_writes_on
 
 
 def test_started_again_where_the_folder_is_of_another_network_it_writes_all_anew(story: Story) -> None:
-    """On another node, where the rendezvous point of an earlier network was."""
+    """This happens on another node, which had the rendezvous point of an earlier network."""
     story.point.leave("publisher", [], {"erin": 3})
     story.point.reserve("carol", 5)
     story.point.receive(4, [RootBeat(ClusterView(2, 3, 4, (4, 5)), 7)])

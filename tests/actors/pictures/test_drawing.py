@@ -30,7 +30,7 @@ def living(brokers):
 
 
 def test_links_have_what_went_both_ways_and_groups_what_was_multicast():
-    """What is said to the rendezvous point, or handed over at a broker, goes over no link."""
+    """What is sent to the rendezvous point, or handed over at a broker, crosses no link."""
     assert events_over(TRANSFERS) == ({(1, 3): 12}, {0: 11})
     assert events_over(TRANSFERS.slice(0, 0)) == ({}, {})
 

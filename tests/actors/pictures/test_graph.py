@@ -18,13 +18,13 @@ def test_in_a_hypercube_brokers_are_linked_with_those_beside_them_in_the_view_an
     assert graph.number_of_edges() == 12 and set(dict(graph.degree).values()) == {3}
     now = [
         replace(place, children=(place.broker ^ 1,), cube=None) for place in places
-    ]  # as the brokers say it
+    ]  # as the brokers report it
     assert sorted(graph_of_places("net", "hypercube", now).edges) == [(0, 1), (2, 3), (4, 5), (6, 7)]
 
 
 @pytest.mark.parametrize("gone", [0, 2, 3])
 def test_a_graph_has_those_that_have_answered_and_no_edge_to_anybody_else(gone: int) -> None:
-    """Who has left may still be named as a child or a member, and who came since has not been asked."""
+    """A broker that has left may still be named as a child or member, and a new one has not been asked."""
     sizes = {place.broker: {"filters": place.broker} for place in PLACES if place.broker != gone}
     graph = graph_of_places(
         "net", "hybrid", [replace(place, members=(*place.members, 9)) for place in PLACES], sizes

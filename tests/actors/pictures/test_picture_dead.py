@@ -1,4 +1,4 @@
-"""The network as it was, with who is dead in it, from the network as it is."""
+"""The network as it was, with its dead brokers, reconstructed from the network as it is."""
 
 import networkx as nx
 import pytest
@@ -26,7 +26,7 @@ def test_who_is_missing_is_dead_and_keeps_its_name_role_and_cluster():
     assert found.nodes[5] == {"label": "D1", "role": "DEB", "cluster": 1, "dead": True, "stood_below": 2}
     assert found.graph == {"name": "here", "scheme": "hybrid"}
     assert found.edges[2, 5] == {"kind": "former"}
-    assert found.nodes[4] == {"label": "x", "role": "NEB", "cluster": 1}  # the living are as they are now
+    assert found.nodes[4] == {"label": "x", "role": "NEB", "cluster": 1}  # living brokers are as they are now
     assert set(graph) == set(range(12)) - {5}
 
 
@@ -63,7 +63,7 @@ def test_the_dead_stand_with_their_cluster(dead):
     )
     layout = layered_layout(with_dead(graph, POSITIONS))
     assert len(set(layout.places.values())) == 12
-    if dead == (3, 4, 5):  # nobody speaks for the cluster: the dead one does, where it stood
+    if dead == (3, 4, 5):  # no living broker is designated: the dead one stays where it was
         assert 5 in layout.hubs
         assert layout.places[5][1] == layout.places[8][1] < layout.places[2][1]
     else:

@@ -1,4 +1,4 @@
-"""Every broker has a place of its own, parents stand above their children, and order does not matter."""
+"""Every broker has its own place, parents are above their children, and the input order does not matter."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from rayvous.actors.pictures.layout import RING_RADIUS, layered_layout, layout_o
 
 
 def cluster_tree(parents: list[int], members: int = 2) -> nx.Graph:
-    """Cluster ``i + 1`` hangs under cluster ``parents[i]``; the DEB of cluster c is broker 100 c + 99."""
+    """Return a tree: cluster ``i + 1`` is below cluster ``parents[i]``; the DEB of c is 100 c + 99."""
     graph = nx.Graph()
     for cluster in range(len(parents) + 1):
         hub = 100 * cluster + 99

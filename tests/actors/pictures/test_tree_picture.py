@@ -1,4 +1,4 @@
-"""The tree: every label can be read at the size shown, nothing covers anything, the dead are told apart."""
+"""The picture of the tree: labels are legible at the size shown, nothing overlaps, the dead are marked."""
 
 import itertools
 import random
@@ -61,7 +61,7 @@ SHAPES = [(1, 1), (2, 1), (4, 3), (12, 1), (10, 10), (33, 3), (50, 2)]
 def test_every_label_can_be_read_at_the_size_shown(clusters, brokers):
     graph = network(clusters, brokers)
     figure = drawn(graph)
-    assert figure.get_figwidth() <= plots.PAGE_INCHES * 1.06  # the page shows it without making it smaller
+    assert figure.get_figwidth() <= plots.PAGE_INCHES * 1.06  # the page shows it unscaled
     found = texts(figure)
     for _, label in graph.nodes(data="label"):
         (text,) = [text for words, text in found.items() if words.partition("\n")[0] == label]
@@ -97,7 +97,7 @@ def test_numbers_of_links_cover_no_broker(clusters, brokers):
 
 
 def test_the_picture_has_no_wide_margins():
-    """Brokers reach to the sides; what is above and below them is the title, the legend and the scale."""
+    """Brokers reach to the sides; above and below them are the title, the legend and the scale."""
     figure = drawn(network(4, 3))
     boxes = [
         text.get_bbox_patch().get_window_extent()
@@ -124,7 +124,7 @@ def test_hundreds_of_brokers_have_dots_for_members():
 
 
 def test_the_dead_are_grey_with_a_dagger_and_their_links_dashed():
-    graph = network(4, 3, dead=(5,))  # D1; its cluster has elected nobody in this graph
+    graph = network(4, 3, dead=(5,))  # D1; its cluster has elected no successor here
     figure = tree_figure(graph, {(2, 5): 1490, (2, 8): 700}, {})
     text = texts(figure)["D1 †"]
     assert text.get_bbox_patch().get_facecolor() == to_rgba(plots.DEAD_COLOUR)
@@ -156,7 +156,7 @@ def test_a_link_of_the_dead_over_which_nothing_went_is_left_out():
 def test_events_stand_on_links_and_clusters():
     figure = tree_figure(network(2, 2), {(1, 3): 12_345}, {0: 950, 1: 0})
     assert {"12.3k", "REB\n⇉ 950", "D1\n⇉ 0"} <= set(texts(figure))
-    # One tree link, both its links within clusters; the busiest is the widest.
+    # One tree link, and one link within each of two clusters; the busiest is the widest.
     widths = [width for lines in figure.axes[0].collections for width in lines.get_linewidths()]
     assert max(widths) == pytest.approx(7.0)
 

@@ -1,4 +1,4 @@
-"""A chunk of columns becomes an Arrow table of the schema, or an error that says which column."""
+"""A chunk of columns becomes an Arrow table of the schema, or an error that names the column."""
 
 import subprocess
 import sys

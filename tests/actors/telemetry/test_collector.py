@@ -1,4 +1,4 @@
-"""The collector without Ray: what it keeps, writes, drops and counts, and what it knows when it is started again."""
+"""The collector without Ray: what it keeps, writes, drops and counts, and what it knows after a restart."""
 
 import asyncio
 from contextlib import suppress
@@ -159,9 +159,9 @@ def test_started_again_it_knows_what_is_in_files_and_what_is_not(tmp_path, make_
     held = collector(tmp_path)
     held.take(host.flush(deliveries=5))
     held.hold()
-    held.take(host.flush(deliveries=4))  # in no file when it dies
+    held.take(host.flush(deliveries=4))  # not in a file when it dies
     clock = Clock()
-    clock.now = 0.0  # a clock that was set back does not make its parts come before the others
+    clock.now = 0.0  # with the clock set back, its parts still come after the others
     again = collector(tmp_path, clock)
     again.take(host.flush(deliveries=3))
     held = again.hold()
@@ -189,7 +189,7 @@ STEPS = st.lists(
 @settings(max_examples=150)
 @given(steps=STEPS)
 def test_every_row_is_in_a_file_or_counted_as_lost_however_it_dies(steps, tmp_path_factory, make_host):
-    """Beside the collector stands what two hosts handed over; rows are never there twice."""
+    """Compared with what two hosts handed over; no row appears twice."""
     folder = tmp_path_factory.mktemp("run")
     hosts = [make_host("a"), make_host("b", first=1_000)]
     last = [host.flush() for host in hosts]
@@ -212,7 +212,7 @@ def test_every_row_is_in_a_file_or_counted_as_lost_however_it_dies(steps, tmp_pa
             if step == "die writing":
                 die_after(held, size % 3)
             held = collector(folder)
-            held.take(last[which])  # it was under way, and Ray sends it again
+            held.take(last[which])  # it was in flight, and Ray sends it again
     for host in hosts:
         held.take(host.flush())
     holdings = held.hold()
@@ -227,7 +227,7 @@ def test_every_row_is_in_a_file_or_counted_as_lost_however_it_dies(steps, tmp_pa
 
 
 def die_after(held: Collector, writes: int) -> None:
-    """Let it write that many parts more, and die."""
+    """Let it write that many more parts, and then crash."""
     left = [writes]
 
     def write(*args, **kwargs):
@@ -250,12 +250,12 @@ def test_what_is_new_since_an_earlier_look(tmp_path, make_host):
     host.dropped = {"transfers": 4}
     held.take(host.flush())
     second = Telemetry(held.hold(), first)
-    assert first.rows["deliveries"] == 3  # it does not change
+    assert first.rows["deliveries"] == 3  # an earlier look does not change
     assert second.to_arrow()["deliveries"]["time_seconds"].to_pylist() == [3, 4]
     assert (first.lost, second.lost) == ({}, {"transfers": {"buffer": 4}})
     nothing = Telemetry(held.hold(), second)
     assert set(nothing.rows.values()) == {0} and nothing.lost == {}
-    held = collector(tmp_path)  # died and started again
+    held = collector(tmp_path)  # died and restarted
     held.take(host.flush(deliveries=1))
     assert Telemetry(held.hold(), second).to_arrow()["deliveries"]["time_seconds"].to_pylist() == [5]
     with pytest.raises(InputError, match="telemetry of run 'run', and this is 'other'"):

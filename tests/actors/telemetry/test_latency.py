@@ -1,4 +1,4 @@
-"""The last minute's latencies: right to a step, forgotten in time, few numbers whatever comes."""
+"""The last minute's latencies: accurate to one step, forgotten in time, few numbers for any input."""
 
 import numpy as np
 from hypothesis import given
@@ -31,6 +31,6 @@ def test_what_is_older_than_a_minute_is_forgotten():
 
 def test_any_latency_has_a_place():
     lately = RecentLatencies()
-    for seconds in (0.0, -1.0, 1e-9, 1e9):  # clocks of two machines differ
+    for seconds in (0.0, -1.0, 1e-9, 1e9):  # clocks of two machines may differ
         lately.add(0.0, seconds, 1)
     assert sum(lately.counts(0.0).values()) == 4 and len(lately.counts(0.0)) == 2

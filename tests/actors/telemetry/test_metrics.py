@@ -1,4 +1,4 @@
-"""What brokers tell Ray's metrics: differences of what they count, under the labels of where they stand."""
+"""What brokers report to Ray's metrics: differences of their counts, labelled with their place."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 class Told:
-    """Takes the place of one of Ray's metrics, and remembers what it is told by labels."""
+    """Replaces one of Ray's metrics, and records its values by labels."""
 
     def __init__(self, name, text, *rest):
         assert rest[-1] == LABELS
@@ -100,5 +100,5 @@ def test_names_and_labels():
 
 def test_a_host_without_a_network_tells_nothing():
     metering = Metering({}, None)
-    metering.begin()  # no loop runs here: it would raise
+    metering.begin()  # without a loop, starting a task would raise
     assert metering.of(ROOT) is None

@@ -1,4 +1,4 @@
-"""Telemetry to work with: tables with units, and folders that pandas and other readers take as they are."""
+"""Telemetry for users: tables with units, and folders that pandas and other readers accept as they are."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ NETWORK = network_of(ClusterTree(2, 2).positions(), "hybrid")
 
 @pytest.fixture
 def held(tmp_path, make_host):
-    """A collector with a folder, and a host that has handed over three deliveries and a transfer."""
+    """Return a collector with a folder, and a host that has handed over three deliveries and a transfer."""
     collector = Collector("net-1a2b", TelemetryConfig(tmp_path / "live"), NETWORK, put=None)
     host = make_host()
     host.dropped = {"notified": 2}
