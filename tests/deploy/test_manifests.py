@@ -61,7 +61,7 @@ def test_every_field_is_known(key):
 
 
 def test_a_misspelled_field_is_found():
-    free = ("labels", "matchLabels", "selector", "rayStartParams", "data")  # with names of our own
+    free = ("labels", "matchLabels", "selector", "rayStartParams", "data")  # their keys are our own
     validator = jsonschema.Draft202012Validator(schema.KINDS["RayCluster"])
     for path in places(CLUSTER):
         if isinstance(path[-1], int) or any(name in free for name in path[:-1]):

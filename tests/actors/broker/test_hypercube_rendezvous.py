@@ -213,7 +213,7 @@ def test_who_is_out_when_it_is_started_again_has_been_since_it_was_taken_out():
 
 
 def test_what_the_last_view_was_to_mend_is_mended_by_the_next_too_after_a_restart():
-    """Not every broker may have received that view; who asks gets it, with its age added to the doubt."""
+    """That view may not have reached every broker; one that asks gets it, with its age added to the doubt."""
     point = Point()
     point.pass_time(50)
     wanted = CubeBeat(0, 1, (), True, 40.0)

@@ -142,7 +142,7 @@ def test_who_is_not_there_any_more_is_no_finding_and_stays_else() -> None:
 
 
 def test_who_did_not_come_is_a_finding_unless_a_host_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray gives up that host, with a new broker that it has placed there. Reference: decision 0041."""
+    """Ray gives up the cut-off host, and with it a new broker placed there. Reference: decision 0041."""
     run = Run()
     run.net.error = BrokerUnavailable("the broker's host is gone")
     run.do("add_broker")

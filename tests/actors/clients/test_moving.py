@@ -36,7 +36,7 @@ AClient = TypeVar("AClient", bound=Client)
 
 
 class Host(PackedCalls):
-    """The actor of a broker: it knows what one client wants and advertises; `gate` can make it wait."""
+    """The actor of a broker: it knows what one client wants and advertises; `gate` can delay its arrival."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.known: set[int] = set()

@@ -39,7 +39,7 @@ class Host(PackedCalls):
 
 
 def test_a_poll_compares_no_more_handles_when_there_are_more_subscribers() -> None:
-    """A gateway has thousands in one process, and comparing two handles takes a third of a microsecond."""
+    """A gateway has thousands of subscribers, and comparing two handles takes a third of a microsecond."""
     for patience in (None, 60.0):
         process, host = ClientProcess("test", patience), Host(polls=20)
         try:

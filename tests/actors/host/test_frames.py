@@ -77,7 +77,7 @@ def test_a_parcel_is_the_same_afterwards() -> None:
 
 
 def test_what_the_script_of_a_user_defines_is_carried_whole() -> None:
-    """Another process has another script: pickle would only name the class."""
+    """Other processes run other scripts, and pickle would store only the name of the class."""
 
     @dataclass
     class Mine:

@@ -112,7 +112,7 @@ class Process(PackedCalls):
 
 
 def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_started_again() -> None:
-    """It may never send anything here by itself, and whoever restarted it may not have reached this host."""
+    """It may never send anything here, and the process that restarted it may not have reached this host."""
 
     async def run() -> None:
         above, below = ClusterTree(2, 1).positions()
@@ -144,7 +144,7 @@ def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_starte
 def test_calls_of_a_new_life_go_on_in_the_order_in_which_they_came(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also those that come when the life is known already, while earlier ones still wait for the query."""
+    """This includes calls that come once the life is known, while earlier ones still wait for the query."""
 
     async def run() -> None:
         above, below = ClusterTree(2, 1).positions()

@@ -210,7 +210,7 @@ def test_in_weather_nobody_rests() -> None:
 
 
 def noticed_after(rest: bool) -> dict[str, float]:
-    """Return how long after a host stopped its brokers were suspected, in their cluster and in the tree."""
+    """Return how long after its host stops a broker is suspected, in its cluster and in the tree."""
     found: dict[str, float] = {}
 
     async def test(net: Net) -> None:

@@ -74,7 +74,7 @@ def test_hosts_are_gone_when_who_made_them_is_killed(ending):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # it may be ignored here
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs ignore it
     )
     assert made.stdout is not None
     namespace, *names = made.stdout.readline().split()

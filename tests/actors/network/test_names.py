@@ -49,7 +49,7 @@ def test_a_process_that_another_one_has_taken_over_from_is_refused_in_all_its_li
 
 
 def test_of_whom_nothing_is_known_nothing_is_written() -> None:
-    """A call after the end of a network, when its store is empty, must write nothing that the next one reads."""
+    """A call after the end of a network, with an empty store, must write nothing that the next one reads."""
     shelf = Shelf()
     names = LastingNames(shelf)
     for call in (

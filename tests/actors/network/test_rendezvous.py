@@ -137,7 +137,7 @@ def test_it_is_started_again_when_all_that_were_there_at_first_have_left(scheme_
     directory = again.directory()
     assert directory is not None and [place.broker for place in directory.positions] == [2]
     assert again._machine is not None and point._machine is not None
-    if scheme_name != "hybrid":  # its state comes with the beat of another root
+    if scheme_name != "hybrid":  # its state comes with the heartbeat of another root
         assert again._machine.state() == point._machine.state()
 
 

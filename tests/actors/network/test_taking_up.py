@@ -52,7 +52,7 @@ class Told:
 
 
 class Story:
-    """The successive rendezvous points of a network, in one place."""
+    """Successive launches of a network at one address: the rendezvous point of each."""
 
     def __init__(self, address: str | Path) -> None:
         self.stable = Stable(address)
@@ -228,7 +228,7 @@ def test_what_stores_depend_on_must_be_as_it_was(story: Story) -> None:
 @pytest.mark.parametrize("name", ["hybrid", "hierarchical", "hypercube", "lbdd", "point-to-point"])
 @pytest.mark.parametrize("gone", [[1], [3], [5], [4, 5], [0, 1]])
 def test_places_may_name_brokers_that_have_left(name: str, gone: list[int]) -> None:
-    """The places of the launch name neighbours; those that have left since have no actor."""
+    """Places name the neighbours at launch; those that have left since have no actor."""
     positions = tuple(scheme_of(name).positions(ClusterTree(3, 2).positions()))
     hosts: dict[int, Any] = {place.broker: Told() for place in positions}
     point = Rendezvous()
@@ -270,7 +270,7 @@ def test_a_rendezvous_point_that_is_started_again_goes_on_from_ray_and_writes_on
 
 
 def test_started_again_where_the_folder_is_of_another_network_it_writes_all_anew(story: Story) -> None:
-    """This happens on another node, which had the rendezvous point of an earlier network."""
+    """This happens on another node that once had the rendezvous point of an earlier network."""
     story.point.leave("publisher", [], {"erin": 3})
     story.point.reserve("carol", 5)
     story.point.receive(4, [RootBeat(ClusterView(2, 3, 4, (4, 5)), 7)])

@@ -63,7 +63,7 @@ def test_the_dead_stand_with_their_cluster(dead):
     )
     layout = layered_layout(with_dead(graph, POSITIONS))
     assert len(set(layout.places.values())) == 12
-    if dead == (3, 4, 5):  # no living broker is designated: the dead one stays where it was
+    if dead == (3, 4, 5):  # the whole cluster is dead: its designated broker stays where it was
         assert 5 in layout.hubs
         assert layout.places[5][1] == layout.places[8][1] < layout.places[2][1]
     else:

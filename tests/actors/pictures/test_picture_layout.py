@@ -12,7 +12,7 @@ from rayvous.actors.pictures.layout import RING_RADIUS, layered_layout, layout_o
 
 
 def cluster_tree(parents: list[int], members: int = 2) -> nx.Graph:
-    """Return a tree: cluster ``i + 1`` is below cluster ``parents[i]``; the DEB of c is 100 c + 99."""
+    """Return a tree with cluster ``i + 1`` below ``parents[i]``; the DEB of cluster c is 100 c + 99."""
     graph = nx.Graph()
     for cluster in range(len(parents) + 1):
         hub = 100 * cluster + 99

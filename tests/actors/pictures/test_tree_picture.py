@@ -138,7 +138,7 @@ def test_the_dead_are_grey_with_a_dagger_and_their_links_dashed():
         if isinstance(lines, LineCollection) and lines.zorder == 2
     )
     assert len(former.get_segments()) == 1
-    assert former.get_linestyle()[0][1] is not None  # dashes
+    assert former.get_linestyle()[0][1] is not None  # dashed
     assert len(tree.get_segments()) == 2
 
 
