@@ -24,7 +24,7 @@ from rayvous.protocol.messages.admission import (
     Unadvertise,
     WouldAdmit,
 )
-from rayvous.protocol.messages.pubsub import Back, Detach, Events, Numbered, Register
+from rayvous.protocol.messages.pubsub import Back, Detach, Events, Register
 from rayvous.protocol.stability import Stability, Stable
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -192,10 +192,3 @@ def test_events_that_waited_too_long_are_dropped_and_acknowledged(tmp_path: Path
         await die(host)
 
     go(test())
-
-
-def test_an_answer_to_a_number_that_was_acknowledged_is_not_waited_for(tmp_path: Path) -> None:
-    """Of several numbered advertisements in one call, only the last is answered."""
-    first = Numbered(1, 0, advert(1))
-    assert questions("bob", [Back(0), first]) == [("bob", Advertise, 1)]
-    assert questions("bob", [Back(0), first, Numbered(2, 1, advert(2))]) == [("bob", Advertise, 2)]
