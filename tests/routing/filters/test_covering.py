@@ -1,4 +1,4 @@
-"""Covering is exact where there are no patterns: checked on a grid of all bounds and what lies between."""
+"""Covering is exact for filters without patterns, checked on a grid of all bounds and values between them."""
 
 import itertools
 import random
@@ -12,7 +12,7 @@ from rayvous.routing.filters.domains import BOTH, NO_STRINGS, NOTHING, Domain, I
 from rayvous.routing.filters.filter import Filter, to_filter, union_of
 from rayvous.routing.filters.intervals import settle_strings, unite
 
-# Bounds are even numbers and the strings b, d, f; the grid has them, what lies between and outside.
+# Bounds are even numbers and the strings b, d, f. The grid holds them and values between and outside them.
 NUMBER_GRID = [-1, 0, 1, 2, 3, 4, 5]
 TEXT_GRID = ["", "a", "b", "c", "d", "e", "f", "g"]
 MOMENT_GRID = [Timestamp(n) for n in NUMBER_GRID]
@@ -67,7 +67,7 @@ def test_covers_and_intersects_are_exact_without_patterns(seed: int) -> None:
     said_yes = 0
     for _ in range(40):
         f, g = _filter(rng, 6), _filter(rng, 2)
-        if rng.random() < 0.4:  # so that "yes" and "just not" are common
+        if rng.random() < 0.4:  # makes "covers" and "just fails to cover" common
             cut = merge(f, g)
             assert cut is not None
             f = rng.choice([cut, union_of(piece for c in cut.clauses for piece in c.subtract(_point(rng)))])
@@ -170,7 +170,7 @@ def test_past_the_limit_of_steps_covers_says_no(monkeypatch: pytest.MonkeyPatch)
     assert covers(f, g)
     monkeypatch.setattr("rayvous.routing.filters.covering.STEPS_MAX", 0)
     assert not covers(f, g)
-    # Whatever the limit is, this must not take forever: the witness of g is in f, g is not.
+    # This must end soon under any limit: f matches the witness of g but does not cover g.
     assert not covers(to_filter(f"{_unrelated(12)} OR q = 1 AND a1 IS NULL"), to_filter("q = 1"))
 
 

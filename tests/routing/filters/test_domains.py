@@ -1,4 +1,4 @@
-"""The algebra of domains against plain membership, on values chosen to sit on and beside the bounds."""
+"""The algebra of domains agrees with plain membership, on values at and next to the bounds."""
 
 import itertools
 from typing import Any

@@ -1,4 +1,4 @@
-"""The normal form against the meaning of conditions as `evaluate` spells it out."""
+"""The normal form agrees with `evaluate`, which defines the meaning of a condition."""
 
 import pickle
 from time import process_time
@@ -29,7 +29,7 @@ from rayvous.routing.language.selectors import parse_selector
 
 PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
 
-# Small pools, so that conditions and events meet at the same values.
+# Small pools, so that conditions and events often use the same values.
 NUMBERS = [
     -1,
     0,
@@ -116,7 +116,7 @@ def _compare_strategies(literals: st.SearchStrategy[Any]) -> list[st.SearchStrat
 def _calculated(op: str, left: Expression, right: Expression) -> Expression:
     try:
         return arithmetic(op, left, right)
-    except SelectorError:  # of literals, without a value
+    except SelectorError:  # an operation on literals that has no value
         return left
 
 
@@ -333,7 +333,7 @@ def test_normal_forms_print_for_people(text: str, printed: str) -> None:
     [
         ("price * quantity > 1000", "price * quantity > 2000", True),
         ("price * quantity > 1000", "price * quantity > 2000 AND sym = 'X'", True),
-        ("price * quantity > 1000", "quantity * price > 2000", False),  # not known: the safe side
+        ("price * quantity > 1000", "quantity * price > 2000", False),  # not recognised, which is safe
         ("price > 2", "price > 3 AND price * quantity > 1", True),
         ("price > 2 AND price * quantity > 1", "price > 3", False),
         ("ask <= bid", "bid > ask", True),
@@ -513,7 +513,7 @@ def test_what_takes_long_to_multiply_out_is_refused_before_it_is_done(
     with pytest.raises(FilterTooComplex, match="split it into several subscriptions"):
         normalize_predicate(condition)
     assert asked <= STEPS_MAX
-    assert process_time() - began < 0.5  # some 0.03 on a machine that has nothing else to do; 1 to 10 before
+    assert process_time() - began < 0.5  # about 0.03 on an idle machine; 1 to 10 without the limit
 
 
 def test_ors_of_which_no_two_go_together_match_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Blocks of addresses: which strings are in them, which block holds which, and what is no block.
+"""Address blocks: which strings they contain, which block contains which, and which texts are refused.
 
 Reference: RFC 4632, section 3.1; RFC 4291, sections 2.2 and 2.5.5.2.
 """
@@ -24,7 +24,7 @@ def held(network: Network, text: str) -> bool:
 
 @given(BLOCKS, BLOCKS, st.integers(0, 8), st.booleans(), st.booleans())
 def test_blocks_hold_each_other_as_their_addresses_do(one, other, near, one_negated, other_negated):
-    if other.version == one.version and near:  # blocks that have to do with each other
+    if other.version == one.version and near:  # make the second block contain the first
         other = one.supernet(prefixlen_diff=min(near, one.prefixlen))
     texts = [str(block[place]) for block in (one, other) for place in (0, -1, block.num_addresses // 2)]
     found = [network_of(str(block)) for block in (one, other)]
@@ -42,7 +42,7 @@ def test_blocks_hold_each_other_as_their_addresses_do(one, other, near, one_nega
         (False, False): inside,
         (False, True): not (inside or holds),
         (True, True): holds,
-        (True, False): False,  # all other strings are in no block
+        (True, False): False,  # strings that are not addresses are in no block
     }
     assert mine.implies(its) is expected[one_negated, other_negated]
 

@@ -1,4 +1,4 @@
-"""One limit of size for a filter, whichever way it is written; and what filters leave behind when they are gone.
+"""The size limit of a filter is the same however it is written, and discarded filters leave no memory behind.
 
 Reference: docs/spec.md, promises 9 and 10.
 """
@@ -92,7 +92,7 @@ def test_filters_that_are_gone_leave_nothing_behind() -> None:
             index.match(batch_of([{"a": "1b"}]))
             index.remove(slot)
 
-    to_filter("a LIKE 'b%c_'")  # what is made once in a process
+    to_filter("a LIKE 'b%c_'")  # allocate what a process allocates only once
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     use()

@@ -1,4 +1,4 @@
-"""Who mostly hears publishers of another broker should move there (paper 2, 2.4), at exactly the stated bounds."""
+"""A subscriber moves to the broker it mostly hears from (paper 2, 2.4), at exactly the stated bounds."""
 
 import pytest
 from rayvous.routing.interest.affinity import EVENTS_MIN, SHARE_MIN, Affinity

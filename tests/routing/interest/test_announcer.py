@@ -1,4 +1,4 @@
-"""What a broker tells its parent: the roots and nothing else, never a gap, and an answer to each that waits."""
+"""A broker announces exactly the root filters to its parent, without gaps, and answers every waiter."""
 
 from collections import Counter
 from typing import Any
@@ -45,14 +45,14 @@ class Held:
 
 
 class Announcements(RuleBasedStateMachine):
-    """Hold, release, wait and confirm in any order, beside what the parent knows message by message."""
+    """Hold, release, wait and confirm in any order, with a model of what the parent knows after each message."""
 
     @initialize(scan=st.sampled_from((0, 1000)))
     def start(self, scan: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(covering_dag, "SCAN_MAX", scan)
         self.machine = Held()
-        self.parent: dict[Filter, int] = {}  # what the parent knows, with the token
+        self.parent: dict[Filter, int] = {}  # the filters that the parent knows, with their tokens
         self.confirmed: set[int] = set()
         self.tokens: list[int] = []
         self.waiting: dict[Waiter, Filter] = {}
@@ -64,7 +64,7 @@ class Announcements(RuleBasedStateMachine):
             self.patch.undo()
 
     def take(self, steps: AnnouncerSteps, *, old: list[Filter]) -> None:
-        """Apply the messages in order; at each moment the parent must cover what was and stays held."""
+        """Apply the messages in order; after each one the parent must still cover every filter in `old`."""
         for message in steps.up:
             if isinstance(message, Announce):
                 assert message.filter not in self.parent and message.token not in self.tokens
@@ -82,7 +82,7 @@ class Announcements(RuleBasedStateMachine):
             assert self.covered(wanted, sure), f"{wanted} was answered too early"
 
     def covered(self, wanted: Filter, known: Any) -> bool:
-        # With patterns `covers` may say no; then what the DAG found by way of others counts.
+        # With patterns `covers` may miss a cover that the DAG found through other filters; then that one counts.
         return any(covers(item, wanted) for item in known) or self.machine.dag.root_above(wanted) in known
 
     @rule(item=st.sampled_from(FILTERS), waits=st.booleans())
@@ -187,7 +187,7 @@ def test_a_waiter_moves_to_what_covers_its_filter_now() -> None:
     assert held.announcer.wait(("c", 1), low).ready == []
     second, _ = held.hold(wide).up
     assert isinstance(first, Announce) and isinstance(second, Announce)
-    assert held.announcer.installed(first.token).ready == []  # withdrawn since: it says nothing any more
+    assert held.announcer.installed(first.token).ready == []  # withdrawn since, so its answer has no effect
     assert held.announcer.installed(second.token).ready == [("c", 1)]
     assert held.announcer.wait(("c", 2), low).ready == [("c", 2)]
 

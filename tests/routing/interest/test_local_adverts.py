@@ -1,4 +1,4 @@
-"""What publishers at a broker advertise, and whom they satisfy there (paper 2, 2.3): what is news, and a twin."""
+"""Advertisements of local publishers and the subscriptions they serve (paper 2, 2.3): changes and snapshots."""
 
 from rayvous.protocol.messages.pubsub import Answer
 from rayvous.routing.interest.local_first import LocalFirst, Reply

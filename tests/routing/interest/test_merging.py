@@ -1,4 +1,4 @@
-"""Merged announcements: exactly what is held, never a gap, few, and an answer to each that waits."""
+"""Merged announcements match exactly what is held, without gaps, are few, and every waiter is answered."""
 
 import itertools
 
@@ -27,7 +27,7 @@ MATCHES = {item: frozenset(i for i, event in enumerate(EVENTS) if item.matches(e
 
 
 class Held:
-    """An announcer with its index, and what the parent knows of it message by message."""
+    """An announcer with its index, and a model of what the parent knows after each message."""
 
     def __init__(self):
         self.index = MatchIndex()
@@ -152,7 +152,7 @@ class Bare:
 
 @pytest.mark.parametrize("leaves", [None, 0, 1])
 def test_an_announcer_that_is_restored_merges_what_the_other_merges(leaves):
-    """Where two groups have the same rest, a newcomer is merged with the one that came last, if that is still there."""
+    """If two groups have the same rest, a new filter joins the later group, provided that it still exists."""
     filters = [to_filter(f"{each} AND x = 1") for each in ("s LIKE 'a%'", "s LIKE '%b'", "s = 'c'")]
     bare = Bare()
     for item in filters[:2]:

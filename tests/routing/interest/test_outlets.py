@@ -1,4 +1,4 @@
-"""What is told on one way: the fewest filters, installed when all have answered; and a twin made from its snapshot."""
+"""An outlet announces the fewest filters, installed once all targets answer, and restores from a snapshot."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Upper and lower case go by pairs: nothing is lost on the way there and back."""
+"""Letters change case in pairs, so that converting back and forth loses nothing."""
 
 import sys
 

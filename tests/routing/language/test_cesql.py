@@ -1,4 +1,4 @@
-"""CloudEvents SQL: what it says, with cases of our own for every rule of the specification; and as filters.
+"""CloudEvents SQL: every rule of the specification, tested with our own cases, and expressions as filters.
 
 Reference: CloudEvents SQL, version 1.0 (sections in the names of the tests' groups).
 """
@@ -57,7 +57,7 @@ CASES = {
     "hop = 5": True, "5 = hop": True, "hop < ttl": True, "ttl >= '10'": True, "'9' < '10'": True, "'a' < 'b'": None,
     "TRUE = 'true'": True, "TRUE = 'TRUE'": False, "'TRUE' = TRUE": True, "'05' = 5": True, "5 = '05'": False,
     "'x' = 5": None, "'x' != 'X'": True, "'x' <> 'x'": False, "1 = TRUE": True, "2 = TRUE": True, "TRUE = 1": True,
-    # 3.4.2 and 3.6: AND, OR, XOR, from the left, and only as far as needed
+    # 3.4.2 and 3.6: AND, OR, XOR, evaluated from the left, with short circuits
     "FALSE AND 1 / 0 = 0": False, "TRUE AND 1 / 0 = 0": None, "TRUE OR 1 / 0 = 0": True, "FALSE OR 1 / 0 = 0": None,
     "1 / 0 = 0 OR TRUE": None, "1 / 0 = 0 AND FALSE": None, "TRUE XOR TRUE": False, "TRUE XOR FALSE": True,
     "TRUE XOR 1 / 0 = 0": None, "TRUE OR FALSE AND FALSE": False, "TRUE OR (FALSE AND FALSE)": True,
@@ -91,7 +91,7 @@ CASES = {
     "INT(' 5') = 5": None, "INT('-5') = -5": True, "INT('5.0') = 5": None, "INT('2147483648') = 0": None,
     "INT(TRUE) = 1": True, "BOOL('True')": True, "BOOL('yes')": None, "BOOL(-1)": True, "BOOL(0)": False,
     "STRING(-5) = '-5'": True, "STRING(TRUE) = 'true'": True, "STRING('007') = '007'": True,
-    # what is none
+    # invalid expressions
     "": SelectorError, "a =": SelectorError, "(TRUE": SelectorError, "ABC(": SelectorError, "a = 'x": SelectorError,
     "a ~ b": SelectorError, "AND": SelectorError, "TRUE TRUE": SelectorError, "ſ = 'x'": SelectorError,
 }  # fmt: skip
@@ -123,8 +123,8 @@ def test_the_meaning_by_example(text: str, expected: Any) -> None:
         (
             "id = 'x' OR type = 'com.y'",
             "CESQL '(id = ''x'') OR (type = ''com.y'')'",
-        ),  # whose attribute may be missing
-        ("hop = '5'", "CESQL 'hop = ''5'''"),  # the number 5, too
+        ),  # the attribute may be missing
+        ("hop = '5'", "CESQL 'hop = ''5'''"),  # also matches the number 5
         ("TRUE", "TRUE"),
         ("EXISTS id", "TRUE"),
     ],
@@ -139,7 +139,7 @@ def test_expressions_combine_with_selectors() -> None:
     item = to_filter("NOT CESQL 'LENGTH(subject) > 3' AND x = 1")
     assert item.matches({"subject": "abc", "x": 1})
     assert not item.matches({"subject": "abcd", "x": 1})
-    assert not item.matches({"x": 1})  # an error is unknown
+    assert not item.matches({"x": 1})  # an error counts as unknown
     assert to_filter("(CESQL 'LENGTH(subject) > 3') IS UNKNOWN").matches({"x": 1})
     with pytest.raises(SelectorError, match=r"line 1, column 7: .*there is no function NO of 0"):
         to_filter("CESQL 'NO()'")
@@ -158,7 +158,7 @@ def test_expressions_combine_with_selectors() -> None:
     ids=["like", "concat", "between", "lower", "truths"],
 )
 def test_no_expression_and_no_event_take_long(text: str) -> None:
-    """A value of a million characters; before there was a limit these took minutes, or gigabytes."""
+    """The value has a million characters; without limits these cases took minutes, or gigabytes."""
     event = {"a": "a" * 1_000_000}
     node = expression_of(text)
     began = time.process_time()

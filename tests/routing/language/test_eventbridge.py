@@ -1,4 +1,4 @@
-"""Patterns mean what they mean in EventBridge: for each operator that is documented, what matches and what does not.
+"""Patterns mean what they mean in EventBridge: for each documented operator, what matches and what does not.
 
 Reference: Amazon EventBridge User Guide, "Comparison operators for use in event patterns"; Event Ruler, README, and its
 section "JSON array matching".
@@ -18,7 +18,7 @@ from rayvous.routing.matching.index import MatchIndex
 
 
 def event_of(text: str) -> dict[str, Any]:
-    """Return an event of JSON, in which null is said on purpose."""
+    """Return an event parsed from JSON, with NULL for each null."""
 
     def with_nulls(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return {name: NULL if value is None else value for name, value in pairs}
@@ -28,7 +28,7 @@ def event_of(text: str) -> dict[str, Any]:
 
 
 def matched(pattern: str, event: str) -> bool:
-    """Return whether an event matches, asked in four ways that have to agree."""
+    """Return whether an event matches; five ways of evaluating the pattern must agree."""
     predicate = eventbridge(pattern)
     batch = batch_of([{"other": 1}, event_of(event)])
     filter = to_filter(predicate)

@@ -1,7 +1,7 @@
-"""Selectors that are made to be hard: each is a filter or a named error, soon.
+"""Adversarial selectors: each becomes a filter or a named error within bounded time.
 
-The bound is on the time of the processor, so that it does not depend on what else the machine does; it allows for
-reading, which goes with the length, and ten times what a case takes on a machine of its own.
+The bound is on processor time, so that it does not depend on other load. It allows for parsing, which is
+proportional to the length, and for ten times what a case takes on an idle machine.
 
 Reference: docs/spec.md, promises 9 and 10.
 """
@@ -133,8 +133,8 @@ def test_hard_selectors_are_answered_soon() -> None:
         to_filter("a = 1"),
         to_filter("a = 1", dialect="jms"),
         to_filter("TRUE", dialect="cesql"),
-    )  # the parsers are made
-    assert 3 < _try(1, 12) < 12  # some are filters, some are none
+    )  # builds the parsers
+    assert 3 < _try(1, 12) < 12  # some become filters, some are refused
 
 
 @pytest.mark.slow

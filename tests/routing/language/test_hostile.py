@@ -1,7 +1,7 @@
-"""Selectors, patterns and events that are made to hurt: each is a result or an error of Rayvous, in a bound of time.
+"""Adversarial selectors, patterns and events: each gives a result or a Rayvous error within bounded time.
 
-Time is that of this process, so that what else the machine does is left out; the bound is some ten times what the
-slowest case takes. What is drawn is the same in every run.
+The time is the processor time of this process, so that other load does not count. The bound is about ten
+times what the slowest case takes. The random cases are the same in every run.
 
 Reference: docs/spec.md, promises 9 and 10.
 """
@@ -130,7 +130,7 @@ def event(rng: random.Random, depth: int = 0) -> Any:
 
 
 def within(what: Callable[..., Any], *given: Any) -> Any:
-    """Return what is returned, or None where an error of Rayvous is raised."""
+    """Return the result, or None if a Rayvous error is raised, and check the time taken."""
     start = time.process_time()
     try:
         return what(*given)
@@ -141,7 +141,7 @@ def within(what: Callable[..., Any], *given: Any) -> Any:
 
 
 def play(seed: int) -> int:
-    """Draw one of each, and ask all that can be asked of them; return how many filters there were."""
+    """Draw selectors, patterns and events, apply every operation to them, and return the number of filters."""
     rng = random.Random(seed)
     asked = [selector(rng), pattern(rng), within(rv.eventbridge, pattern(rng))]
     filters = [within(rv.to_filter, each) for each in asked if each is not None]

@@ -1,6 +1,6 @@
-"""Selectors under ``dialect="jms"``: the rules of JMS 1.1, section 3.8.1, and what its brokers agree on beside them.
+"""Selectors with ``dialect="jms"``: the rules of JMS 1.1, section 3.8.1, and what else JMS brokers agree on.
 
-Cases are our own; those that brokers read differently from us stand in docs/selectors.md.
+The cases are our own. Those that JMS brokers read differently from us are listed in docs/selectors.md.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ EVENT: dict[str, Any] = {
 }  # fmt: skip
 
 TRUE = [
-    # 3.8.1.1: literals of Java
+    # 3.8.1.1: Java literals
     "rank = 0x7B", "rank = 0173", "rank = 123L", "rank = 123.", "rank = 1.23E2", "rank = 1.23e+2d", "weight = 42f",
     "-.5 < .1", "1.E1 < 1.1E1", "4E-10 < 5E-10", "-0x10 = -16", "quoted = '''In doubt'''", "TRUE", "not FALSE",
     # identifiers: absent ones are NULL
@@ -35,15 +35,15 @@ TRUE = [
     "under LIKE '!_%' ESCAPE '!'", "quoted NOT LIKE '!_%' ESCAPE '!'", "marks LIKE '!#$&()*+,-./:;<=>?@[\\]^`{|}~'",
     "'_%%_hello.th_re%' LIKE 'z_%.%z_%z%' ESCAPE 'z'", "under LIKE '%_%' ESCAPE '%'", "tail LIKE '_D7__' ESCAPE '_'",
     "tail LIKE '%D7%_' ESCAPE '%'", "tail LIKE '%D7\\_' ESCAPE '\\'", "marks LIKE '%[\\\\]%' ESCAPE '\\'",
-    # 3.8.1.2: NULL is unknown, and unknown is not true under NOT either
+    # 3.8.1.2: NULL is unknown, and NOT of unknown is not true either
     "nothing > 19 OR nothing IS NULL", "nothing > 19 OR 17 <= 19", "(weight BETWEEN 40 AND nothing) IS NULL",
     "(nothing IN ('a', 1)) IS NULL", "(nothing + 1 > 2) IS NULL", "(NOT nothing = 1) IS NULL",
-    # values of two types: false, and so true under NOT
+    # comparing values of two types is false, and so true under NOT
     "NOT name = 17", "NOT (name < 17 OR name >= 17 OR name = 17)", "NOT name <> 17", "NOT rank = 'x'", "NOT yes = 1",
     "NOT (rank LIKE '%')", "rank NOT LIKE '1%'", "rank NOT IN ('123')", "NOT name BETWEEN 1 AND 9", "NOT name = rank",
     "NOT 'hello' = 19.0", "NOT digits = 170", "NOT (rank AND FALSE)", "NOT (name = 17 AND nothing = 1)",
     "NOT name + 1 > 2",
-    # the empty selector is no selector
+    # the empty selector matches everything
     "", "  ",
 ]  # fmt: skip
 FALSE = [

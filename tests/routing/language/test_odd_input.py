@@ -1,4 +1,4 @@
-"""Whatever is given as an event, a selector or a pattern: a result, or an error of Rayvous that says what is wrong.
+"""Any object given as an event, a selector or a pattern gives a result or a Rayvous error that explains it.
 
 Reference: docs/spec.md, promise 10.
 """
@@ -92,7 +92,7 @@ def test_questions_take_whatever_describes_a_filter(asked: Any) -> None:
 
 
 class Own(str):
-    """A string with an order of its own, which would not be found again in a table."""
+    """A string with its own equality and hash, which a dictionary would not find again."""
 
     def __eq__(self, other: object) -> bool:
         return False

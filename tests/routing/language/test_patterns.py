@@ -1,4 +1,4 @@
-"""JSON patterns are the same conditions as selectors, and their errors say where."""
+"""JSON patterns give the same conditions as selectors, and their errors say where the mistake is."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What conditions mean, stated by example, and the compiled form against the spelled-out one."""
+"""The meaning of conditions by example, and compiled conditions compared with direct evaluation."""
 
 import datetime
 from typing import Any
@@ -185,7 +185,7 @@ def test_like_against_trying_everything(pattern: str, text: str) -> None:
     assert p.compile_predicate(condition)({"x": text}) is tries(pattern, text)
 
 
-Compare: Any = p.Compare  # takes whatever a caller may hand it
+Compare: Any = p.Compare  # untyped, so that tests can pass any argument
 Prefix: Any = p.Prefix
 
 

@@ -1,4 +1,4 @@
-"""Selector text: what it says, and what is said of text that is none."""
+"""Parsing selector text: the resulting conditions, and the errors for invalid text."""
 
 import math
 import subprocess

@@ -1,7 +1,7 @@
-"""Selectors against SQL: an engine of its own (SQLite) says what each drawn condition is for each event.
+"""Selectors compared with SQL: an independent engine (SQLite) evaluates each random condition for each event.
 
-A condition is drawn twice at once, as a selector and as SQL. SQL has one type a column here: a group beside each value
-says which, and a comparison of two groups is NULL, or 0 where the dialect is JMS.
+Each condition is generated both as a selector and as SQL. In SQL a second column beside each value holds its
+type group, and a comparison of values of two groups is NULL, or 0 in the JMS dialect.
 
 Reference: JMS 1.1, section 3.8.1.2 (its three-valued logic is that of SQL-92).
 """
@@ -26,7 +26,7 @@ OPS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 
 
 class Said(NamedTuple):
-    """A condition, or a value, in both languages, and the attributes that it looks at."""
+    """A condition or a value in both languages, and the attributes that it uses."""
 
     selector: str
     sql: str
@@ -34,7 +34,7 @@ class Said(NamedTuple):
 
 
 class Writer:
-    """Draws conditions."""
+    """Generates random conditions."""
 
     def __init__(self, seed: int, dialect: Dialect) -> None:
         self.dice = random.Random(seed)
@@ -85,7 +85,7 @@ class Writer:
             written = f"{number!r}"
             if type(number) is int and number >= 0:
                 written = self.dice.choice((written, hex(number), f"0{number:o}", f"{number}L"))
-            # The least integer has no literal in SQL.
+            # SQL has no literal for the smallest integer.
             return written, "(-9223372036854775807 - 1)" if number == -(2**63) else repr(number), "n"
         quoted = "'" + self.dice.choice(TEXTS).replace("'", "''") + "'"
         return quoted, quoted, "s"
@@ -105,7 +105,7 @@ class Writer:
         )
 
     def value(self, depth: int = 0) -> Said:
-        """Draw a number that is calculated; an attribute alone is not, since it may be a string."""
+        """Generate a computed number; at the top level never an attribute alone, which may be a string."""
         if depth > 1 or self.dice.random() < 0.2:
             number = repr(self.dice.choice((1, 2, 3, 0.5, 10**18)))
             name = self.dice.choice(NAMES)
@@ -150,7 +150,7 @@ def _events(seed: int) -> list[dict[str, Any]]:
 
 
 def _answers(events: list[dict[str, Any]]) -> Iterator[Any]:
-    """Answer each SQL condition that is sent with what it is for each event."""
+    """Receive SQL conditions and yield the truth value of each one for every event."""
     engine = sqlite3.connect(":memory:")
     engine.execute("PRAGMA case_sensitive_like = ON")
     engine.execute(f"CREATE TABLE events ({', '.join(f'{name}, {name}_group' for name in NAMES)})")
@@ -195,7 +195,7 @@ def _compare(seed: int, selectors: int) -> None:
         assert to_filter(str(item)) == item, said.selector
         for truth in expected:
             decided[truth] += 1
-    assert min(decided.values()) > selectors  # all three were drawn, and few filters were too complex
+    assert min(decided.values()) > selectors  # all three truth values occurred, and few filters were too complex
 
 
 def test_selectors_mean_what_sql_means() -> None:

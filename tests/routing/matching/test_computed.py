@@ -1,4 +1,4 @@
-"""Filters of computed values in everything that holds filters: index, tables, covering, merging, rights, stores."""
+"""Filters on computed values work in the index, tables, covering, merging, access rights and stores."""
 
 import pickle
 import random
@@ -58,7 +58,7 @@ def test_the_index_finds_what_matches_whatever_came_and_went(seed: int) -> None:
     found = list(zip(rows.tolist(), slots.tolist(), strict=True))
     assert len(found) == len(set(found))
     assert set(found) == expected
-    assert expected  # else nothing was tried
+    assert expected  # otherwise the test would prove nothing
     for seen in (index, restored(index)):
         groups = np.left_shift(np.uint64(1), np.arange(seen.slots_end, dtype=np.uint64) % 64)
         wanted = np.zeros(len(events), np.uint64)
@@ -78,7 +78,7 @@ def test_tables_send_an_event_only_where_the_calculated_value_is_wanted() -> Non
     batch = batch_of(
         [{"price": 2, "quantity": 1}, {"price": 5, "quantity": 10, "bid": 2, "ask": 1}, {"bid": 1}]
     )
-    for size in (10, 100):  # scanned, and by the index
+    for size in (10, 100):  # scanned, and then matched by the index
         table = RoutingTable()
         for number in range(size):
             table.add(to_filter(f"price * quantity > {number}"), number % 3, 0)

@@ -1,4 +1,4 @@
-"""The covering DAG beside a brute-force computation of direct covers, under insertion and removal in any order."""
+"""The covering DAG agrees with a brute-force computation of direct covers after any insertions and removals."""
 
 import functools
 import itertools
@@ -42,7 +42,7 @@ any_filters = filters_of(plain_conditions | patterns)
 
 
 class Reference:
-    """Filters in the order of their arrival; every answer is worked out from `covers` alone."""
+    """Filters in the order of their arrival; every answer is computed from `covers` alone."""
 
     def __init__(self) -> None:
         self.held: list[Filter] = []
@@ -64,7 +64,7 @@ class Reference:
 
 
 class Pair:
-    """The DAG and its index, kept in step as the routing table does it."""
+    """The DAG and its index, kept consistent as the routing table does."""
 
     def __init__(self) -> None:
         self.index = MatchIndex()
@@ -82,7 +82,7 @@ class Pair:
 
 
 class Machine(RuleBasedStateMachine):
-    """What both machines share: small limits, so that the scan, the indexes and the packing are all exercised."""
+    """The base of both machines: small limits, so that the scan, the indexes and the packing are all exercised."""
 
     filters: st.SearchStrategy[Filter] = any_filters
 
@@ -107,7 +107,7 @@ class Machine(RuleBasedStateMachine):
 
 
 class DirectCovers(Machine):
-    """Without patterns `covers` is exact, so the DAG is exactly the reference."""
+    """Without patterns `covers` is exact, so the DAG equals the reference."""
 
     @rule(item=plain_filters)
     def insert(self, item: Filter) -> None:
@@ -143,7 +143,7 @@ class DirectCovers(Machine):
 
 
 class WithPatterns(Machine):
-    """With patterns `covers` may say no too often; what must hold still holds."""
+    """With patterns `covers` may miss covers, so only the required properties are checked."""
 
     @rule(item=any_filters)
     def insert(self, item: Filter) -> None:

@@ -1,4 +1,4 @@
-"""The match index equals a brute force of ten lines on the raw dataclasses, whatever came and went."""
+"""The match index agrees with a short brute force on the raw dataclasses after any insertions and removals."""
 
 import math
 import re
@@ -90,7 +90,7 @@ def agree(index: MatchIndex, filters: Mapping[int, Filter], events: list[dict[st
     assert np.array_equal(index.match_groups(batch, groups), wanted)
 
 
-# what is drawn
+# strategies
 
 NAMES = ("a", "b", "c")
 WORDS = ("", "a", "ab", "abc", "b", "ba", "ca%b", "é", "zz", "AB", "10.0.0.1")
@@ -156,7 +156,7 @@ event = st.dictionaries(st.sampled_from((*NAMES, "d")), values, max_size=4)
 
 
 def as_events(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the events as the reference reads them: NaN is no value."""
+    """Return the events as the reference reads them, without None and NaN."""
     return [{k: v for k, v in event.items() if v is not None and v == v} for event in drawn]
 
 
@@ -187,7 +187,7 @@ def test_spans_hold_the_same_values(intervals: tuple[Interval, ...], kind: Kind,
 
 
 class Churn(RuleBasedStateMachine):
-    """Insert, remove and match in any order; few buckets and few kept words, so that every path is taken."""
+    """Insert, remove and match in any order, with few buckets, so that every path is taken."""
 
     slots = Bundle("slots")
     kernel = "numpy"
@@ -254,7 +254,7 @@ TestChurn.settings = TestNativeChurn.settings = settings(
     max_examples=20, stateful_step_count=20, deadline=None
 )
 
-# single facts
+# single cases
 
 
 def number_filter(name: str, *intervals: Interval) -> Filter:
@@ -355,7 +355,7 @@ def test_lists_of_numbers_in_few_buckets(
     values = list(range(-2, 63)) * 2
     events = [{"x": float(value) if as_float else value} for value in values]
     assert pairs(index, batch_of(events)) == brute(held, events)
-    for filter in some[:40]:  # one by one now that there are rows
+    for filter in some[:40]:  # inserted one by one, now that rows exist
         held[index.insert(filter)] = filter
     for slot in range(0, 80, 3):
         index.remove(slot)

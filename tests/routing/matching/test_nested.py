@@ -1,4 +1,4 @@
-"""An event with arrays matches what one of the flat events matches that it stands for, whoever is asked.
+"""An event with arrays matches if one of the flat events that it stands for does, however it is evaluated.
 
 Reference: docs/decisions/0079-nested-events.md.
 """

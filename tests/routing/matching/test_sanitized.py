@@ -1,4 +1,4 @@
-"""The compiled kernel writes and reads only what is its own: its tests run again under the compiler's sanitizers."""
+"""The compiled kernel accesses only its own memory: its tests run again with the compiler's sanitizers."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def runtimes(compiler: str) -> list[str]:
-    """Return the sanitizers' libraries, which have to be there before Python; none where the compiler has none."""
+    """Return the sanitizer libraries, which must be loaded before Python; an empty list if there are none."""
     asked = [
         subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
         for name in RUNTIMES
@@ -43,7 +43,7 @@ def test_the_kernel_keeps_to_its_memory_and_to_what_c_defines(tmp_path: Path) ->
     told = os.environ | {
         "PYTHONPATH": str(tmp_path),
         "LD_PRELOAD": " ".join(before),
-        "ASAN_OPTIONS": "detect_leaks=0",  # Python keeps what it likes until the process ends
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python keeps some memory until the process ends
         "RAYVOUS_KERNEL": "native",
     }
     tests = package / "tests" / "routing" / "matching" / "test_kernels.py"

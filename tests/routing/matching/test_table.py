@@ -1,4 +1,4 @@
-"""The routing table beside brute force: any links, clients and holders, any churn, scanned or by the index."""
+"""The routing table agrees with brute force for any links, clients, holders and churn, scanned or indexed."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -32,7 +32,7 @@ events = st.fixed_dictionaries(
 
 
 def routed(table: RoutingTable, batch: EventBatch) -> dict[Link, list[int]]:
-    """Return the rows of each link, with all that must hold of any answer asserted."""
+    """Return the rows of each link, after checking what must hold for any result."""
     routes = table.route(batch)
     out: dict[Link, list[int]] = {}
     for link, rows in routes.links:
@@ -75,7 +75,7 @@ class Churn(RuleBasedStateMachine):
         self.held: dict[tuple[Filter, Link], set[Hashable]] = {}
         self.links = many_links if many else few_links
         if many:
-            for link in range(130):  # three words of links
+            for link in range(130):  # three 64-bit words of links
                 self.add(FILTERS[link % len(FILTERS)], link, 0)
 
     def teardown(self) -> None:

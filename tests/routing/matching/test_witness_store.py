@@ -1,4 +1,4 @@
-"""The witness store beside a dict of witnesses; and that it does not grow with what has gone."""
+"""The witness store agrees with a dict of witnesses, and does not grow with removed entries."""
 
 from typing import Any
 

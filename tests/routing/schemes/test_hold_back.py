@@ -1,4 +1,4 @@
-"""Numbers come out once and in order, whatever order they come in."""
+"""Items are released once and in the order of their numbers, in whatever order they arrive."""
 
 from hypothesis import given
 from hypothesis import strategies as st

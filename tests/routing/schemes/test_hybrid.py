@@ -21,7 +21,7 @@ def sent(effects, kind):
 
 
 def test_a_set_is_taken_in_new_ones_first_and_what_is_gone_after():
-    """Announce before withdraw: at no moment is what is wanted not asked for. Reference: paper 1, 4.2.2."""
+    """Announce before withdrawing, so that nothing wanted is ever unannounced. Reference: paper 1, 4.2.2."""
     router = Hybrid(D)
     router.adopt(5, 5, [(WIDE, 1)])
     effects = router.adopt(5, 5, [(NARROW, 2), (OTHER, 3)])

@@ -1,4 +1,4 @@
-"""The router of a hypercube on bare brokers: broadcast, echo, the way back, views (paper 2, section 2.3)."""
+"""The router of a hypercube on its own: broadcast, echo, reverse paths, views (paper 2, section 2.3)."""
 
 import random
 from collections import Counter, deque
@@ -27,7 +27,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 class Net:
-    """Bare brokers and a queue of messages for each link; which link goes next is drawn."""
+    """Bare routers with a queue of messages for each link; the next link to deliver is drawn at random."""
 
     def __init__(self, clusters, members=1, seed=0):
         places = Hypercube.positions(ClusterTree(clusters, members).positions())
@@ -70,7 +70,7 @@ def events(publisher, *given, first=1):
 
 @pytest.mark.parametrize(("clusters", "members"), [(8, 1), (5, 1), (3, 3), (1, 7), (13, 2)])
 def test_a_subscription_is_one_broadcast_and_its_echo(clusters, members):
-    """N - 1 messages, each broker once, and as many replies. Reference: paper 2, 2.2 and 2.3; promise 4."""
+    """N - 1 messages, one to each broker, and as many replies. Reference: paper 2, 2.2 and 2.3; promise 4."""
     net = Net(clusters, members)
     net.tell(1 % len(net.brokers), "s", Register(1, to_filter("n > 1")))
     net.settle()
@@ -89,7 +89,7 @@ def test_a_subscription_is_not_confirmed_before_everybody_has_it():
 
 
 def test_next_hops_are_kept_within_a_bound(monkeypatch):
-    """Promise 9; whoever publishes, each subscriber hears it once all the same."""
+    """Promise 9; each subscriber is still notified exactly once, whoever publishes."""
     monkeypatch.setattr(hypercube, "WAYS_MAX", 20)
     net = Net(13)
     for broker in net.brokers:
@@ -105,7 +105,7 @@ def test_next_hops_are_kept_within_a_bound(monkeypatch):
 
 
 def test_what_is_published_locally_is_delivered_before_the_broadcast_has_begun_to_travel():
-    """The local answer comes first. Reference: paper 2, 2.3, step 1."""
+    """Local subscribers are served first. Reference: paper 2, 2.3, step 1."""
     net = Net(8)
     net.tell(0, "s", Register(1, to_filter("n > 1")))
     net.tell(0, "p", events("p", {"n": 2}))
@@ -168,7 +168,7 @@ def test_an_event_that_nobody_wants_stays_where_it_is():
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 20), st.integers(1, 3), st.integers(0, 10_000))
 def test_every_subscriber_gets_what_it_wants_once_and_in_order_in_a_cube_of_any_size(clusters, members, seed):
-    """And no broker gets an event twice. Reference: promises 1 to 4; paper 2, 2.3."""
+    """No broker receives an event twice. Reference: promises 1 to 4; paper 2, 2.3."""
     net, dice = Net(clusters, members, seed), random.Random(seed)
     wanted = {}
     for number in range(6):

@@ -1,4 +1,4 @@
-"""Publishers at a subscriber's own broker are asked first, and all others answer (paper 2, 2.3), on bare brokers."""
+"""Publishers at a subscriber's own broker are asked first, then all others (paper 2, 2.3), on bare routers."""
 
 import random
 from collections import deque
@@ -26,7 +26,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 class Net:
-    """Bare brokers whose messages are handled one after the other, each link in its order."""
+    """Bare routers whose messages are handled one at a time, in order on each link."""
 
     def __init__(self, brokers=8, scheme=Hypercube, seed=0):
         places = scheme.positions(ClusterTree(brokers, 1).positions())
@@ -64,11 +64,11 @@ class Net:
             broker.check()
 
     def recorded(self):
-        """Return at how many brokers each filter is recorded that another broker wants."""
+        """Return for each broker how many filters of other brokers it has recorded."""
         return [len(broker.others) for broker in self.brokers.values()]
 
     def news(self, client):
-        """Return what a subscriber was told last."""
+        """Return what a subscriber was last told."""
         return [each for who, each in self.told if who == client][-1]
 
 
@@ -114,7 +114,7 @@ def test_one_that_they_do_not_satisfy_is_broadcast(messages):
 
 @pytest.mark.parametrize("end", [Unadvertise(1), Detach(), advert("n < 0")])
 def test_it_is_told_to_all_others_as_soon_as_no_local_publisher_satisfies_it(end):
-    """The subscriber learns that it waits, and then that its subscription is installed. Reference: paper 2, 2.3(1)."""
+    """The subscriber is told `Unanswered`, then that the subscription is installed. Reference: paper 2, 2.3(1)."""
     net = Net()
     net.tell(3, "bob", advert("n > 5"))
     net.tell(3, "alice", first(1, "n > 1"))
@@ -127,7 +127,7 @@ def test_it_is_told_to_all_others_as_soon_as_no_local_publisher_satisfies_it(end
 
 
 def test_what_is_withdrawn_late_was_said_before_and_not_again_since():
-    """A publisher that left and is back at once advertises here, whatever comes first."""
+    """A late withdrawal of an older version has no effect, as when a publisher leaves and is back at once."""
     net = Net()
     net.tell(3, "bob", Advertise(1, to_filter("n > 5"), 0, version=3))
     net.tell(3, "alice", first(1, "n > 1"))
@@ -138,7 +138,7 @@ def test_what_is_withdrawn_late_was_said_before_and_not_again_since():
 
 
 def test_it_is_taken_back_when_a_local_publisher_satisfies_it_later():
-    """Whether it is served here depends on who is here, and not on who came first."""
+    """Whether a subscription is served here depends on the publishers here, not on who came first."""
     net = Net()
     net.tell(3, "alice", first(1, "n > 1"), Register(2, to_filter("m = 1")))
     assert net.recorded()[0] == 2 and net.brokers[3].kept() == []
@@ -173,7 +173,7 @@ def test_one_filter_of_two_subscribers_is_told_as_long_as_one_of_them_needs_it()
 
 
 def test_every_broker_puts_its_publishers_into_its_echo():
-    """Who they are, and where. Reference: paper 2, 2.3(2) and (4)."""
+    """The answers name each publisher and its broker. Reference: paper 2, 2.3(2) and (4)."""
     net = Net()
     for broker, selector in ((6, "n > 5"), (0, "n = 3"), (3, "n < 9"), (5, "n < 0")):
         net.tell(broker, f"p{broker}", advert(selector))
@@ -204,7 +204,7 @@ def test_answers_name_so_many_and_count_the_rest():
 
 
 def test_what_is_served_here_is_no_cover_of_what_is_told():
-    """Also where covers are searched for in the index, which has both."""
+    """This also holds when covers are searched for in the index, which has both filters."""
     net = Net(2)
     net.tell(0, "bob", advert("n > 5"))
     net.tell(0, "alice", first(1, "n > 1"))
@@ -220,7 +220,7 @@ SELECTORS = ("n > 0", "n > 4", "n = 3", "n < 2", "m = 1")
 
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_comes_and_goes_others_know_of_exactly_what_is_not_served_here(seed):
-    """The invariants of `check` hold after each step, and in the end nothing is left anywhere."""
+    """The invariants of `check` hold after each step, and after all clients detach no state is left."""
     dice, net = random.Random(seed), Net(4, seed=seed)
     for _ in range(80):
         broker, number = dice.randrange(4), dice.randrange(1, 3)

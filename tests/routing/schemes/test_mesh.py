@@ -1,4 +1,4 @@
-"""Brokers of a mesh among themselves: what point-to-point and LBDD send, and what they do when brokers are gone."""
+"""Routers of a mesh on their own: what point-to-point and LBDD send, and what they do when brokers crash."""
 
 import random
 from collections import defaultdict, deque
@@ -14,7 +14,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 class Mesh:
-    """Routers with a queue for each directed link, from which any may be next; brokers can die."""
+    """Routers with a queue for each directed link, any of which may deliver next; brokers can crash."""
 
     def __init__(self, name, brokers, seed=0):
         places = scheme(name).positions(ClusterTree(brokers, 1).positions())
@@ -40,7 +40,7 @@ class Mesh:
                 self.confirmed.add((effect.client, effect.subscription))
 
     def step(self):
-        """Hand over the next message of any link; return whether there was one."""
+        """Deliver the next message of a random link; return whether there was one."""
         ready = [link for link in sorted(self.links) if self.links[link] and not self.dead & {link[1]}]
         if ready:
             source, to = self.dice.choice(ready)
@@ -64,7 +64,7 @@ class Mesh:
         self.hand(broker, name, Events(batch))
 
     def kill(self, broker):
-        """End a broker; what it had sent may be lost from the tail on, as with a connection that breaks."""
+        """Crash a broker; the last messages that it sent may be lost, as when a connection breaks."""
         self.dead.add(broker)
         for (source, to), queue in self.links.items():
             if to == broker:
@@ -74,7 +74,7 @@ class Mesh:
                     queue.pop()
 
     def tell(self, gone):
-        """Have one of the living find out."""
+        """Tell a random live broker that a broker has crashed."""
         living = sorted(self.routers.keys() - self.dead)
         self.hand(self.dice.choice(living), gone, Gone(gone))
 
@@ -99,7 +99,7 @@ def test_exactly_one_copy_goes_to_each_broker_that_wants_it(name, seed):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_events_on_different_ways_arrive_in_the_order_of_publication(seed):
-    """Sets differ from event to event, so a later one may be quicker; links are drawn at random."""
+    """Targets differ from event to event, so a later event may be faster; links are drawn at random."""
     mesh = Mesh("lbdd", 14, seed)
     for broker in range(14):
         mesh.subscribe(broker, " OR ".join(f"n = {n}" for n in mesh.dice.sample(range(10), 6)))
@@ -119,7 +119,7 @@ def test_events_on_different_ways_arrive_in_the_order_of_publication(seed):
 
 
 def test_without_numbers_events_would_overtake_each_other(monkeypatch):
-    """The paper has one topic and so one way; with filters this is what holding back is for."""
+    """The paper has one topic and so one path; with filters, events must be held back to keep their order."""
     monkeypatch.setattr("rayvous.routing.schemes.hold_back.HoldBack.take", lambda self, number, item: [item])
     with pytest.raises(AssertionError):
         for seed in range(10):
@@ -129,7 +129,7 @@ def test_without_numbers_events_would_overtake_each_other(monkeypatch):
 @pytest.mark.parametrize("name", ["point-to-point", "lbdd"])
 @pytest.mark.parametrize("seed", range(30))
 def test_what_living_brokers_publish_reaches_living_subscribers_when_others_die(name, seed):
-    """Promises 1 to 3 between the living, with up to three deaths at once and whoever notices them first."""
+    """Promises 1 to 3 hold between live brokers after three crashes, whichever broker notices them first."""
     mesh = Mesh(name, 12, seed)
     events = {}
     for broker in range(12):

@@ -1,4 +1,4 @@
-"""The numbers under which LBDD's events go from an origin to each broker, which both have to know alike (paper 4)."""
+"""The sequence numbers of LBDD events from an origin to each broker, on which both must agree (paper 4)."""
 
 import numpy as np
 from rayvous.protocol.batch import batch_of

@@ -1,4 +1,4 @@
-"""Quenching in a tree that heals, on bare routers: what climbs, when a subscription counts, and a twin of a snapshot.
+"""Quenching in a tree that heals, on bare routers: events sent up, confirmation, and snapshots.
 
 Reference: decision 0018; promises 2 and 4. Whole brokers: tests/simulator/test_quench_healing.py.
 """
@@ -19,7 +19,7 @@ ROOT, MIDDLE, LEAF = (place.broker for place in PLACES)
 
 
 class Chain:
-    """Three routers in a chain, the root first; what they say arrives when it is let."""
+    """Three routers in a chain, the root first; tests control when messages are delivered."""
 
     def __init__(self, kind):
         self.routers = {place.broker: kind(place) for place in PLACES}
@@ -46,7 +46,7 @@ class Chain:
             self.give(*self.under_way.popleft())
 
     def publish(self, x):
-        """Publish at the leaf; return over which links that went, and who was notified."""
+        """Publish at the leaf; return the links that the event crossed, and the notifications."""
         self.sent.clear()
         self.delivered.clear()
         self.give(LEAF, "p", Events(batch_of([{"x": x}], publisher="p")))
@@ -71,7 +71,7 @@ def test_what_nobody_above_wants_does_not_climb_and_what_somebody_wants_does_as_
 
 
 def test_a_subscription_counts_when_all_below_have_heard_of_it_and_not_before():
-    """Else an event that is published after that is held back by somebody who has not heard of it."""
+    """Otherwise a broker that does not know it yet could quench an event published after its confirmation."""
     chain = Chain(QuenchedAbove)
     chain.give(ROOT, "top", Register(1, to_filter("x > 0")))
     steps = 0
@@ -84,7 +84,7 @@ def test_a_subscription_counts_when_all_below_have_heard_of_it_and_not_before():
 
 @pytest.mark.parametrize("steps", range(5))
 def test_a_router_made_of_a_snapshot_waits_for_the_same_answers_and_says_the_same(steps):
-    """Whenever it is made. Reference: promise 7."""
+    """This holds for a snapshot at any step. Reference: promise 7."""
     chain = Chain(QuenchedAbove)
     chain.give(MIDDLE, "mid", Register(1, to_filter("x > 3")))
     for _ in range(min(steps, len(chain.under_way))):

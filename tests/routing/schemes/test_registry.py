@@ -1,4 +1,4 @@
-"""What a scheme is called: a mistake in an option is told with what there is."""
+"""Names of schemes: the error for an unknown option lists the options that exist."""
 
 import re
 

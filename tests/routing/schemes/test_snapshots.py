@@ -1,8 +1,9 @@
-"""A router that is made of the snapshot of another does the same from there on, message for message (promise 7).
+"""A router restored from the snapshot of another behaves the same from then on, message for message (promise 7).
 
-Every scheme with every option: random steps on a small network, in any order of the links; now and then each router is
-snapshotted, written with the codec of the stores, read, and given to a new router, a *twin*. From there on both handle
-everything, and the twin has to say and to keep what the other does.
+Every scheme with every option takes random steps on a small network, with the links delivering in any order. Now
+and then each router is snapshotted, and the snapshot is encoded and decoded with the codec of the stores and
+restored into a new router, a *twin*. From then on both handle every message, and the twin must send and keep the
+same as the original.
 """
 
 import random
@@ -55,7 +56,7 @@ MADE_ANEW = {"_handlers", "_plan", "_ways", "_origins", "_owners", "_events", "_
 
 
 def difference(one: Any, other: Any, seen: dict[tuple[int, int], Any] | None = None) -> str:
-    """Return where two values differ, to the last attribute; nothing where they do not. Mappings have no order."""
+    """Return where two values differ, down to single attributes, or an empty string; mappings have no order."""
     seen = {} if seen is None else seen
     if one is other or (id(one), id(other)) in seen:
         return ""
@@ -73,9 +74,9 @@ def difference(one: Any, other: Any, seen: dict[tuple[int, int], Any] | None = N
             return f" is {one}, not {other}"
         pairs = enumerate(zip(one, other, strict=True))
         return first(f"[{place}]{difference(a, b, seen)}" for place, (a, b) in pairs)
-    if isinstance(one, MatchIndex):  # its rows are made when an event asks for them
+    if isinstance(one, MatchIndex):  # its rows are built when an event needs them
         return difference(one.snapshot(), other.snapshot(), seen)
-    if isinstance(one, WitnessStore):  # how it is packed says nothing
+    if isinstance(one, WitnessStore):  # its packing does not matter
         found = [[store.matched_by(item) for item in FILTERS] for store in (one, other)]
         return difference(*found, seen)
     if type(one).__eq__ is not object.__eq__ and one == other:
@@ -97,7 +98,7 @@ def inside(value: Any) -> dict[str, Any]:
 
 
 class Net:
-    """Routers, their twins, and what is under way on each link."""
+    """Routers, their twins, and the messages in flight on each link."""
 
     def __init__(self, name: str) -> None:
         self.make = scheme(name)
@@ -140,7 +141,7 @@ class Net:
                     self.links.setdefault((broker, member), deque()).append(effect.message)
 
     def run(self, which: int, steps: int) -> None:
-        """Let messages arrive, over the link that `which` picks."""
+        """Deliver messages, over the links that `which` selects."""
         for turn in range(steps):
             busy = [link for link, waiting in self.links.items() if waiting]
             if not busy:
@@ -156,14 +157,14 @@ class Net:
         self.give(broker, f"p{broker}", Events(batch))
 
     def lose(self, broker: int) -> None:
-        """A broker is gone; one that lives finds it out."""
+        """Remove a broker, and tell the live broker with the lowest number."""
         if issubclass(self.make, MeshRouter) and len(self.routers) > 1:
             del self.routers[broker]
             self.give(min(self.routers), broker, Gone(broker))
 
 
 def play(net: Net, kind: str, one: int, two: int) -> None:
-    """Take one step; the two numbers say with whom and what."""
+    """Take one step; the two numbers select the broker and the details."""
     broker = sorted(net.routers)[one % len(net.routers)]
     client = f"c{broker}.{one // 6 % 2}"
     match kind:
@@ -211,14 +212,14 @@ def test_a_router_that_is_restored_does_what_the_other_does(
 
 
 def filters_of(router: Any) -> int:
-    """Return how many filters a router looks at."""
+    """Return the number of filters in the larger table of a router."""
     return max(len(router.table), len(getattr(router, "others", ())))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_so_it_is_with_large_tables(name: str) -> None:
-    """Tables past the sizes up to which filters are scanned, in which slots have been given back and given again."""
+    """Tables too large to be scanned, in which slots have been freed and reused."""
     dice = random.Random(name)
     net = Net(name)
     held: list[tuple[int, str, int]] = []
@@ -251,7 +252,7 @@ QUICK = (("hybrid", 3), ("hypercube", 3))
 
 
 def new_one(router: Any, start: Position) -> Any:
-    """Return a router as this one was made; one that moves was made for the place where it started."""
+    """Return a new router like this one; a router that moves is created for its starting position."""
     if isinstance(router, Lbdd):
         return Lbdd(router.position, router._held_max, heals=router._heals)
     return type(router)(router.position if isinstance(router, ViewedRouter) else start)
@@ -266,7 +267,7 @@ def new_one(router: Any, start: Position) -> Any:
     ],
 )
 def test_routers_of_networks_that_heal_say_all_that_they_keep(name: str, seed: int) -> None:
-    """While brokers die, take over, join and leave."""
+    """Snapshots are complete while brokers crash, take over, join and leave."""
     checked = 0
 
     def watch(step: Step) -> None:

@@ -1,4 +1,4 @@
-"""What a broker of a view tells all others comes to each once, in order with the events that it sends."""
+"""A message from a broker to all others of a view reaches each one once, in order with the events it sends."""
 
 import random
 from collections import defaultdict, deque
@@ -21,7 +21,7 @@ ROUTERS = (Hypercube, Lbdd, PointToPoint)
 
 
 class Net:
-    """Routers of one view; each link is in order, and which link goes on next is up to the dice."""
+    """Routers of one view; each link keeps its order, and the next link to deliver is drawn at random."""
 
     def __init__(self, kind, brokers, dice):
         positions = kind.positions(ClusterTree(brokers, 1).positions())
@@ -54,7 +54,7 @@ class Net:
 @pytest.mark.parametrize("seed", range(12))
 def test_it_comes_to_each_once_behind_what_was_sent_before_and_ahead_of_what_is_sent_after(seed, kind):
     dice = random.Random(f"to all/{seed}")
-    brokers = dice.randint(2, 13)  # also such as fill no cube
+    brokers = dice.randint(2, 13)  # including numbers that do not fill a cube
     net = Net(kind, brokers, dice)
     wants = {}
     for broker, router in net.routers.items():

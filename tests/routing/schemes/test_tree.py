@@ -43,7 +43,7 @@ EventId = tuple[str, int]
 
 
 class Net:
-    """Routers, and what is under way on each link; nothing moves until `step` is told which link."""
+    """Routers, and the messages in flight on each link; `step` delivers a message of the chosen link."""
 
     def __init__(self, scheme_name: str, positions: tuple[Position, ...] = FIGURE) -> None:
         maker = scheme(scheme_name)
@@ -79,7 +79,7 @@ class Net:
             assert len(message.batch) > 0
             for row in range(len(message.batch)):
                 identity = message.batch.identity(row)
-                if to == GROUP:  # promise 4: once in a cluster, whoever sends it
+                if to == GROUP:  # promise 4: once in a cluster, whichever member sends it
                     source = self.routers[source].position.designated
                 assert to == GROUP or not self.crossed[identity, to, source], "an event went back"
                 self.crossed[identity, source, to] += 1
@@ -103,7 +103,7 @@ class Net:
 
 
 class World:
-    """A net, its clients, and a reference that knows of filters and time only."""
+    """A net, its clients, and a reference model that knows only filters and time."""
 
     def __init__(self, scheme_name: str) -> None:
         self.net = Net(scheme_name)
@@ -114,7 +114,7 @@ class World:
         self.published: Counter[str] = Counter()
 
     def note(self) -> None:
-        """Take in what came out, and hold it against what is active now."""
+        """Record confirmations and notifications, and check them against the active subscriptions."""
         for key in self.net.confirmed:
             assert key in self.active, "a subscription that is not there was confirmed"
             self.installed.add(key)
@@ -132,7 +132,7 @@ class World:
     def forget(self, client: str, number: int) -> None:
         del self.active[client, number]
         self.installed.discard((client, number))
-        self.owed.pop((client, number), None)  # what was under way may come or not
+        self.owed.pop((client, number), None)  # events in flight may or may not arrive
 
     def register(self, client: str, number: int, item: Filter) -> None:
         if self.active.get((client, number), item) != item:
@@ -181,7 +181,7 @@ class World:
             assert events <= self.got.get(client, {}).keys(), f"{client} lacks events"
 
     def finish(self) -> None:
-        """Cancel all; then nothing may be left anywhere."""
+        """Cancel all subscriptions, and check that no broker keeps any state."""
         self.settle()
         for client, number in list(self.active):
             self.cancel(client, number)
@@ -201,7 +201,7 @@ CLIENTS = tuple(f"c{broker}{letter}" for broker in range(8) for letter in "ab")
 
 
 class Interleavings(RuleBasedStateMachine):
-    """Clients come, go and publish while messages are under way; found by hypothesis, so that it can shrink."""
+    """Clients come, go and publish while messages are in flight; hypothesis draws the steps, and can shrink them."""
 
     scheme_name = "hybrid"
 
@@ -257,7 +257,7 @@ TestHierarchical.settings = settings(max_examples=40, stateful_step_count=40, de
 def test_long_random_interleavings(scheme_name: str, seed: int) -> None:
     rng = random.Random(seed)
     world = World(scheme_name)
-    pace = rng.choice((2, 5, 10))  # the more moves between two acts of clients, the less is under way
+    pace = rng.choice((2, 5, 10))  # more moves between two client actions leave fewer messages in flight
     for _ in range(250):
         act = rng.random()
         if act < 0.35:
@@ -311,8 +311,8 @@ def test_what_makes_no_sense_is_counted_and_does_nothing() -> None:
     net.give(5, 0, Withdraw(item))
     net.give(5, 99, Announce(item, 1))  # from a stranger
     net.give(5, "c", Cancel(1))  # never registered
-    net.give(5, 0, Register(1, item))  # a broker is no client
-    net.give(5, "c", Announce(item, 1))  # a client is no broker
+    net.give(5, 0, Register(1, item))  # a broker is not a client
+    net.give(5, "c", Announce(item, 1))  # a client is not a broker
     assert net.busy() == [] and net.confirmed == []
     assert net.routers[5].describe() == before[5] | {"strays": 6}
     net.give(5, 0, Installed(7))
@@ -323,7 +323,7 @@ def test_what_makes_no_sense_is_counted_and_does_nothing() -> None:
 
 
 def shape(scheme_name, tree):
-    """Return {broker: parent} under a scheme, and the most children that anybody has."""
+    """Return {broker: parent} under a scheme, and the largest number of children."""
     places = scheme(scheme_name).positions(tree.positions())
     for place in places:
         assert all(other.parent == place.broker for other in places if other.broker in place.children)
@@ -332,7 +332,7 @@ def shape(scheme_name, tree):
 
 
 def test_a_hierarchy_has_two_readings():
-    """Members as leaves below their designated broker, over the degree; or every broker a node within it.
+    """Members are leaves below their designated broker, beyond the degree, or every broker is a node within it.
 
     Reference: paper 1, 5.1 (each node has at most 8 children, each cluster 10 normal brokers).
     """

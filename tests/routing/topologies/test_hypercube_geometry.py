@@ -1,4 +1,4 @@
-"""Labels, vacancies, broadcast and the way back in cubes with any positions vacant (paper 2, sections 2.1 and 2.2)."""
+"""Labels, broadcasts and reverse paths in cubes with any positions vacant (paper 2, sections 2.1 and 2.2)."""
 
 import itertools
 import math
@@ -16,13 +16,13 @@ BITS = 6
 
 @st.composite
 def cubes(draw):
-    """Any brokers at any positions of a cube of six dimensions, which is how joins, leaves and deaths leave it."""
+    """Draw a cube of six dimensions with any positions occupied, as joins, leaves and crashes can leave it."""
     vertices = draw(st.lists(st.integers(0, (1 << BITS) - 1), min_size=1, max_size=40, unique=True))
     return Cube(BITS, {broker: vertex << (LABEL_BITS - BITS) for broker, vertex in enumerate(vertices)})
 
 
 def broadcast(cube, start):
-    """Pass a broadcast on, and return ([who received it, each time], the way to each)."""
+    """Run a broadcast, and return (the receiver of each message, {broker: the path to it})."""
     received, ways, waiting = [], {start: [start]}, [(start, None)]
     while waiting:
         here, source = waiting.pop(0)
@@ -46,7 +46,7 @@ def test_each_broker_receives_a_broadcast_once_whatever_is_vacant(cube):
 @settings(deadline=None)
 @given(cubes())
 def test_where_events_may_go_on_to_is_where_the_ways_of_some_lead(cube):
-    """Of all ways of events, drawn hop by hop, these are the turns; so questions against them come to an end."""
+    """`onward` gives exactly the turns that the paths of events take, so requests in the reverse direction end."""
     turns = {here: set() for here in cube.labels}
     for origin, to in itertools.permutations(cube.labels, 2):
         way = cube.path(to, origin)[::-1]
@@ -69,7 +69,7 @@ def test_the_way_that_is_worked_out_is_the_way_that_a_broadcast_takes(cube):
 @settings(deadline=None)
 @given(cubes(), st.data())
 def test_ways_back_to_all_form_one_tree(cube, data):
-    """So an event that goes back to several brokers reaches each one on its way at most once."""
+    """So an event for several brokers reaches each broker on its paths at most once."""
     entry = data.draw(st.sampled_from(sorted(cube.labels)))
     ways = {origin: broadcast(cube, origin)[1][entry] for origin in cube.labels}
     before = {}
@@ -85,7 +85,7 @@ def test_ways_back_to_all_form_one_tree(cube, data):
 @settings(deadline=None)
 @given(cubes(), st.data())
 def test_a_way_back_crosses_dimensions_in_falling_order(cube, data):
-    """So outboxes that wait for each other cannot form a ring (docs/hypercube.md)."""
+    """So outboxes that wait for each other cannot form a cycle (docs/hypercube.md)."""
     entry, origin = (data.draw(st.sampled_from(sorted(cube.labels))) for _ in range(2))
     way = cube.path(origin, entry)[::-1]
     crossed = [cube.dimension(here, there) for here, there in itertools.pairwise(way)]
@@ -109,7 +109,7 @@ def test_the_paper_s_figure_3():
 
 
 def test_the_paper_s_names_of_neighbours():
-    """5 is neighbour 2 of 4, and 4 of 5; {0, 1}(7) = 1 and {0, 1}(1) = 7. Reference: paper 2, 2.1."""
+    """5 is neighbour 2 of 4, and 4 is neighbour 2 of 5; {0, 1}(7) = 1 and {0, 1}(1) = 7. Reference: paper 2, 2.1."""
     cube = Cube.complete(3)
     assert dict(cube.neighbours(4))[2] == 5
     assert dict(cube.neighbours(5))[2] == 4

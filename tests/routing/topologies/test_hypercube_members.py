@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent / "cube_traces"
 
 
 class Story:
-    """A cube that is told who comes and goes."""
+    """A cube, and the commands of a golden trace."""
 
     def cube(self, cluster_max, *, lines):
         self.members = CubeMembers(cluster_max=int(cluster_max))
@@ -54,7 +54,7 @@ def test_the_story_is_as_written(path, golden):
 
 @st.composite
 def histories(draw):
-    """Return (cluster_max, joins and leaves): a positive number joins, near an earlier one; a negative one leaves."""
+    """Draw (cluster_max, steps); a step is (whether a broker joins, a number selecting the contact or leaver)."""
     steps = draw(st.lists(st.tuples(st.booleans(), st.integers(0, 1000)), max_size=60))
     return draw(st.sampled_from([1, 1, 2, 4])), steps
 
@@ -75,7 +75,7 @@ def run(history):
 @settings(deadline=None)
 @given(histories())
 def test_whoever_comes_and_goes_positions_are_filled_and_clusters_are_even_and_small(history):
-    """Nobody stands beside a crowd, nor beside a vacancy with another. Reference: paper 2, 2.4."""
+    """Cluster sizes differ by at most one, and are one while there are vacancies. Reference: paper 2, 2.4."""
     for members in run(history):
         members.check()
         count, dimensions = len(members.labels), members.dimensions
@@ -88,7 +88,7 @@ def test_whoever_comes_and_goes_positions_are_filled_and_clusters_are_even_and_s
 
 
 def test_clusters_that_got_small_are_filled_from_large_ones():
-    """One cluster loses all but one: others give it of theirs. Reference: paper 2, 2.4 (a cluster is regrouped)."""
+    """Brokers move from larger clusters when one shrinks. Reference: paper 2, 2.4 (a cluster is regrouped)."""
     members = CubeMembers.of_clusters([(0, 1, 2), (3, 4, 5), (6, 7, 8)])
     for broker in (0, 1):
         members.leave(broker)
@@ -98,7 +98,7 @@ def test_clusters_that_got_small_are_filled_from_large_ones():
 @settings(deadline=None)
 @given(histories())
 def test_a_broadcast_takes_at_most_log2_hops_with_clusters_of_one(history):
-    """ceil(log2 N), also after leaves, as a dimension is closed when half of it would do. Reference: promise 4."""
+    """ceil(log2 N), also after leaves: a dimension is closed when half of it is enough. Reference: promise 4."""
     for members in run((1, history[1])):
         count = len(members.labels)
         cube = Cube(members.dimensions, members.labels)

@@ -41,7 +41,7 @@ def test_copies_go_one_way_and_no_way_is_longer_than_there_are_buckets(source, t
 
 @given(ADDRESSES, SETS)
 def test_each_agent_works_out_its_own_part_as_algorithms_1_and_2_say(source, targets):
-    """By hand and from the view of one agent: its rank in its bucket, and its share of the next one."""
+    """Computed by hand for each agent: its rank in its bucket, and its share of the next bucket."""
     made = plan(source, targets)
     for me in made.targets:
         mine = bucket_of(source, me)
@@ -94,7 +94,7 @@ def test_the_mean_out_degree_of_a_bucket_is_2_where_buckets_are_full():
 
 
 class Story:
-    """One publisher and its subscribers."""
+    """One publisher and its subscribers, and the commands of a golden trace."""
 
     def publisher(self, address, *, lines):
         self.source = address
@@ -140,7 +140,7 @@ def test_the_plan_is_as_written(path, golden):
 
 @pytest.mark.parametrize("here", [0, 3, 6])
 def test_whom_one_may_have_to_send_to_is_whom_some_plan_has_it_send_to(here):
-    """All plans of seven nodes are drawn, with every set of targets."""
+    """All plans of seven nodes are computed, with every set of targets."""
     nodes = range(7)
     for source, found in may_relay(here, nodes).items():
         others = [node for node in nodes if node not in (source, here)]

@@ -83,7 +83,7 @@ def test_the_network_of_the_papers_experiment():
     measures = tree.describe()
     assert (measures["brokers"], measures["tree_links"]) == (1000, 99)
     assert measures["degree_max"] <= 8
-    # Links have unlike delays, those of the backbone are the longest.
+    # Delays depend on the kind of link; those of the backbone are the longest.
     delays = {kind: [] for _, _, kind in physical.edges(data="kind")}
     for _, _, link in physical.edges(data=True):
         delays[link["kind"]].append(link["delay_seconds"])
