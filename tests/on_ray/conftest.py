@@ -1,4 +1,4 @@
-"""What tests on Ray share: one network for those that only need some network, and traffic to break things under."""
+"""Shared fixtures of the tests on Ray: a network for tests that need any network, and traffic."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ PACE_SECONDS = 0.01
 
 
 class Traffic:
-    """Clients at chosen brokers, and what went in and came out; a subscriber's name says what it wants."""
+    """Clients at chosen brokers, their events and notifications; a subscriber's name selects its filter."""
 
     def __init__(self, net: rv.Network, subscribers: dict[str, int], publishers: dict[str, int]) -> None:
         self.net = net
@@ -38,7 +38,7 @@ class Traffic:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Publish from every publisher at once while the block runs, and somewhat before."""
+        """Publish from all publishers concurrently while the block runs, and shortly before it."""
         started, stop = Barrier(len(self.publishers) + 1), Event()
 
         def feed(name: str) -> None:
@@ -64,7 +64,7 @@ class Traffic:
                 done.result()
 
     def verify(self, expected_at_least: int, bound_seconds: float) -> None:
-        """Require that all of that many notifications came, once each and in order."""
+        """Check that all expected notifications arrived once and in order, and that there were enough."""
         self.net.settle(bound_seconds)
         for name, subscriber in self.subscribers.items():
             self.notified[name] += [(note.publisher, note.sequence) for note in subscriber.notifications(0)]
@@ -77,7 +77,7 @@ class Traffic:
 
 @pytest.fixture
 def traffic_at() -> Callable[[rv.Network, dict[str, int], dict[str, int]], Traffic]:
-    """Return what makes traffic: from a network, its subscribers' brokers and its publishers' brokers."""
+    """Return a function of (network, {subscriber: broker}, {publisher: broker}) that makes traffic."""
     return Traffic
 
 
@@ -91,7 +91,7 @@ def net(ray_started: None) -> Iterator[rv.Network]:
 
 @pytest.fixture
 def lasting_ray(ray_started: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the Ray of the tests count as one that lasts: who joins a detached network here ends before it does."""
+    """Treat the tests' Ray as one that outlives this process, so that networks may be launched detached."""
     monkeypatch.setattr(launching, "_ends_with_this_process", lambda: False)
 
 
@@ -106,10 +106,10 @@ def fresh(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def found_by(tmp_path: Path) -> Callable[..., Any]:
-    """Run a program of this folder in a process of its own, with a Ray of several nodes, and return what it found."""
+    """Run a program of this folder in its own process, with a Ray of several nodes, and return its result."""
 
     def run(program: str, *words: str, timeout_seconds: float = 150) -> Any:
-        found = tmp_path / "found.json"  # Ray prints what it likes on standard output
+        found = tmp_path / "found.json"  # a file, as Ray itself prints to standard output
         line = [sys.executable, Path(__file__).with_name(program), found, *words]
         done = subprocess.run(line, capture_output=True, text=True, timeout=timeout_seconds, check=False)
         assert done.returncode == 0, done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""A program of its own for `test_gateway_nodes`: Ray nodes come and go under a network that has gateways."""
+"""The program run by `test_gateway_nodes`: Ray nodes join and leave under a network with gateways."""
 
 import json
 import os
@@ -24,7 +24,7 @@ QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 6}
 
 
 def until(found):
-    """Return what is found in time, or what was there at the end; states of Ray can only be looked at."""
+    """Poll until something is found or the time is up, and return the last result."""
     deadline = time.monotonic() + BOUND_SECONDS
     while not (now := found()) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
@@ -45,12 +45,12 @@ def serving(net, number):
 
 
 def named():
-    """Return the names of all actors that are gateways, or look after some."""
+    """Return the names of all gateway actors and gateway supervisors."""
     return [name for name in ray.util.list_named_actors(all_namespaces=True) if "gateway" in name["name"]]
 
 
 def streams(url):
-    """Return what is answered to two subscriptions that are open at the same time."""
+    """Return the status codes of two subscriptions that are open at the same time."""
     with ExitStack() as opened:
         asked = [httpx.stream("GET", f"{url}/subscribe", params={"selector": "n < 0"}) for _ in range(2)]
         return [opened.enter_context(each).status_code for each in asked]
@@ -79,7 +79,7 @@ def comes_and_goes(cluster, net):
 
 
 def supervisor_dies(net):
-    """The supervisor is killed: Ray starts it again, and the gateway that it had started is the one that it has."""
+    """Kill the supervisor; Ray restarts it, and it should keep the gateway that it had started."""
     processes = [ray.get(each.pid.remote()) for each in gateways_of(net.directory)]
     supervisor = ray.get_actor(f"{net.name}:gateways", namespace="rayvous")
     os.kill(ray.get(supervisor.pid.remote()), signal.SIGKILL)

@@ -1,6 +1,7 @@
-"""Takes the picture of the live page in docs: ``python tests/on_ray/live_page_picture.py docs/pictures/live_page.png``.
+"""Take the docs picture of the live page: ``python live_page_picture.py docs/pictures/live_page.png``.
 
-A network of twelve brokers, under events; one is killed by the page's button, and the network heals.
+A network of twelve brokers carries events; one broker is killed with the page's button, and the network
+heals.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A program of its own for `test_node_lost`: a Ray node is gone for good, and its broker goes on elsewhere."""
+"""The program run by `test_node_lost`: a Ray node is lost for good, and its broker continues elsewhere."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ import ray
 import rayvous as rv
 from ray.cluster_utils import Cluster
 
-TREE = rv.ClusterTree(3, 1, degree=1)  # a row: 0 is the root, 1 in the middle, 2 the leaf
+TREE = rv.ClusterTree(3, 1, degree=1)  # a chain: 0 is the root, 1 in the middle, 2 the leaf
 LOST = 1
 EVENTS, MORE = 60, 5
 BOUND_SECONDS = 60.0
@@ -23,13 +23,13 @@ LOOK_SECONDS = 0.1
 
 
 def take(subscriber, number):
-    """Return publisher and number of so many notifications, or of those that came, and of what comes after them."""
+    """Return (publisher, sequence) of up to `number` notifications, and of any that are there after them."""
     notes = list(islice(subscriber.notifications(timeout_seconds=BOUND_SECONDS), number))
     return [(note.publisher, note.sequence) for note in notes + list(subscriber.notifications(0))]
 
 
 class Nodes:
-    """The nodes of one cluster: the one of this process, and those that may be lost."""
+    """The nodes of one Ray cluster: the node of this process, and nodes that can be lost."""
 
     def __init__(self):
         head = ROOM | {"include_dashboard": False, "_system_config": QUICK}
@@ -44,7 +44,7 @@ class Nodes:
         return node, node.node_id
 
     def lose(self, node, name):
-        """Kill a node, and return when Ray has given it up; that can only be looked at."""
+        """Kill a node, and poll until Ray has given it up."""
         self.cluster.remove_node(node, allow_graceful=False)
         while any(each["NodeID"] == name and each["Alive"] for each in ray.nodes()):
             time.sleep(LOOK_SECONDS)
@@ -55,7 +55,7 @@ class Nodes:
 
 
 def heals(nodes, address):
-    """All that is left of some events is in the store of the lost broker: their publisher and their reader are away."""
+    """The lost broker's store has the only copy of some events: their publisher and subscriber are away."""
     lost, at = nodes.add()
     recovery = rv.Recovery(heartbeat_seconds=0.3)
     with rv.Network.launch(
@@ -85,7 +85,7 @@ def heals(nodes, address):
 
 
 def numbered(nodes, address):
-    """The broker in the middle is lost while events go through it; Ray starts it elsewhere by itself."""
+    """The middle broker is lost while events pass through it; Ray restarts it elsewhere by itself."""
     lost, at = nodes.add()
     with rv.Network.launch(TREE, stable=rv.Stable(address), nodes=[nodes.home, at], progress=False) as net:
         before = net.node_of(LOST)
@@ -96,7 +96,7 @@ def numbered(nodes, address):
 
         def load():
             for x in count():
-                with suppress(rv.BrokerUnavailable):  # it keeps the event, which goes ahead of the next one
+                with suppress(rv.BrokerUnavailable):  # the publisher keeps the event and sends it first
                     numbers.append(publisher.publish({"x": x}))
                     if gone.is_set() and x >= EVENTS:
                         return

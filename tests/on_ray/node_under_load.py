@@ -1,4 +1,4 @@
-"""A program of its own for `test_node_under_load`: one of three nodes dies while events go through its brokers."""
+"""The program run by `test_node_under_load`: one of three nodes dies while its brokers carry events."""
 
 import json
 import sys
@@ -22,12 +22,12 @@ NAME = "under-load"
 
 
 def nodes_of(net):
-    """Return on which node each living broker stands."""
+    """Return the node of each live broker."""
     return {broker: net.node_of(broker) for broker in net.survey()}
 
 
 def run(cluster, lost):
-    """Launch a network that outlives its launcher, and remove a node: the one with the rendezvous point."""
+    """Launch a detached network, and remove the node with the rendezvous point under load."""
     tree = rv.ClusterTree(CLUSTERS, MEMBERS, degree=2)
     with rv.Network.launch(
         tree,
@@ -63,7 +63,7 @@ def run(cluster, lost):
         cluster.remove_node(lost, allow_graceful=False)
         began = time.monotonic()
         while not set(victims).isdisjoint(net.survey()) and time.monotonic() - began < BOUND_SECONDS:
-            time.sleep(PACE_SECONDS)  # until they are dead
+            time.sleep(PACE_SECONDS)  # until the brokers are dead
         net.await_convergence(BOUND_SECONDS)
         healed = time.monotonic() - began
         gone.set()
@@ -96,7 +96,7 @@ def main():
         workers = [cluster.add_node(wait=False, num_cpus=1, **ROOM) for _ in range(NODES)]
         cluster.wait_for_nodes()
         ray.init(address=cluster.address, namespace="rayvous", log_to_driver=False, logging_level="error")
-        first = min(workers, key=lambda node: node.node_id)  # where the rendezvous point stands
+        first = min(workers, key=lambda node: node.node_id)  # the node of the rendezvous point
         Path(sys.argv[1]).write_text(json.dumps(run(cluster, first)), encoding="utf-8")
     finally:
         ray.shutdown()

@@ -1,7 +1,8 @@
-"""A program of its own for `test_shell`: a client outside Ray that comes again when its gateway is gone.
+"""The program run by `test_shell`: a client outside Ray that reconnects when its gateway is gone.
 
-``outside.py publish URL TOKEN COUNT`` publishes until each event is accepted; ``outside.py read URL TOKEN COUNT`` reads
-a durable name until it has had each, and writes publisher, number and content as they come.
+``outside.py publish URL TOKEN COUNT`` publishes each event until it is accepted.
+``outside.py read URL TOKEN COUNT`` reads a durable subscription until each event has arrived, and writes the
+publisher, number and content of each.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A program of its own for `test_bulk_nodes`: payloads between Ray nodes; what Ray says it sent goes to a file."""
+"""The program run by `test_bulk_nodes`: payloads between Ray nodes, and the bytes that Ray says it sent."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ def main():
         ) as net:
             hosts = net._hosts.directory.hosts
             at = {broker: ray.get(host.pid.remote())[0] for broker, host in hosts.items()}
-            assert at == {broker: places[broker % NODES] for broker in at}  # each on its node, in turn
+            assert at == {broker: places[broker % NODES] for broker in at}  # the nodes are used in turn
             for broker in at:
                 net.subscriber(f"s{broker}", broker=broker).subscribe("topic = 'maps'")
             publisher = net.publisher("atlas", broker=0)
@@ -64,7 +64,7 @@ def main():
             before = pushed(nodes)
             done = publisher.distribute(PAYLOAD, topic="maps")
             deadline = time.monotonic() + BOUND_SECONDS
-            while True:  # Ray's counters are only to be looked at
+            while True:  # Ray's counters must be polled
                 now = pushed(nodes)
                 sent = {node: now[node] - before[node] for node in nodes}
                 if sum(sent.values()) >= sum(expected.values()) or time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Admission control on real actors: what may enter, what publishers are held to, what the books say."""
+"""Admission control on real actors: what is admitted, how publishers are limited, what the books record."""
 
 import time
 
@@ -83,7 +83,7 @@ def test_a_publisher_is_held_to_what_it_advertised(net, fresh):
 
 
 def test_a_client_that_ignores_what_it_advertised_is_slowed_by_its_broker(net, fresh):
-    """It speaks to the actor of its broker itself, with several calls at once, which Ray may hand over in any order."""
+    """It calls the actor of its broker directly and concurrently; Ray may deliver the calls in any order."""
     publisher, subscriber = net.publisher(fresh, broker=1), net.subscriber(fresh, broker=2)
     publisher.advertise("k = 7", max_rate=20)
     subscriber.subscribe("k = 7")
@@ -105,7 +105,7 @@ def test_without_a_rate_history_or_the_default_decides(net, fresh):
     net.settle()
     home = net.admission()[publisher.broker]
     assert home["cpu"][0] == 7.0
-    publisher.publish_batch([{"x": 1}] * 40)  # 40 in a second wanted to go
+    publisher.publish_batch([{"x": 1}] * 40)  # a demand of 40 events in one second
     publisher.unadvertise(first)
     publisher.advertise("x > 0")
     net.settle()
@@ -159,7 +159,7 @@ def test_a_network_that_heals_keeps_its_books_when_a_broker_dies(ray_started):
 
 
 def test_both_hosts_drop_what_waits_too_long_at_one_broker(ray_started):
-    """Paper 3, 5.1. Nine seconds' worth at once, 0.2 s of work each: what waits longer than 1.1 s is dropped."""
+    """Paper 3, 5.1. Nine batches at once, 0.2 s of work each: what waits longer than 1.1 s is dropped."""
     batches, size, deadline_seconds = 9, 10, 1.1
     capacity = rv.Capacity(events_per_second=size / 0.2)
     config = rv.AdmissionConfig(refusing_share_max=None, deadline_seconds=deadline_seconds)

@@ -1,4 +1,4 @@
-"""The small experiment on real actors: who refuses, and whose brokers have to drop events."""
+"""A small admission experiment on real actors: which criteria refuse, and which make brokers drop events."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def test_full_admission_refuses_and_drops_less_than_none(ray_started):
     assert set(capacities) == {0, 1, 2}
     most = (
         SMALL.cpu_share / SMALL.cpu_seconds_per_event[0]
-    )  # of a broker that gets its share of a CPU and has nothing else to do
+    )  # of a broker that uses its share of a CPU for events only
     assert all(0 < capacity < most for capacity in capacities.values())
     rate = SMALL.rate * min(capacities.values())
     none, full = (run_criterion(SMALL, name, capacities, rate)[0] for name in ("none", "full"))

@@ -82,7 +82,10 @@ def test_what_is_wrong_is_said(mesh, net):
 
 
 def test_in_a_network_that_heals_a_payload_is_found_from_wherever_its_subscriber_has_moved_to(ray_started):
-    """The event goes the way of all events, so it comes once and in order. Reference: promises 1 to 3; paper 5, 3.4."""
+    """The event takes the path of all events, so it arrives once and in order.
+
+    Reference: promises 1 to 3; paper 5, 3.4.
+    """
     settings = Recovery.for_tests()
     with rv.Network.launch(rv.ClusterTree(5, 1), scheme="lbdd", recovery=settings) as net:
         readers = [net.subscriber(f"s{broker}", broker=broker) for broker in (1, 2, 3)]
@@ -90,7 +93,7 @@ def test_in_a_network_that_heals_a_payload_is_found_from_wherever_its_subscriber
             reader.subscribe("topic = 'maps'")
         publisher = net.publisher("atlas", broker=0)
         publisher.publish({"topic": "maps", "n": 0})
-        os.kill(net.pid_of(2), signal.SIGKILL)  # nobody waits until that is known: it is in the plan
+        os.kill(net.pid_of(2), signal.SIGKILL)  # not yet detected, so still in the plan
         done = publisher.distribute(MEGABYTES, topic="maps")
         assert done.gone == (2,) and set(done.brokers) == {1, 3}
         publisher.publish({"topic": "maps", "n": 1})

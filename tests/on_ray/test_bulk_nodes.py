@@ -1,11 +1,11 @@
-"""What leaves each Ray node when a payload goes along LBDD's tree; several nodes, so a process of its own."""
+"""The bytes that leave each Ray node when a payload follows the LBDD tree; run in its own process."""
 
 import pytest
 
 
 @pytest.mark.slow
 def test_bytes_leave_the_nodes_that_the_plan_says(found_by):
-    """Ray's own count of what each node's object store has sent. Reference: paper 5, 3.3 and 4.3."""
+    """Ray counts what each node's object store has sent. Reference: paper 5, 3.3 and 4.3."""
     came = found_by("several_nodes.py", timeout_seconds=120)
     assert sum(came["expected"]) > 0
     assert came["pushed"] == pytest.approx(came["expected"], rel=0.05, abs=1 << 20)

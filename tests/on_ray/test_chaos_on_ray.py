@@ -1,4 +1,4 @@
-"""Chaos on real actors: brokers are killed, stopped, cut off and started again, and every promise holds (1-3, 6)."""
+"""Chaos on real actors: brokers are killed, paused, cut off and restarted; every promise holds (1-3, 6)."""
 
 import time
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_drawn_faults(ray_started: None) -> None:
 
 
 def test_everything_at_once(ray_started: None, tmp_path: Path) -> None:
-    """Brokers die, come back from their files, come and leave; clients are killed; all books are right.
+    """Brokers crash, restart from their files, join and leave; clients are killed; all books stay correct.
 
     Reference: promises 1 to 3 and 6 to 8.
     """
@@ -46,7 +46,10 @@ def test_everything_at_once(ray_started: None, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["hypercube", "lbdd"])
 def test_brokers_of_a_network_without_a_tree_die_leave_and_come_back(ray_started: None, scheme: str) -> None:
-    """Several at once, and one that passes events on for others. Reference: promises 1 to 3 and 6; paper 5, 3.4."""
+    """Several crash at once, one of which forwards events for others.
+
+    Reference: promises 1 to 3 and 6; paper 5, 3.4.
+    """
     plan = FaultPlan(
         "views",
         (
@@ -69,11 +72,11 @@ def test_brokers_of_a_network_without_a_tree_die_leave_and_come_back(ray_started
 
 
 def test_state_that_is_damaged_is_found_and_mended(ray_started: None, tmp_path: Path) -> None:
-    """Whoever sees it of itself ends and is started again, a store is cleared, and what is published then arrives.
+    """A broker that detects its damage restarts, a damaged store is cleared, and later events arrive.
 
     Reference: paper 4, section 2 and definition 8.
     """
-    drawn = [  # and some of it others mend before it is seen: hence so many
+    drawn = [  # so many because some damage is repaired by others before it is detected
         fault
         for i in range(6)
         for fault in (
@@ -101,7 +104,7 @@ def test_state_that_is_damaged_is_found_and_mended(ray_started: None, tmp_path: 
 
 
 def test_stopped_slow_shaken_and_cut_off(ray_started: None) -> None:
-    """What is not a death: nobody may be lost for it, and who comes back is one of the tree again."""
+    """Faults that are not crashes: no broker is lost, and one that comes back rejoins the tree."""
     plan = FaultPlan(
         "not dead",
         (
@@ -152,7 +155,7 @@ def test_clients_leave_a_broker_that_stands_still_and_it_does_not_deliver_to_the
         net.settle(BOUND_SECONDS)
         assert [note.event["x"] for note in subscriber.notifications(0)] == list(range(20))
         assert net.pid_of(victim) == pid and net.host_of(victim) == host
-        net.await_convergence(BOUND_SECONDS)  # it may have been given up, and has to rejoin
+        net.await_convergence(BOUND_SECONDS)  # it may have been suspected, and then has to rejoin
         assert net.describe().nodes[victim]["subscribers"] == 0
         assert publisher.move_to(victim) == victim == subscriber.move_to(victim)
         publisher.publish({"x": 20})

@@ -1,4 +1,4 @@
-"""The command line as a user runs it: what it prints where, and how it exits."""
+"""The command line as a user runs it: its output and its exit status."""
 
 import json
 import os
@@ -22,12 +22,12 @@ def rayvous(*arguments, timeout=240, cwd=None, env=None):
 
 @pytest.fixture
 def on_this_ray(ray_started):
-    """The environment of a process that joins the Ray of the tests."""
+    """Return the environment of a process that joins the tests' Ray."""
     return os.environ | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
 
 
 def test_a_scheme_and_a_layer_of_ones_own_run_on_ray(tmp_path, on_this_ray):
-    """They are found in the folder where the command is called. With everything on: tests/actors/broker/test_own.py."""
+    """They are found in the current folder. With everything on: tests/actors/broker/test_own.py."""
     scenario = {
         "name": "own",
         "topology": {"clusters": 2, "brokers_per_cluster": 2},
@@ -49,7 +49,7 @@ def test_a_scheme_and_a_layer_of_ones_own_run_on_ray(tmp_path, on_this_ray):
     ],
 )
 def test_bad_input_is_one_line_and_status_2(tmp_path, arguments, said):
-    """As a process; what else may be wrong is in tests/cli/test_mistakes.py."""
+    """The command is run as a process; other mistakes are tested in tests/cli/test_mistakes.py."""
     done = rayvous(*arguments, cwd=tmp_path)
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert said in done.stderr

@@ -1,4 +1,4 @@
-"""The comparison on real actors counts what the simulator counts."""
+"""The comparison on real actors gives the same counts as the simulator."""
 
 from rayvous.experiments import compare
 from rayvous.protocol.scenarios.scenario import Workload

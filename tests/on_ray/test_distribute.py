@@ -1,4 +1,4 @@
-"""A payload over real links: each host a network namespace with a Ray node, through the command line."""
+"""A payload over real links, with the command line: each host is a network namespace with a Ray node."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ TO_RUN = f"sudo {sys.executable} -m pytest {Path(__file__).name} (with iproute2)
 
 
 def test_lbdd_beside_point_to_point_over_links_of_a_bandwidth():
-    """The kernel counts what the publisher's link carried: LBDD's share of it is the plan's. Paper 5, 4.2 and 4.3."""
+    """The kernel's byte counts of the publisher's link match the copies in the plan. Paper 5, 4.2 and 4.3."""
     reason = why_not()
     if reason is not None:
         pytest.skip(f"{reason}; then: {TO_RUN}")
@@ -34,7 +34,7 @@ def test_lbdd_beside_point_to_point_over_links_of_a_bandwidth():
         mine = copies[row["scheme"]]
         assert row["copies"] == HOSTS - 1 and row["publisher_sent_bytes"] == mine * nbytes
         assert mine * nbytes < row["publisher_link_bytes"] < (mine + 0.5) * nbytes
-        assert row["all_links_bytes"] < (HOSTS - 1 + 0.5) * nbytes  # nothing went but where the plan says
-        # No scheme is quicker than its busiest link, whatever the machine does beside it.
+        assert row["all_links_bytes"] < (HOSTS - 1 + 0.5) * nbytes  # nothing was sent beyond the plan
+        # No scheme is faster than its busiest link, whatever the load of the machine.
         assert row["seconds"] > 0.9 * mine * nbytes * 8 / (MBIT * 1e6)
     assert came["floor_seconds"] > 0.9 * nbytes * 8 / (MBIT * 1e6)

@@ -1,4 +1,4 @@
-"""Names that outlive their process: killed with SIGKILL and come back, they lose nothing and get nothing twice.
+"""Durable clients that are killed with SIGKILL and return lose nothing and receive nothing twice.
 
 Reference: promises 1 to 3; docs/exactly-once.md.
 """
@@ -48,7 +48,7 @@ class Reader:
     def read(
         self, count: int, acknowledge: bool = True, patience_seconds: float = BOUND_SECONDS
     ) -> list[tuple[str, int]]:
-        """Read so many and acknowledge each, or none; fewer when nothing comes any more."""
+        """Read up to `count` notifications until no more arrive, and acknowledge each of them or none."""
         got: list[tuple[str, int]] = []
         for note in self.alice.notifications(timeout_seconds=patience_seconds):
             got.append((note.publisher, note.sequence))
@@ -60,7 +60,7 @@ class Reader:
 
 
 class Writer:
-    """A publisher in a process of its own; what was accepted is told one by one."""
+    """A durable publisher in a process of its own, which publishes events one at a time."""
 
     def __init__(self, network: str, broker: int | None = None) -> None:
         self.bob = rv.Network.attach(network).publisher("bob", durable=True, broker=broker)
@@ -117,7 +117,7 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
         acknowledged = ray.get(reader.read.remote(4))
         assert ray.get(reader.read.remote(3, acknowledge=False)) == [("bob", n) for n in (5, 6, 7)]
 
-        # The subscriber dies; while it is away everything is kept, and flush says so.
+        # The subscriber is killed; while it is away its events are retained, and flush confirms that.
         kill(reader, pid)
         assert ray.get(writer.publish.remote(10)) == 20
         ray.get(writer.flush.remote())
@@ -126,7 +126,7 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
         acknowledged += ray.get(reader.read.remote(12))
         assert acknowledged == [("bob", n) for n in range(1, 17)], "what was not acknowledged comes again"
 
-        # It dies again, with its broker, for good, and the publisher in the middle of its work.
+        # The subscriber is killed again, with its broker for good, and the publisher while it publishes.
         pid = ray.get(writer.pid.remote())
         writer.publish_for_ever.remote()
         kill(reader, ray.get(reader.pid.remote()))
@@ -151,7 +151,7 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
 
 
 def started_by_two(net: rv.Network, broker: int) -> int:
-    """Let two who know the network start a broker again at once; return how many have."""
+    """Restart a broker from two `Network` objects at once; return how many of them succeed."""
 
     def start_again(each: rv.Network) -> int:
         try:
@@ -166,14 +166,14 @@ def started_by_two(net: rv.Network, broker: int) -> int:
 
 
 def starts_it_again_and_ends(net: rv.Network, broker: int) -> Any:
-    """Do what a process has done that starts a broker again and is killed before anybody knows of the new actor."""
+    """Do what a process does that restarts a broker but is killed before the new actor is registered."""
     net._hosts.find_reborn()
     directory, point = net._hosts.directory, net._hosts.rendezvous
     life = ray.get(point.start_again.remote([broker], directory.hosts[broker], "who ended"))
     unborn = launching._start_host(directory, [broker], life)
-    ray.get(unborn.seat.remote([directory.positions[broker]], life))  # it has the store of the broker
-    ray.get(point.give_up.remote("who ended"))  # as it is after a minute
-    return unborn  # a detached network's would live without a handle, this one's does not
+    ray.get(unborn.seat.remote([directory.positions[broker]], life))  # it has opened the store of the broker
+    ray.get(point.give_up.remote("who ended"))  # which happens by itself after a minute
+    return unborn  # in a detached network it would live without a handle, here it does not
 
 
 @pytest.mark.parametrize("scheme", ["hybrid", "hypercube"])
@@ -193,7 +193,7 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
         pid = ray.get(writer.pid.remote())
         writer.publish_for_ever.remote()
         seen = [next(alice.notifications(BOUND_SECONDS)).sequence for _ in range(10)]
-        net.crash(far)  # with what it had accepted and not sent on
+        net.crash(far)  # with events that it had accepted but not forwarded
         kill(writer, pid)
         unborn = starts_it_again_and_ends(net, far)
         assert started_by_two(net, far) == 1
@@ -211,8 +211,8 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
         ray.get(writer.flush.remote())
         assert alice.losses == []
         net.close()
-        # The name is free again, also that of the broker that was killed. Without the file of the rendezvous point
-        # nobody knows what the others are of.
+        # The names are free again, also that of the killed broker. Without the file of the rendezvous point
+        # it is unknown to which network the other files belong.
         stable = rv.Stable(tmp_path)
         file = stable.file_of(RENDEZVOUS)
         for each in file.parent.glob(f"{file.name}*"):

@@ -1,4 +1,4 @@
-"""Promise 8 on real actors: what brokers take in is what the books charge, and no more than they can.
+"""Promise 8 on real actors: brokers receive exactly what the books charge, within their capacity.
 
 Reference: paper 3, 4.3 (a); docs/decisions/0031-schemes-are-charged-for-what-they-send.md.
 """
@@ -12,7 +12,7 @@ WANTED = ((0, "n >= 4"), (1, "n BETWEEN 1 AND 2"), (5, "n < 3"), (3, "n = 5"), (
 
 
 def charged(net):
-    """Return what is charged to the CPU of each broker, by itself or by who speaks for its cluster."""
+    """Return the rate charged to each broker's CPU, by itself or by the representative of its cluster."""
     most = {}
     for broker, entry in net.admission().items():
         for name, amounts in entry.items():

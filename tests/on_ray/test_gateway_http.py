@@ -1,4 +1,4 @@
-"""Clients that know nothing of Rayvous, over HTTP and WebSocket, on a network that heals: httpx, websockets, curl."""
+"""Generic HTTP and WebSocket clients (httpx, websockets, curl) on a network that heals."""
 
 import json
 import os
@@ -42,7 +42,7 @@ LIMITS = GatewayLimits(
 
 @pytest.fixture(scope="module")
 def outside(ray_started):
-    """A network with a gateway on the node that there is."""
+    """A network with a gateway on the only node."""
     with rv.Network.launch(
         rv.ClusterTree(2, 2),
         brokers_per_actor=2,
@@ -142,7 +142,7 @@ def test_a_durable_stream_loses_nothing_when_it_is_cut_and_when_its_gateway_is_k
         publisher.publish_batch([{"n": n} for n in range(20, 40)])
         had += messages.events(25)
         last = messages.last_id
-    publisher.publish_batch([{"n": n} for n in range(40, 60)])  # while nobody is there
+    publisher.publish_batch([{"n": n} for n in range(40, 60)])  # while no stream is open
     with subscribed(url, "alice", last, durable="mail") as messages:
         had += messages.events(10)
         last = messages.last_id
@@ -151,7 +151,7 @@ def test_a_durable_stream_loses_nothing_when_it_is_cut_and_when_its_gateway_is_k
         before = ray.get(gateway.pid.remote())
         os.kill(before, signal.SIGKILL)
         publisher.publish_batch([{"n": n} for n in range(60, 80)])
-    reborn, stomp = outside.gateways()  # waits until Ray has started it again
+    reborn, stomp = outside.gateways()  # waits until Ray has restarted it
     assert ray.get(gateway.pid.remote()) != before
     with subscribed(reborn, "alice", last, durable="mail") as messages:
         had += messages.events(45)
@@ -168,7 +168,7 @@ def test_a_durable_stream_loses_nothing_when_it_is_cut_and_when_its_gateway_is_k
 
 
 def test_a_key_does_not_wait_for_what_the_rendezvous_point_writes(outside, url):
-    """As while the control store of Ray is away: decision 0100."""
+    """The rendezvous point is blocked, as while the control store of Ray is away: decision 0100."""
 
     def prepare(rendezvous):
         rendezvous.go_on = threading.Event()
@@ -212,7 +212,7 @@ def test_a_client_that_reads_nothing_is_cut_off_and_slows_nobody(outside, url):
             grown = process.memory_info().rss - before
         assert (
             grown < 64 << 20
-        )  # 40 MB went through, some of it many times; what waits for the slow one is 1 MiB
+        )  # 40 MB went through, partly several times; at most 1 MiB waits for the slow client
         deadline = time.monotonic() + 20 * LIMITS.stall_seconds
         while not cut_off(slow):
             assert time.monotonic() < deadline
@@ -224,7 +224,7 @@ def test_a_client_that_reads_nothing_is_cut_off_and_slows_nobody(outside, url):
 
 
 def cut_off(connection):
-    """Return whether the other side has given a connection up: then it answers what is sent by a reset."""
+    """Return whether the other side has closed a connection: sending then fails with a reset."""
     try:
         connection.send(b" ")
     except OSError:
@@ -291,7 +291,7 @@ def test_slow_headers_and_too_many_connections_are_turned_away(url):
         for one in many:
             one.close()
     deadline = time.monotonic() + BOUND_SECONDS
-    while httpx.get(f"{url}/healthz").status_code != 200:  # the places are given back
+    while httpx.get(f"{url}/healthz").status_code != 200:  # until the connections are released
         assert time.monotonic() < deadline
 
 

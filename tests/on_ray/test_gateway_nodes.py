@@ -1,4 +1,4 @@
-"""A Ray node that joins later has a gateway, and one that is gone has none; several nodes, so a process.
+"""A Ray node that joins later gets a gateway, and a lost node has none; run in its own process.
 
 Reference: docs/decisions/0099-gateways-come-with-nodes.md, 0101-equal-shares.md.
 """

@@ -1,6 +1,7 @@
-"""Clients that know nothing of Rayvous: stomp.py, and @stomp/stompjs in a real browser, on a network that heals.
+"""Generic STOMP clients on a network that heals: stomp.py, and @stomp/stompjs in a real browser.
 
-Without npm or Chromium the browser's test is skipped. The file of stompjs is fetched once, into the user's cache.
+Without npm or Chromium the browser test is skipped. The file of stompjs is fetched once, into the user's
+cache.
 """
 
 import asyncio
@@ -80,7 +81,7 @@ class Served:
 
 
 class Heard(stomp.ConnectionListener):
-    """What a client was told."""
+    """Records the frames that a client receives."""
 
     def __init__(self):
         self.messages, self.receipts, self.errors = [], [], []
@@ -147,7 +148,7 @@ class Client:
         self._done(self.connection.send, destination, json.dumps(event), "application/json")
 
     def cut(self):
-        """Break the connection without a word."""
+        """Break the connection without a DISCONNECT."""
         self.connection.transport.socket.shutdown(socket.SHUT_RDWR)
         self.connection.transport.stop()
 
@@ -177,7 +178,7 @@ def served(ray_started, certificate):
 
 @pytest.fixture
 def client(served):
-    """Return what makes a client; those that are still there at the end leave."""
+    """Return a function that makes clients; those still connected at the end disconnect."""
     clients = []
 
     def make(*given, **named):
@@ -186,7 +187,7 @@ def client(served):
 
     yield make
     for one in clients:
-        if one.connection.is_connected() and not one.heard.errors:  # which ends it
+        if one.connection.is_connected() and not one.heard.errors:  # an error ends the connection
             one.leave()
 
 
@@ -242,7 +243,7 @@ def test_a_durable_subscriber_that_is_cut_comes_again_with_nothing_lost(client, 
 
 
 def test_a_client_of_1_1_acknowledges_by_subscription_and_message(client, fresh):
-    """STOMP 1.1, "ACK": what `stomp.Connection` speaks if it is not told otherwise."""
+    """STOMP 1.1, "ACK": the default version of `stomp.Connection`."""
     alice = client(fresh, version="1.1")
     asked = {"selector": f"run = '{fresh}'", "activemq.subscriptionName": "news"}
     alice.subscribe("/events", ack="client", **asked)
@@ -290,7 +291,7 @@ def test_a_refusal_is_an_error_that_says_what_to_do(client):
 
 
 def test_who_talks_on_still_reads_what_was_wrong(served):
-    """STOMP 1.2, "Connection Lingering": closing at once would take the ERROR with it."""
+    """STOMP 1.2, "Connection Lingering": closing at once would lose the ERROR."""
     with socket.create_connection(served.addresses[0], BOUND_SECONDS) as end:
         end.sendall(b"GET / HTTP/1.1\r\n" + b"x" * 300_000)
         said = b"".join(iter(lambda: end.recv(1 << 16), b""))
@@ -299,7 +300,7 @@ def test_who_talks_on_still_reads_what_was_wrong(served):
 
 
 def test_heart_beats_go_both_ways(client):
-    """STOMP 1.2, "Heart-beating": three rounds, and neither side gives the other up."""
+    """STOMP 1.2, "Heart-beating": after six beats neither side has given the other up."""
     alice = client(heartbeats=(500, 500))
     alice.heard.until(lambda heard: heard.beats >= 6)
     assert not alice.heard.lost
@@ -314,7 +315,7 @@ def test_over_tls(client, certificate, fresh):
 
 
 def stompjs():
-    """Return the file of @stomp/stompjs for browsers; npm fetches it when it is not there."""
+    """Return the browser file of @stomp/stompjs; npm fetches it if it is missing."""
     file = CACHE / "node_modules" / "@stomp" / "stompjs" / "bundles" / "stomp.umd.min.js"
     if not file.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -327,7 +328,7 @@ def stompjs():
 
 @contextmanager
 def browser(folder, url):
-    """Open a page in Chromium; what goes wrong in it is in its title, which nobody reads: it tells by STOMP."""
+    """Open a page in Chromium; it reports its result with STOMP, and an error only in its title."""
     quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions")
     still = (
         "--disable-background-networking",

@@ -1,4 +1,4 @@
-"""The head of a Ray cluster dies and comes back, with Redis: what is found again, on a Ray of its own.
+"""The head of a Ray cluster with Redis dies and comes back, and the network is found again; on its own Ray.
 
 Reference: docs/service.md, "When the head of the cluster dies"; decision 0068.
 """
@@ -24,7 +24,7 @@ EVENTS = 20
 
 
 def redis_server():
-    """Return the machine's program, or that of a wheel; skip, with the line to type, without either."""
+    """Return the system's redis-server or that of a wheel; without either, skip with an installation hint."""
     if found := shutil.which("redis-server"):
         return found
     with suppress(ImportError):
@@ -40,7 +40,7 @@ def free_port():
 
 
 def until(reached):
-    """Return whether that came to be in time; other programs' states can only be looked at."""
+    """Poll until a condition holds or the time is up, and return its last value."""
     deadline = time.monotonic() + BOUND_SECONDS
     while not (found := reached()) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
@@ -48,7 +48,7 @@ def until(reached):
 
 
 class Machines:
-    """A head without CPUs and a worker, as processes of this machine; each can be killed whole."""
+    """A head without CPUs and a worker, as processes of this machine; each can be killed as a whole."""
 
     def __init__(self, folder):
         self.port, self._folder = free_port(), folder
@@ -70,7 +70,7 @@ class Machines:
         self.environment["RAY_REDIS_ADDRESS"] = f"127.0.0.1:{port}"
 
     def _start(self, says, *words):
-        """Start a program, and return when it has said that it is there."""
+        """Start a program, and return when `says` is in its log."""
         log = self._folder / f"log{len(self._started)}"
         with log.open("wb") as out:
             process = subprocess.Popen([*map(str, words)], env=self.environment, stdout=out, stderr=out)
@@ -85,7 +85,7 @@ class Machines:
 
     def head(self):
         note = self._folder / "ray" / "ray_current_cluster"
-        note.unlink(missing_ok=True)  # a head that was killed has left it, and `ray stop` takes it away
+        note.unlink(missing_ok=True)  # left behind by a killed head; `ray stop` would remove it
         return self._ray("--head", "--port", self.port, "--num-cpus", 0, "--include-dashboard", "false")
 
     def worker(self):
@@ -113,7 +113,7 @@ class Machines:
         )  # fmt: skip
 
     def until(self, status, *words):
-        """Repeat a verb until it ends with that status: Ray's processes come back one after the other."""
+        """Repeat a command until it exits with that status: Ray's processes come back one after the other."""
         said = []
 
         def ended():
@@ -127,7 +127,7 @@ class Machines:
         for process in self._started:
             if process.poll() is None:
                 self.kill(process)
-        for one in psutil.process_iter(["cmdline"]):  # of those that ended by themselves
+        for one in psutil.process_iter(["cmdline"]):  # children of processes that ended by themselves
             if any(str(self._folder) in part for part in one.info["cmdline"] or ()):
                 with suppress(psutil.NoSuchProcess):
                     one.kill()
@@ -135,7 +135,7 @@ class Machines:
 
 @contextmanager
 def machines():
-    with tempfile.TemporaryDirectory(prefix="rv") as folder:  # short: a socket's path may have 107 characters
+    with tempfile.TemporaryDirectory(prefix="rv") as folder:  # short: a socket path has <= 107 characters
         made = Machines(Path(folder))
         try:
             yield made
@@ -154,7 +154,7 @@ def launched(made):
 
 @pytest.mark.slow
 def test_a_network_is_found_again_when_the_head_is_back(tmp_path):
-    """The same processes, the durable subscription, and what it had not read: nothing of it was on the head."""
+    """The processes, the durable subscription and its unread events are found: none were on the head."""
     events = tmp_path / "events.jsonl"
     events.write_text("".join(f'{{"x": {x}}}\n' for x in range(EVENTS)))
     read = ("subscribe", "flights", "--durable", "alice", "--format", "json")

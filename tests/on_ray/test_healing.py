@@ -1,4 +1,4 @@
-"""Networks that heal, on real actors: brokers die under traffic, and nothing is lost, doubled or disordered.
+"""Networks that heal, on real actors: brokers crash under traffic, nothing is lost, duplicated or reordered.
 
 Reference: promises 1, 2, 3 and 6; paper 1, section 4.
 """
@@ -38,7 +38,7 @@ def clusters_from_the_root(net: rv.Network) -> list[int]:
 
 
 def await_rest(net: rv.Network) -> None:
-    """Wait until all brokers but the root have nothing to do, and are told nothing; that can only be looked at."""
+    """Poll until all brokers but the root rest."""
     deadline = time.monotonic() + BOUND_SECONDS
     while (resting := sum(sizes["resting"] for _, sizes in net.describe().nodes(data=True))) < 5:
         assert time.monotonic() < deadline, f"{resting} of 6 rest"
@@ -84,7 +84,7 @@ def test_a_normal_broker_crashes_with_its_clients(ray_started: None, traffic_at:
         )
         with traffic.flowing():
             assert net.crash(victim) == [victim]
-            traffic.subscribers["all"].subscribe("x = 5")  # where it goes, while it goes
+            traffic.subscribers["all"].subscribe("x = 5")  # while it moves, at whichever broker it moves to
             net.await_convergence(BOUND_SECONDS)
         assert designated(net, bottom) == max(members(net, bottom))
         highest = max(members(net, bottom))
@@ -102,7 +102,7 @@ def test_a_normal_broker_crashes_with_its_clients(ray_started: None, traffic_at:
 
         number = traffic.publishers["p"].publish({"x": 7})
         assert asyncio.run(asyncio.wait_for(next_one(), 20)) == number
-        # A name that was used before goes on counting: brokers know its numbers.
+        # A reused name continues its numbers, which the brokers know.
         net.release(traffic.publishers["p"])
         again = net.publisher("p")
         assert again.publish({"x": 8}) == number + 1
@@ -148,7 +148,7 @@ def test_whole_clusters_are_killed_the_root_and_then_one_in_the_middle(
 def test_a_broker_is_killed_that_stands_alone_in_the_tree(
     ray_started: None, traffic_at: Callable[..., Any], scheme: str
 ) -> None:
-    """Nobody takes its place; whoever hung below it joins elsewhere."""
+    """It has no successor; the brokers below it join elsewhere."""
     with launch(2, 2, scheme=scheme) as net:
         net.await_convergence(BOUND_SECONDS)
         top = next(broker for broker, one in net.survey().items() if one["root"])

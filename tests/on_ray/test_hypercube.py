@@ -1,4 +1,4 @@
-"""A hypercube on real actors: a broker dies, another leaves, and nothing is lost, doubled or disordered.
+"""A hypercube on real actors: a broker crashes, another leaves, and nothing is lost, duplicated or reordered.
 
 Reference: promises 1, 2, 3 and 6; paper 2, sections 2.3 and 2.4.
 """
@@ -18,7 +18,7 @@ HOMES = {"all": 0, "odd": 1, "few": 2, "moves": 3}
 
 
 def test_a_broker_dies_and_another_leaves_under_traffic(ray_started: None) -> None:
-    """Subscribers are asked to move by the one that leaves; those of the dead one move by themselves."""
+    """The leaving broker asks its subscribers to move; those of the dead broker move by themselves."""
     published: dict[tuple[str, int], dict[str, object]] = {}
     with rv.Network.launch(
         rv.ClusterTree(5, 1), scheme="hypercube", recovery=Recovery.for_tests(), brokers_per_actor=1

@@ -1,4 +1,4 @@
-"""Bounds on real actors: queues fill, publishers wait, and what is shed is named (promise 9)."""
+"""Bounds on real actors: queues fill, publishers wait, and what is shed is counted (promise 9)."""
 
 import rayvous as rv
 

@@ -1,4 +1,4 @@
-"""The live page in a real browser, over a network whose broker is killed by its button: docs/gateway.md."""
+"""The live page in a real browser; a broker is killed with its button: docs/gateway.md."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ ROWS = "[...document.querySelectorAll('#brokers tr')].map(row => row.innerText)"
 
 @contextmanager
 def served(network):
-    """Serve a network from a thread; yield where."""
+    """Serve a network from a thread; yield the URL."""
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
     ready: asyncio.Future[str] = loop.create_future()
     told = threading.Event()

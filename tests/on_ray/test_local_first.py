@@ -12,7 +12,7 @@ BOUND_SECONDS = 30.0
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait for something that happens by itself."""
+    """Poll until a condition holds; fail with `what` after a time limit."""
     deadline = time.monotonic() + BOUND_SECONDS
     while not holds():
         assert time.monotonic() < deadline, what
@@ -20,12 +20,12 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 
 def recorded(net: rv.Network) -> int:
-    """Return how many entries brokers have for what others want."""
+    """Return how many filters of other brokers the brokers have recorded in total."""
     return sum(sizes["recorded"] for _, sizes in net.describe().nodes(data=True))
 
 
 def test_a_subscriber_moves_to_its_publishers_and_takes_nothing_elsewhere_any_more(ray_started: None) -> None:
-    """Its broker has seen whom it mostly hears, and proposes it; there it is satisfied locally. Nothing is lost."""
+    """Its broker proposes a move to the publisher's broker, where it is served locally; nothing is lost."""
     recovery = Recovery.for_tests(heartbeat_seconds=0.1)
     with rv.Network.launch(
         rv.ClusterTree(4, 1), scheme="hypercube", recovery=recovery, brokers_per_actor=2

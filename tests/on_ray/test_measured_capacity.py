@@ -1,6 +1,6 @@
-"""The highest event rate is measured on a core that is really busy, at the limit that is the default.
+"""The highest event rate is measured on a core that is really busy, at the default limit.
 
-Reference: paper 3, 4.1: sampled every interval I, at the CPU's limit, from 0 on; what is measured is what counts then.
+Reference: paper 3, 4.1: sampled every interval I, at the CPU's limit, from 0 on; then the measurement counts.
 """
 
 import itertools
@@ -27,10 +27,10 @@ def net(ray_started):
 
 
 def saturate(net, broker):
-    """Publish at one broker, from several threads without a pause, until its capacity is known; return that.
+    """Publish at one broker from several threads without a pause until its capacity is known, and return it.
 
-    It works for its whole time: there is always another call. On a machine that gives it less than the limit, there is
-    nothing to be measured.
+    The broker is always busy, as there is always another call. If the machine gives it less CPU than the
+    limit, nothing can be measured, and the test is skipped.
     """
     stop = threading.Event()
     publishers = [net.publisher(f"busy{number}", broker=broker) for number in range(3)]
@@ -48,7 +48,7 @@ def saturate(net, broker):
     for thread in threads:
         thread.start()
     try:
-        for _ in itertools.count():  # each answer waits its turn at the busy actor
+        for _ in itertools.count():  # each call waits its turn at the busy actor
             capacity, seconds = net.admission()[broker]["cpu"][1], time.monotonic() - started
             if capacity < math.inf:
                 return capacity

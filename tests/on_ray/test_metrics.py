@@ -1,4 +1,4 @@
-"""What Ray exports of a network, as Prometheus scrapes it, and what the dashboard asks for."""
+"""The metrics that Ray exports, as scraped by Prometheus, include all that the dashboard queries."""
 
 import json
 import re
@@ -16,7 +16,7 @@ EVENTS = 40
 
 
 def scraped() -> dict[str, list[tuple[dict[str, str], float]]]:
-    """Return what Ray exports of us, by name: labels and value of each series."""
+    """Return the Rayvous metrics that Ray exports, by name: the labels and value of each series."""
     node = ray.nodes()[0]
     address = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
     with urllib.request.urlopen(address) as answer:
@@ -35,7 +35,7 @@ def test_the_dashboard_asks_for_what_is_exported(net: rv.Network, fresh: str) ->
     net.publisher(f"{fresh}-p", broker=net.positions[-1].broker).publish_batch([{"metered": True}] * EVENTS)
     net.settle()
     assert len(list(subscriber.notifications(0))) == EVENTS
-    # What hardly ever happens is not exported until it has: so it is counted once for a network that is made up.
+    # Rare events are not exported until they happen, so each is counted once for a made-up network.
     place = net.positions[0]
     made_up = BrokerMetrics(Instruments(), "made-up", place)
     made_up.look(place, {size: 1 for size, _ in (*COUNTERS.values(), *GAUGES.values())})
@@ -43,7 +43,7 @@ def test_the_dashboard_asks_for_what_is_exported(net: rv.Network, fresh: str) ->
     text = DASHBOARD.read_text(encoding="utf-8")
     asked = set(re.findall(r"\bray_rayvous_\w+", text))
     deadline = time.monotonic() + BOUND_SECONDS
-    while True:  # Ray reports now and then, and tells nobody when
+    while True:  # Ray reports from time to time, without notice
         found = scraped()
         ours = [labels for labels, value in found.get("ray_rayvous_notifications_total", ()) if value]
         if asked <= found.keys() and net.name in {labels["network"] for labels in ours}:

@@ -1,4 +1,4 @@
-"""Calls fail while both brokers live: what they carried is sent again, once, in order (promises 1 to 3)."""
+"""Calls fail between live brokers: what they carried is retransmitted, once, in order (promises 1 to 3)."""
 
 import time
 
@@ -12,7 +12,7 @@ PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=
 
 
 def state(net: rv.Network, broker: int) -> tuple[int, int]:
-    """Return what changes at a broker when a call of it has failed: events that were lost, or its epoch."""
+    """Return what changes at a broker after a failed call: its number of lost events, or its epoch."""
     return net.describe().nodes[broker]["lost_events"], net.survey()[broker]["view"].epoch
 
 

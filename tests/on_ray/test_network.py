@@ -47,7 +47,7 @@ def test_it_is_drawn_with_what_went_over_its_links(net, fresh, tmp_path):
 
 @pytest.mark.parametrize("at", range(8))
 def test_subscribe_returns_when_every_broker_can_reach_the_subscriber(net, fresh, at):
-    """Reference: promise 2. Published at once after subscribe() returned, from the far corners of the tree."""
+    """Reference: promise 2. Events are published right after subscribe(), far away in the tree."""
     subscriber = net.subscriber(fresh, broker=at)
     subscriber.subscribe(rv.attr("test") == fresh)
     for broker in (0, 3, 5, 6):
@@ -59,7 +59,7 @@ def test_subscribe_returns_when_every_broker_can_reach_the_subscriber(net, fresh
 
 @pytest.mark.parametrize("characters", [10, PIECE_BYTES, CALL_BYTES_MAX // 3])
 def test_events_arrive_as_they_left_however_they_are_carried(net, fresh, characters):
-    """In one argument, in several, and through the object store: decision 0103."""
+    """They travel in one argument, in several, or through the object store: decision 0103."""
     subscriber = net.subscriber(fresh, broker=0)
     subscriber.subscribe(rv.attr("test") == fresh)
     events = [{"test": fresh, "n": number, "text": f"{number}" + "ä" * characters} for number in range(3)]
@@ -237,7 +237,7 @@ def test_a_detached_network_is_joined_from_another_process(lasting_ray):
         assert done.returncode == 0, done.stderr
         notes = subscriber.notifications(timeout_seconds=30)
         assert [next(notes).sequence, next(notes).sequence] == [2, 3]
-    assert "shared" in networks()  # closing leaves a detached network
+    assert "shared" in networks()  # closing does not end a detached network
     again = rv.Network.attach("shared")
     assert again.describe().number_of_nodes() == 2
     again.shutdown()

@@ -1,4 +1,4 @@
-"""The notebooks that need Ray run from top to bottom, on the Ray of the tests; what they show is asserted in them."""
+"""The notebooks that need Ray run from top to bottom on the tests' Ray; they assert their own results."""
 
 
 def test_a_notebook_runs(notebook, ray_started):

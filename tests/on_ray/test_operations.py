@@ -1,4 +1,4 @@
-"""A network on real actors grows, moves and shrinks under traffic: nothing is lost, doubled or disordered.
+"""A network on real actors grows, moves and shrinks under traffic; nothing is lost, duplicated or reordered.
 
 Reference: promises 1, 2, 3 and 6; docs/operations.md.
 """
@@ -32,7 +32,7 @@ def test_a_network_grows_moves_and_shrinks_while_events_flow(
         net.await_convergence(BOUND_SECONDS)
         traffic = traffic_at(net, {"all": 0, "odd": 3, "few": 4, "none": 5}, {"p": 2, "q": 5})
         with traffic.flowing():
-            # It grows.
+            # The network grows.
             new = net.add_broker(1)
             cluster, brokers = net.add_cluster(2)
             assert (new, cluster, brokers) == (6, 3, [7, 8])
@@ -65,7 +65,7 @@ def test_a_network_grows_moves_and_shrinks_while_events_flow(
 def test_where_views_say_who_is_in_a_network_grows_and_shrinks_while_events_flow(
     ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
-    """Also the first brokers may go; the other schemes of views in virtual time. Reference: paper 2, 2.4."""
+    """Even the first brokers may leave; other schemes with views are simulated. Reference: paper 2, 2.4."""
     options: dict[str, Any] = {"recovery": Recovery.for_tests(node_cluster_max=2), "brokers_per_actor": 1}
     with rv.Network.launch(rv.ClusterTree(2, 1), scheme="hypercube", **options) as net:
         net.await_convergence(BOUND_SECONDS)
@@ -91,7 +91,7 @@ def test_where_views_say_who_is_in_a_network_grows_and_shrinks_while_events_flow
 def test_where_every_broker_is_a_node_by_itself_a_network_grows_and_shrinks_while_events_flow(
     ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
-    """Each that comes finds a parent, and the root's brokers may go. Reference: paper 1, 4.2."""
+    """Each new broker finds a parent, and the root's brokers may leave. Reference: paper 1, 4.2."""
     options: dict[str, Any] = {"recovery": Recovery.for_tests(degree=4), "brokers_per_actor": 1}
     with rv.Network.launch(rv.ClusterTree(2, 1), scheme="hierarchical", **options) as net:
         net.await_convergence(BOUND_SECONDS)
@@ -120,12 +120,12 @@ def test_where_every_broker_is_a_node_by_itself_a_network_grows_and_shrinks_whil
 def test_who_is_overloaded_takes_a_child_only_as_a_last_resort(
     ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
-    """The root is alone and handles some hundred events a second. Reference: paper 1, 4.2.1, figure 3."""
+    """The root is alone and handles about a hundred events a second. Reference: paper 1, 4.2.1, figure 3."""
     with rv.Network.launch(rv.ClusterTree(1, 1), recovery=Recovery.for_tests(load_max=5.0)) as net:
         traffic = traffic_at(net, {"all": 0}, {"p": 0})
         with traffic.flowing():
             while net.describe().nodes[0]["events_in"] < 150:
-                pass  # the load is that of the last whole second
+                pass  # the load is that of the last full second
             _, (new,) = net.add_cluster(1)
             net.await_convergence(BOUND_SECONDS)
             assert net.describe().nodes[0]["refused_joins"] > 0
@@ -148,7 +148,7 @@ def test_what_cannot_be_operated_says_why_and_who_asks_for_a_broker_that_has_lef
         with pytest.raises(InputError, match="the last broker"):
             net.remove_broker(0)
 
-        # A client in a process of its own, which comes there when it is too late; the first was never to come.
+        # A client in its own process: broker 9 never existed, broker 1 has left, so it attaches elsewhere.
         spares = Spares(net.name, 1)
         try:
             client = KillableClients("s", 9, False, spares)
@@ -188,7 +188,7 @@ def test_another_process_operates_a_network_of_several_brokers_an_actor(
             assert done.returncode == 0, done.stderr
             net.await_convergence(BOUND_SECONDS)
         assert done.stdout.split("\n")[0] == "4 [0, 1, 2, 4]"
-        assert sorted(net.survey()) == [0, 1, 2, 4]  # its neighbour in the actor stays
+        assert sorted(net.survey()) == [0, 1, 2, 4]  # the other broker of its actor stays
         assert net.kill_broker(2) == [2]
         net.await_convergence(BOUND_SECONDS)
         traffic.verify(500, BOUND_SECONDS)

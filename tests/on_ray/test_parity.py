@@ -1,4 +1,4 @@
-"""One scenario, two hosts: the same deliveries, and as many messages about subscriptions."""
+"""One scenario on two hosts gives the same deliveries and as many messages about subscriptions."""
 
 import pytest
 import rayvous as rv
@@ -47,7 +47,7 @@ def test_a_scenario_gives_the_same_deliveries_on_both_hosts(ray_started, scheme,
         rows, traffic = transfers[transfers["link_kind"] == kind], simulated.traffic[kind]
         of_events = rows["events"] > 0
         assert int(rows["messages"][~of_events].sum()) == traffic.control, kind
-        # What waits for the same link goes together on Ray.
+        # On Ray, events that wait for the same link travel together.
         assert 0 < int(rows["messages"][of_events].sum()) <= traffic.events or not traffic.events, kind
     for trace in (in_virtual_time, on_ray):
         verdict = judge(trace)
@@ -57,7 +57,7 @@ def test_a_scenario_gives_the_same_deliveries_on_both_hosts(ray_started, scheme,
 
 
 def by_publisher(trace):
-    """Order is promised for the events of one publisher; between publishers the network decides."""
+    """Return the sequences by (client, publisher), as order is promised only for each publisher."""
     out = {}
     for note in trace.notifications():
         out.setdefault((note.client, note.publisher), []).append(note.sequence)

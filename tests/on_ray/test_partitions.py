@@ -1,4 +1,4 @@
-"""Real partitions between Ray nodes: the link of a host is taken down, for less and for more than Ray waits."""
+"""Real partitions between Ray nodes: a host's link is down for less and for more time than Ray waits."""
 
 import json
 import os
@@ -32,7 +32,7 @@ PLAN = {
 
 @pytest.mark.slow
 def test_short_partitions_heal_and_long_ones_cost_ray_a_node_and_us_nothing(tmp_path):
-    """Promises 1 to 3, 6 and 7; what Ray gives up is started on another host, from its store, which it has let go."""
+    """Promises 1 to 3, 6 and 7; brokers that Ray gives up restart on another host, from their stores."""
     reason = why_not()
     if reason is not None:
         pytest.skip(f"{reason}; then: {TO_RUN}")
@@ -53,4 +53,4 @@ def test_short_partitions_heal_and_long_ones_cost_ray_a_node_and_us_nothing(tmp_
     suspected = [when for when, what in story if what.startswith("suspicion")]
     assert [when for when in suspected if cuts[0] < when < cuts[0] + SHORT + 1.0]
     (healed,) = [what for _, what in story if what.startswith("everything healed")]
-    assert healed == "everything healed, started 1 3"  # those who stood on host 1
+    assert healed == "everything healed, started 1 3"  # the brokers of host 1

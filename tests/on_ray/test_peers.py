@@ -1,10 +1,10 @@
-"""A gateway and a peer out of a wheel on the same load: nothing is lost at either."""
+"""A gateway and a peer from a wheel carry the same load: neither loses anything."""
 
 from rayvous.benchmarks.peers import run
 
 
 def test_a_gateway_and_a_peer_deliver_what_was_asked_for(ray_started):
-    """Two processes share the gateway's port: what one is given comes out at the other, too."""
+    """Two processes share the gateway's port: events sent to one are delivered by the other, too."""
     result = run.run(alerts=(40,), clients=12, seconds=0.3, peers=("redis",), gateway_processes=2)
     ours, theirs = result["results"]
     assert (ours["server"], theirs["server"]) == ("rayvous", "redis")

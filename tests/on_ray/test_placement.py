@@ -80,4 +80,4 @@ def test_a_wrong_place_is_named_before_anything_is_asked(net: rv.Network) -> Non
     for attach in (net.publisher, net.subscriber):
         with pytest.raises(rv.InputError, match="place is 'near': it must be one of nearest, least-loaded"):
             attach("somebody", place="near")  # type: ignore[arg-type]
-        net.release(attach("somebody"))  # nobody took the name
+        net.release(attach("somebody"))  # the name is still free

@@ -1,4 +1,4 @@
-"""What `rayvous doctor` is told of the Ray that runs."""
+"""What `rayvous doctor` is told about the running Ray."""
 
 import ray
 import rayvous as rv
@@ -21,4 +21,4 @@ def test_the_ray_that_runs_is_seen(net: rv.Network) -> None:
     assert net.name in told["networks"]
     there, dashboard = ray_here(told, None)
     assert there.state == "ok" and net.name in there.said
-    assert dashboard.state == "missing"  # the Ray of these tests is started without
+    assert dashboard.state == "missing"  # the Ray of these tests is started without one

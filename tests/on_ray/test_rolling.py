@@ -1,4 +1,4 @@
-"""Every process of a network is replaced under load, and nothing is lost or comes twice.
+"""Every process of a network is replaced under load, and nothing is lost or duplicated.
 
 Reference: promises 1, 2, 3 and 6; docs/operations.md, "A rolling restart".
 """
@@ -22,7 +22,7 @@ def lives(net: rv.Network) -> dict[int, tuple[str, int]]:
 def test_every_process_is_replaced_under_load(
     ray_started: None, rayvous: Callable[..., Any], traffic_at: Callable[..., Any]
 ) -> None:
-    """From the command line, two brokers a process: a whole cluster at a time, that of the root first."""
+    """The command replaces two brokers per process: one whole cluster at a time, the root's first."""
     with rv.Network.launch(
         rv.ClusterTree(2, 2), brokers_per_actor=2, recovery=rv.Recovery(heartbeat_seconds=0.3)
     ) as net:
@@ -34,7 +34,7 @@ def test_every_process_is_replaced_under_load(
             assert status == 0, said
         replaced = json.loads(out)["replaced"]
         assert [(one["brokers"], one["left"]) for one in replaced] == [([0, 1], 1), ([2, 3], 0)]
-        net.survey()  # this process has yet to hear of the new ones
+        net.survey()  # this process has yet to learn of the new actors
         after = lives(net)
         assert set(after) == set(before) and not set(after.values()) & set(before.values())
         assert after[0] == after[1] and after[2] == after[3], "together as they were"

@@ -1,6 +1,6 @@
-"""A network from a shell: verbs in processes of their own, on a Ray that the first starts and the last ends.
+"""A network from a shell: commands in their own processes, on a Ray that the first starts and the last stops.
 
-What does not depend on that is tested in this process, on the Ray of the tests: starting a verb takes seconds.
+What does not depend on that is tested in this process, on the tests' Ray: starting a command takes seconds.
 """
 
 import json
@@ -27,8 +27,8 @@ BOUND_SECONDS = 120
 
 @pytest.fixture
 def shell(monkeypatch):
-    """Return what runs a verb on a machine where no Ray is known."""
-    with tempfile.TemporaryDirectory(prefix="rv") as folder:  # short: a socket's path may have 107 characters
+    """Return a function that runs a command as on a machine where no Ray is known."""
+    with tempfile.TemporaryDirectory(prefix="rv") as folder:  # short: a socket path has <= 107 characters
         monkeypatch.setenv("RAY_TMPDIR", folder)
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
@@ -45,12 +45,12 @@ def shell(monkeypatch):
             return done
 
         yield run
-        for one in processes_of(folder):  # after a test that failed
+        for one in processes_of(folder):  # left over from a failed test
             one.kill()
 
 
 def processes_of(folder):
-    """Yield the processes of the Ray that has its files in that folder."""
+    """Yield the processes of the Ray whose files are in that folder."""
     for one in psutil.process_iter(["cmdline"]):
         if any(folder in part for part in one.info["cmdline"] or ()):
             yield one
@@ -118,19 +118,19 @@ subscribe = "TRUE"
 
 
 def kill_gateway(folder):
-    """Kill the one gateway of the Ray that has its files in that folder, and return its process."""
+    """Kill the only gateway of the Ray whose files are in that folder, and return its process."""
     ours = {int(one.pid) for one in processes_of(folder)}
     (gateway,) = [
         one
         for one in psutil.process_iter(["name", "ppid"])
-        if one.info["ppid"] in ours and one.info["name"].startswith("ray::GatewayAc")  # not their supervisor
+        if one.info["ppid"] in ours and one.info["name"].startswith("ray::GatewayAc")  # not its supervisor
     ]
     gateway.kill()
     return gateway
 
 
 def test_a_session_from_up_to_down_with_a_subscriber_a_broker_and_a_gateway_killed(shell, tmp_path):
-    """Promises 1 and 2, across processes: durable subscribers and publishers that try again lose nothing."""
+    """Promises 1 and 2, across processes: durable subscribers and publishers that retry lose nothing."""
     http = f"127.0.0.1:{free_port()}"
     file, token = network_file(tmp_path, http)
     made = json.loads(shell("up", "-f", file, "--json").stdout)
@@ -147,11 +147,11 @@ def test_a_session_from_up_to_down_with_a_subscriber_a_broker_and_a_gateway_kill
     with started(*wants) as first, outsider("read", *outside) as reader, ExitStack() as outsiders:
         assert "subscribed at broker" in first.stderr.readline()
         heard = [reader.stdout.readline()]
-        assert heard == ["subscribed\n"]  # who comes later is owed nothing of what was published before
+        assert heard == ["subscribed\n"]  # a later one need not get earlier events
         sender = outsiders.enter_context(outsider("publish", *outside))
         heard += [reader.stdout.readline() for _ in range(20)]
         kill_gateway(os.environ["RAY_TMPDIR"])
-        while heard[-1] not in ("subscribed\n", ""):  # of what only two that are gone had nobody has a copy
+        while heard[-1] not in ("subscribed\n", ""):  # events held only by two killed processes are lost
             heard.append(reader.stdout.readline())
         heard += [reader.stdout.readline() for _ in range(20)]
         with started("publish", "flights", tmp_path / "events.jsonl", "--as", "faa", "--rate", 100) as feed:
@@ -169,9 +169,9 @@ def test_a_session_from_up_to_down_with_a_subscriber_a_broker_and_a_gateway_kill
     assert len({(publisher, number) for publisher, number, _ in notes}) == len(notes), "nothing comes twice"
     with started(*wants[:2], "--durable", "alice", "--format", "json") as second:
         again = [second.stdout.readline()]
-        while again[-1] and identities(again[-1:]) != [("faa", EVENTS)]:  # they come in order
+        while again[-1] and identities(again[-1:]) != [("faa", EVENTS)]:  # they arrive in order
             again.append(second.stdout.readline())
-    had = [line for line in had if line.endswith("}\n")]  # what it was writing when it was killed may be cut
+    had = [line for line in had if line.endswith("}\n")]  # the line written during the kill may be cut
     wanted = {("faa", x + 1) for x in range(EVENTS) if x % 2}
     assert {*identities(had), *identities(again)} == wanted
     assert len(set(identities(again))) == len(again), "nothing comes twice to one reader"
@@ -181,7 +181,7 @@ def test_a_session_from_up_to_down_with_a_subscriber_a_broker_and_a_gateway_kill
 
 
 def test_verbs_on_a_network_of_this_ray(rayvous, net_that_heals, lasting_ray, tmp_path):
-    """What each verb prints, and how it refuses."""
+    """Check what each command prints, and how it refuses wrong arguments."""
     name = net_that_heals.name
     assert name in json.loads(rayvous("networks", "--json")[1])["networks"]
     status, _, said = rayvous("up", "--name", name)

@@ -1,4 +1,4 @@
-"""Brokers with files on real actors: killed under load they come back, and everything arrives once and in order.
+"""Brokers with files on real actors, killed under load, restart; everything arrives once and in order.
 
 Reference: promises 1, 2, 3 and 7; paper 4, section 3.
 """
@@ -15,7 +15,7 @@ from rayvous.faults.durability.sqlite_store import SqliteStore
 from rayvous.protocol.errors import StorageFailed
 
 SELECTORS = {"all": "x >= 0", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}
-TREE = rv.ClusterTree(3, 1, degree=1)  # a row: 0 is the root, 1 in the middle, 2 the leaf
+TREE = rv.ClusterTree(3, 1, degree=1)  # a chain: 0 is the root, 1 in the middle, 2 the leaf
 
 
 def drain(subscriber: rv.Subscriber) -> list[tuple[str, int]]:
@@ -23,7 +23,7 @@ def drain(subscriber: rv.Subscriber) -> list[tuple[str, int]]:
 
 
 def take(subscriber: rv.Subscriber, number: int) -> list[tuple[str, int]]:
-    """Return so many notifications, waiting for them, or what came when no more do."""
+    """Return up to `number` notifications, waiting until no more arrive."""
     notes = islice(subscriber.notifications(timeout_seconds=30), number)
     return [(note.publisher, note.sequence) for note in notes]
 
@@ -51,13 +51,13 @@ def test_brokers_killed_under_load_come_back_and_lose_and_repeat_nothing(
         feed = threading.Thread(target=load)
         feed.start()
         assert half.wait(20)
-        assert net.crash(1) == [1]  # on the way
+        assert net.crash(1) == [1]  # on the path of the events
         net.crash(0)  # where the subscribers are
         net.crash(2)  # where the publisher is, while it publishes
         killed.set()
         feed.join(60)
         assert not feed.is_alive()
-        # A network is settled for processes that its hosts know: so these have to have come back to theirs before.
+        # `settle` covers only the clients that hosts know, so the subscribers must have returned to theirs.
         due = {"all": len(published), "few": sum(20 <= event["x"] <= 60 for event in published.values())}
         heard = {name: take(subscribers[name], number) for name, number in due.items()}
         net.settle(30)
@@ -72,7 +72,7 @@ def test_brokers_killed_under_load_come_back_and_lose_and_repeat_nothing(
 
 
 def _goes_on_with_the_same_files(tmp_path: Path, before: int) -> None:
-    """Launch the network anew: subscriptions and numbers are there."""
+    """Launch the network again; subscriptions and sequence numbers are restored."""
     with rv.Network.launch(TREE, stable=rv.Stable(tmp_path, "full")) as net:
         subscriber, publisher = net.subscriber("few", broker=0), net.publisher("pub", broker=2)
         assert publisher.publish({"x": 30}) == before + 1
@@ -92,7 +92,7 @@ def test_a_full_disk_stops_acknowledgements_by_name_and_loses_nothing_acknowledg
         accepted = publisher.publish({"x": 1})
         with pytest.raises(StorageFailed, match=r"has stopped: .*broker-0\.sqlite: database or disk is full"):
             publisher.publish_batch({"x": [1] * 40, "s": [f"{place}" * 20_000 for place in range(40)]})
-    store = SqliteStore(rv.Stable(tmp_path).file_of(0))  # once its process has ended
+    store = SqliteStore(rv.Stable(tmp_path).file_of(0))  # opens once its process has ended
     assert dict(store.rows("heard"))["events", "pub"] == accepted
     store.close()
 
@@ -103,7 +103,7 @@ def test_what_a_commit_waits_for_is_checked_before_anything_is_launched(tmp_path
 
 
 def test_a_network_is_settled_when_its_hosts_are_back(ray_started: None, tmp_path: Path) -> None:
-    """Right after a crash Ray has not started the host again: to settle is to wait for that."""
+    """Right after a crash Ray has not yet restarted the host; `settle` waits for that."""
     with rv.Network.launch(TREE, stable=rv.Stable(tmp_path)) as net:
         publisher = net.publisher("pub", broker=2)
         publisher.publish({"x": 1})

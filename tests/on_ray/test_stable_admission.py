@@ -1,4 +1,4 @@
-"""Brokers with stores that admit, on real actors: killed, they come back with their books, and the books are right.
+"""Brokers with stores and admission control, on real actors: killed, they restart with correct books.
 
 Reference: promises 1, 2, 7 and 8; paper 3, section 3.1; paper 4, section 3.
 """
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import rayvous as rv
 
-TREE = rv.ClusterTree(3, 1, degree=1)  # a row: 0 is the root, 1 in the middle, 2 the leaf
+TREE = rv.ClusterTree(3, 1, degree=1)  # a chain: 0 is the root, 1 in the middle, 2 the leaf
 TIGHT = rv.AdmissionConfig(capacity=rv.Capacity(link_events_per_second=60))
 
 
 def reserved(net: rv.Network) -> dict[int, dict[str, object]]:
-    """Return the books once nothing is on its way."""
+    """Return the books once nothing is in flight."""
     net.settle(30)
     return net.admission()
 

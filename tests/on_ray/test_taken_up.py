@@ -1,4 +1,4 @@
-"""Every process of a network is killed, clients too, and a network that is launched on its stores goes on.
+"""Every process of a network is killed, clients too, and a network launched on its stores continues.
 
 Reference: promises 1, 3 and 7; docs/durability.md.
 """
@@ -20,7 +20,7 @@ EVENTS = 20
 
 
 class Client:
-    """A process with a durable subscriber and publishers, one of them under a name that nobody writes down."""
+    """A process with a durable subscriber and two publishers, of which only bob is durable."""
 
     def __init__(self, network: str) -> None:
         self.net = rv.Network.attach(network)
@@ -41,7 +41,7 @@ class Client:
         return self.bob.published, self.carol.published
 
     def read(self, count: int) -> list[tuple[str, int]]:
-        """Read so many, or fewer when nothing comes any more, and acknowledge them."""
+        """Read up to `count` notifications until no more arrive, and acknowledge them."""
         got: list[tuple[str, int]] = []
         for note in self.alice.notifications(timeout_seconds=BOUND_SECONDS if count else 1.0):
             got.append((note.publisher, note.sequence))
@@ -59,11 +59,11 @@ def client_of(name: str) -> Any:
 
 
 def kill_all(net: rv.Network, client: Any) -> None:
-    """Kill the processes of client, rendezvous point and brokers, as a loss of power does; Ray starts none again."""
+    """Kill the client, the rendezvous point and the brokers, as a power failure does; none restarts."""
     pids = [net.pid_of(broker) for broker in net.brokers()]
     os.kill(ray.get(client.pid.remote()), signal.SIGKILL)
     ray.kill(net.rendezvous)
-    with pytest.raises(RayActorError):  # a client that it would send elsewhere would be elsewhere
+    with pytest.raises(RayActorError):  # until then it could move the client elsewhere
         while True:
             ray.get(net.rendezvous.pid.remote(), timeout=BOUND_SECONDS)
     for pid in pids:
@@ -81,7 +81,7 @@ def test_what_was_accepted_and_not_read_comes_when_all_are_there_again(
     ray.get(client.subscribe.remote())
     assert ray.get(client.publish.remote(EVENTS)) == (EVENTS, EVENTS)
     read = ray.get(client.read.remote(EVENTS))
-    os.kill(ray.get(net.rendezvous.pid.remote()), signal.SIGKILL)  # Ray starts it again
+    os.kill(ray.get(net.rendezvous.pid.remote()), signal.SIGKILL)  # Ray restarts it
     ray.get(client.publish.remote(EVENTS))
     read += ray.get(client.read.remote(EVENTS // 2))
     kill_all(net, client)

@@ -1,4 +1,4 @@
-"""Telemetry of networks on Ray: what is new, what a folder has at the end, and a collector that dies under load."""
+"""Telemetry of networks on Ray: increments, folders, and a collector that dies under load."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def kill_process(collector):
 
 
 def and_see_it_gone(kill, collector):
-    """Kill the collector; return when it is dead, for which Ray does not wait: until then it goes on taking."""
+    """Kill the collector, and wait until it is dead, as Ray does not: until then it accepts rows."""
     process = psutil.Process(ray.get(collector.pid.remote()))
     kill(collector)
     process.wait(60)
@@ -32,7 +32,7 @@ def and_see_it_gone(kill, collector):
 def test_a_collector_that_dies_costs_no_delivery_and_what_it_had_is_counted(
     ray_started, traffic_at, tmp_path, kill
 ):
-    # It writes only when somebody reads, so that it has something to lose.
+    # The collector writes only when somebody reads, so that it has rows to lose.
     config = rv.TelemetryConfig(tmp_path, roll_seconds=1_000.0)
     with rv.Network.launch(**SHAPE, trace_events=True, telemetry=config) as net:
         traffic = traffic_at(net, {"all": 0, "odd": 3}, {"p": 1, "q": 2})
@@ -41,7 +41,7 @@ def test_a_collector_that_dies_costs_no_delivery_and_what_it_had_is_counted(
             assert written.rows["published"] > 0
             for publisher in traffic.publishers.values():
                 publisher.publish({"x": 1_000, "odd": False})
-            net._hosts.ask("flush_telemetry")  # the collector has it, and no file
+            net._hosts.ask("flush_telemetry")  # the rows are in the collector, but in no file
             and_see_it_gone(kill, net._hosts.directory.collector)
             after = net.telemetry(since=written)
             lost = after.lost["published"]["collector"]

@@ -1,4 +1,4 @@
-"""Whatever a method of a live network or client is given, the answer is a result or a named error, and soon."""
+"""Any argument to a method of a live network or client gives a result or a named error, and soon."""
 
 import asyncio
 import inspect
@@ -45,7 +45,7 @@ def parts(ray_started: None) -> Iterator[dict[str, Any]]:
             "DurableSubscriber": net.subscriber("keeper", durable=True),
         }
         net.await_convergence(60)
-        assert len(net.survey()) == 2  # nothing that was meant by none of the calls has happened
+        assert len(net.survey()) == 2  # no call has removed or added a broker
         net.check()
 
 
@@ -116,6 +116,6 @@ def test_what_is_used_after_its_end_says_that_it_is_closed(ray_started: None) ->
     for call in (lambda: publisher.publish({"a": 1}), lambda: subscriber.subscribe("a = 2")):
         with pytest.raises(rv.ClientError, match="is closed"):
             call()
-    assert len(list(subscriber.notifications())) <= 1  # what it has, and no wait for more
+    assert len(list(subscriber.notifications())) <= 1  # what it already has, without waiting for more
     assert "closed" in net._repr_html_()
     net.close()

@@ -1,4 +1,4 @@
-"""One Spark for the whole folder, on the Ray of the whole run: starting it takes longer than all the tests."""
+"""One Spark for the whole folder, on the Ray of the test run: starting it takes longer than the tests."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from rayvous.pipelines.spark.session import spark_session
 
 @pytest.fixture(scope="session")
 def first_sum(ray_started: None) -> int:
-    """What a session has computed that was closed before the one of all tests began."""
+    """Return a sum computed in a session that is closed before the shared session begins."""
     with spark_session("rayvous-tests-first") as session:
         return int(session.range(5).agg({"id": "sum"}).toPandas().iloc[0, 0])
 
@@ -23,7 +23,7 @@ def spark(first_sum: int) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def frame(spark: Any) -> Callable[..., Any]:
-    """``frame(table, rows)``: a small literal DataFrame with the columns of a telemetry table."""
+    """Return ``frame(table, rows)``: a small literal DataFrame with the columns of a telemetry table."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def build(table: str, rows: list[tuple[Any, ...]]) -> Any:
@@ -34,7 +34,7 @@ def frame(spark: Any) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def rows() -> Callable[[Any], list[dict[str, Any]]]:
-    """``rows(frame)``: its rows as dicts, in order."""
+    """Return ``rows(frame)``: the rows of a DataFrame as dicts, in order."""
 
     def collect(frame: Any) -> list[dict[str, Any]]:
         return [row.asDict() for row in frame.collect()]

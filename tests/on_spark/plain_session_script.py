@@ -1,4 +1,4 @@
-"""Run by test_frames.py in a process of its own: a network's telemetry in a Spark session that knows nothing of Ray."""
+"""Run by test_frames.py in its own process: a network's telemetry in a Spark session without Ray."""
 
 import json
 import sys
@@ -36,7 +36,7 @@ def main() -> None:
         found["sequences"] = sorted(row.sequence for row in frames["notified"].collect())
         publisher.publish({"x": 50})
         net.settle()
-        found["since"] = counts(net.telemetry(since=first).to_spark())  # the session that is open
+        found["since"] = counts(net.telemetry(since=first).to_spark())  # in the open session
         written = rv.report(net, out / "report", spark, summary={"why": "a test"})
         found["figures"] = written.row("throughput")
         try:
@@ -44,7 +44,7 @@ def main() -> None:
                 found["foreign"] = "replaced"
         except SparkUnavailable as error:
             found["foreign"] = str(error)
-    found["after"] = counts(frames)  # the rows are the session's, and outlive the network
+    found["after"] = counts(frames)  # the rows belong to the session, and outlive the network
     found["summary"] = json.loads((out / "report" / "summary.json").read_text())["summary"]
     found["open"] = spark.range(3).count()
     spark.stop()

@@ -1,4 +1,4 @@
-"""Run by test_session.py in a process of its own: every way to be refused before Spark starts."""
+"""Run by test_session.py in its own process: every refusal before Spark starts."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def main() -> None:
     found["no_ray"] = refusal()
     import ray
 
-    # A cluster whose workers have no Java: they are those of this process, with a path of their own.
+    # Workers without Java: this process's workers get another PATH.
     bare = {"env_vars": {"PATH": os.environ["PATH_WITHOUT_JAVA"]}}
     ray.init(address=sys.argv[1], runtime_env=bare, log_to_driver=False, logging_level="ERROR")
     found["cpus"] = int(ray.cluster_resources()["CPU"])

@@ -1,8 +1,8 @@
-"""Each figure on a few literal rows, with the answer worked out by hand.
+"""Each figure on a few literal rows, with the answer computed by hand.
 
 The network: cluster 0 holds brokers 1 (root) and 2; cluster 1 holds 5 (its designated broker) and 6. One
-publisher on 2 publishes 10 events in two batches; both go by multicast to 1, who sends 6 of them down to 5,
-who multicasts 6.
+publisher on 2 publishes 10 events in two batches; both go by multicast to 1, which sends 6 of them down to 5,
+which multicasts 6.
 """
 
 import itertools
@@ -39,8 +39,8 @@ NOTIFIED = [
     (104.0, 6, "a", "p", 1, 100.0),
     (104.0, 6, "a", "p", 2, 101.0),
     (104.0, 6, "b", "p", 1, 100.0),
-    (105.0, 6, "b", "p", 1, 100.0),  # again
-    (106.0, 6, "b", "p", 1, 100.0),  # and again
+    (105.0, 6, "b", "p", 1, 100.0),  # a duplicate
+    (106.0, 6, "b", "p", 1, 100.0),  # another duplicate
     (110.0, 1, "c", "q", 9, 100.0),  # q never published 9
 ]
 PUBLISHED = [(100.0, 2, "p", 1), (101.0, 2, "p", 2)]
@@ -91,7 +91,7 @@ def test_aed_is_each_subscribers_time_over_its_events_and_the_mean_of_subscriber
 
 
 def test_twice_the_subscribers_with_the_same_delays_have_the_same_aed(frame, rows):
-    """The quotient over all together halves."""
+    """The quotient over all subscribers together is halved."""
     twice = NOTIFIED + [(time, at, f"{name} too", *rest) for time, at, name, *rest in NOTIFIED]
     (once,), (both,) = rows(aed(frame("notified", NOTIFIED))), rows(aed(frame("notified", twice)))
     assert both["aed_seconds"] == pytest.approx(once["aed_seconds"])
@@ -100,7 +100,7 @@ def test_twice_the_subscribers_with_the_same_delays_have_the_same_aed(frame, row
 
 def test_deliveries_do_not_say_whose_they_are_and_start_at_the_earliest_mean_publication(frame, rows):
     (found,) = rows(aed(frame("deliveries", [*DELIVERIES, (200.0, 1, 0, 0.0)])))
-    # 104 - 12/4 = 101 and 110 - 10/1 = 100: from 100 to 110; a delivery of nothing does not lengthen it
+    # 104 - 12/4 = 101 and 110 - 10/1 = 100: from 100 to 110; an empty delivery does not extend it
     assert found == {
         "notifications": 5, "subscribers": None, "elapsed_seconds": 10.0, "aed_seconds": None,
         "seconds_per_notification": 2.0, "mean_delay_seconds": pytest.approx(22 / 5),
@@ -192,12 +192,12 @@ def test_broker_load_of_the_brokers_that_were_seen(frame, rows):
         for row in rows(broker_load(frame("transfers", TRANSFERS), frame("deliveries", DELIVERIES)))
     }
     assert list(found) == [1, 2, 5, 6]
-    # 1 hears 10 by multicast, sends 6 down, notifies 1
+    # 1 receives 10 by multicast, sends 6 down, notifies 1
     assert found[1] == {
         "broker": 1, "cluster": 0, "events_in": 10, "events_out": 6, "notifications": 1,
         "control_messages": 0, "nbytes": 600, "load": 17,
     }  # fmt: skip
-    # 2 takes 10 from its publisher, multicasts 10, and does not hear itself
+    # 2 receives 10 from its publisher, multicasts 10, and does not receive its own multicasts
     assert (found[2]["events_in"], found[2]["events_out"], found[2]["load"]) == (10, 10, 20)
     assert (found[5]["events_in"], found[5]["events_out"], found[5]["control_messages"]) == (6, 6, 2)
     assert (found[6]["events_in"], found[6]["events_out"], found[6]["notifications"]) == (6, 0, 4)
@@ -211,7 +211,7 @@ def test_broker_load_with_all_brokers_named_has_the_idle_ones(spark, frame, rows
         row["broker"]: row["load"]
         for row in rows(broker_load(frame("transfers", TRANSFERS), frame("deliveries", DELIVERIES), brokers))
     }
-    assert found == {1: 17, 2: 20, 3: 10, 5: 12, 6: 10, 9: 0}  # 3 only listens, 9 does nothing
+    assert found == {1: 17, 2: 20, 3: 10, 5: 12, 6: 10, 9: 0}  # 3 only receives, 9 is idle
 
 
 def test_broker_load_leaves_an_unknown_cluster_unknown(frame, rows):
@@ -279,7 +279,7 @@ def test_loss_of_everything(frame, rows):
 
 def test_rate_over_time_has_every_bin_from_the_first_to_the_last(frame, rows):
     found = rows(rate_over_time(frame("transfers", TRANSFERS), frame("deliveries", DELIVERIES), bins=6))
-    # From 100 to 110, eleven whole seconds: bins of 1 s are too many, of 2 s just enough.
+    # From 100 to 110 are eleven whole seconds: bins of 1 s would be too many, bins of 2 s fit.
     assert [row["time_seconds"] for row in found] == [100.0, 102.0, 104.0, 106.0, 108.0, 110.0]
     assert {row["bin_seconds"] for row in found} == {2.0}
     assert [row["events"] for row in found] == [10, 0, 0, 0, 0, 0]  # only what publishers sent
@@ -290,7 +290,7 @@ def test_rate_over_time_has_every_bin_from_the_first_to_the_last(frame, rows):
 
 @pytest.mark.parametrize(("seconds", "width"), [(0.5, 0.01), (1.5, 0.02), (30.0, 0.5), (86_400.0, 1000.0)])
 def test_rate_over_time_never_has_more_bins_than_it_may(frame, rows, seconds, width):
-    start = 1_700_000_000.003  # of today's size, and no multiple of a bin
+    start = 1_700_000_000.003  # a realistic time that is not a multiple of a bin
     deliveries = [(start + seconds * step / 200, 1, 3, 0.1) for step in range(201)]
     found = rows(rate_over_time(frame("transfers", []), frame("deliveries", deliveries), bins=100))
     assert {row["bin_seconds"] for row in found} == {width}
@@ -301,7 +301,7 @@ def test_rate_over_time_never_has_more_bins_than_it_may(frame, rows, seconds, wi
 
 
 def test_rate_over_time_of_one_moment_and_of_nothing(frame, rows):
-    one = [(1_700_000_000.0, 1, 3, 0.1), (1_700_000_001.0, 1, 0, 0.0)]  # the second tells of nothing
+    one = [(1_700_000_000.0, 1, 3, 0.1), (1_700_000_001.0, 1, 0, 0.0)]  # the second one is empty
     (found,) = rows(rate_over_time(frame("transfers", []), frame("deliveries", one)))
     assert (found["bin_seconds"], found["notifications"], found["events"]) == (0.01, 3, 0)
     assert rows(rate_over_time(frame("transfers", []), frame("deliveries", []))) == []

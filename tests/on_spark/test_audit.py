@@ -1,6 +1,6 @@
-"""The audit in Spark says what the checker in Python says: of every scheme, of losses, and of what is wrong.
+"""The audit in Spark agrees with the checker in Python on every scheme, on losses, and on violations.
 
-Many traces make one here, side by side: an audit of one costs as much as an audit of all.
+Many traces are combined into one here, because an audit of one costs as much as an audit of all.
 """
 
 import random
@@ -41,10 +41,10 @@ BATCHES_MAX = 1_000_000
 
 
 def side_by_side(traces):
-    """Return one trace of many, one after the other, in which none has to do with another.
+    """Return one trace of the given traces, one after the other and independent of each other.
 
-    Names, brokers and batches are each trace's own, and so is an attribute that every event has and every selector asks
-    for. How much is kept is what the last one says.
+    Each has its own names, brokers and batches, and its own value of an attribute that every event has and
+    every selector requires. The retention bound is that of the last one.
     """
     out = []
     for place, trace in enumerate(traces):
@@ -84,7 +84,7 @@ def chaos(seed, **options):
 
 
 def local_first(seed):
-    """Return a run in which subscribers are satisfied by publishers at their own brokers, which come, go, and die."""
+    """Return a run in which local publishers serve subscribers, and come, leave and crash."""
     dice = random.Random(seed)
     net = Simulation(ClusterTree(8, 1).positions(), "hypercube", recovery=Recovery(), seed=seed)
     for place, name in enumerate(("alice", "bob", "carol", "dave")):
@@ -103,7 +103,7 @@ def local_first(seed):
 
 
 def test_it_agrees_on_what_publishers_at_ones_own_broker_satisfy(spark, tmp_path):
-    """Also where an answer is forged, or left out. Reference: paper 2, 2.3(1)."""
+    """This includes forged and omitted answers. Reference: paper 2, 2.3(1)."""
     right = [local_first(seed) for seed in range(2)]
     assert sum(isinstance(op, Answered) for op in right[0]) > 1
     in_spark, in_python = both(spark, side_by_side(right), tmp_path / "right")
@@ -136,12 +136,12 @@ def test_it_agrees_on_what_is_lost_and_on_what_is_only_said_to_be(spark, tmp_pat
     mutants = [MUTANTS["silence"][0](chaos(seed), random.Random(0)) for seed in range(3)]
     in_spark, in_python = both(spark, side_by_side(mutants), tmp_path / "false")
     assert in_spark.violated == ["complete"] and in_spark.unexplained > 50
-    for verdict in (in_spark, in_python):  # which of them are shown is up to each
+    for verdict in (in_spark, in_python):  # each may choose its examples
         assert all("no limit explains that" in sentence for sentence in verdict.examples)
 
 
 def test_it_agrees_on_all_that_may_be_wrong(spark, tmp_path):
-    """One trace for each mutant: everything is violated, and explained by as many examples."""
+    """With one trace for each mutant the same conditions are violated, each equally often."""
     traces = []
     for place, (change, _) in enumerate(MUTANTS.values()):
         right = chaos(place % 4)
@@ -150,7 +150,7 @@ def test_it_agrees_on_all_that_may_be_wrong(spark, tmp_path):
         right = Trace([*offers, *right])
         traces.append(change(right, random.Random(place)) or right)
     in_spark, in_python = both(spark, side_by_side(traces), tmp_path)
-    settles_once = {"fresh"}  # so that nothing had settled before it was asked for; nonsense has it
+    settles_once = {"fresh"}  # its mutant has no effect here: runs settle at the end
     assert set(in_spark.violated) == {condition for _, condition in MUTANTS.values()} - settles_once
     for name in ("noticed", "within", "once", "wanted"):
         said = [

@@ -28,7 +28,7 @@ def test_the_demo_takes_files_kills_and_spark_writes_the_report(tmp_path):
     assert said[0] == f"killed broker {result['killed'][0]}"
     assert said[-1] == "everything published was delivered"
     assert any("speaks for cluster" in what for what in said)
-    # As computed by Spark, of the rows that did not die with the broker.
+    # Computed by Spark, from the rows that were not lost with the broker.
     assert 0 < result["tct"]["publish"] <= 3_000 and result["tct"]["deliver"] > 0
     assert result["aed_seconds"] > 0 and result["latency_p50_seconds"] > 0
     assert result["seconds_per_notification"] > 0

@@ -1,4 +1,4 @@
-"""Experiments on Ray and Spark: figures of small tables, computed by hand, and a whole one from runs to pictures."""
+"""Experiments on Ray and Spark: figures of small tables, checked by hand, and one complete experiment."""
 
 import json
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_aed_is_a_subscribers_and_the_quotient_of_all_stands_beside(spark):
     rows = [
         (*POINT, 0, "a", 2, 10.0, 14.0),  # 2 s an event
         (*POINT, 0, "b", 4, 11.0, 15.0),  # 1 s
-        (*POINT, 0, "c", 0, 0.0, 0.0),  # heard nothing
+        (*POINT, 0, "c", 0, 0.0, 0.0),  # received nothing
     ]
     names = [*KEYS, "subscriber", "notifications", "first", "last"]
     (row,) = aed_by_point(spark.createDataFrame(rows, names)).collect()
@@ -61,7 +61,7 @@ def test_aed_is_a_subscribers_and_the_quotient_of_all_stands_beside(spark):
 
 
 def test_a_payload_takes_until_the_last_has_it(spark):
-    """8 Mbit in 4 s are 2 Mbit/s; two copies of them are 4 of the 10 that the link carries. Paper 5, 4.2."""
+    """8 Mbit in 4 s are 2 Mbit/s; two copies use 4 of the link's 10 Mbit/s. Paper 5, 4.2."""
     at = ("LBDD", 10.0, 10.0, 1_000_000, "named", 2)
     rows = [(*at, 0, 0.0, 2, True), (*at, 0, 3.0, 0, False), (*at, 0, 4.0, 0, False)]
     (row,) = distribution_by_point(
@@ -72,7 +72,7 @@ def test_a_payload_takes_until_the_last_has_it(spark):
 
 
 def test_a_tree_is_as_deep_as_its_deepest_node(spark):
-    """Two runs: a publisher with two, of which one has one; and a star of three. Paper 5, 4.3."""
+    """Two runs: a publisher with two children, one of which has one; and a star of three. Paper 5, 4.3."""
     names = ["prefix", "subscribers", "run", "depth", "bucket", "copies", "inner"]
     rows = [
         ("", 3, 0, 0, 0, 2, True),
@@ -91,7 +91,7 @@ def test_a_tree_is_as_deep_as_its_deepest_node(spark):
 
 
 def test_loads_are_balanced_run_by_run_and_all_brokers_lie_on_a_line_or_not(spark):
-    """Loads 1 and 3 of starts 1 and 1; then 2 and 6 of 2 and 2: the larger one is 1.5 times the mean. Paper 2, 2.5."""
+    """Loads 1 and 3 from starts 1 and 1, or 2 and 6 from 2 and 2: 1.5 times the mean. Paper 2, 2.5."""
     names = [*LOADED, "run", "broker", "started", "received", "forwarded"]
     rows = [
         ("replies", "hypercube", 2, 10, 0, 0, 1, 1, 0),
@@ -109,7 +109,7 @@ def test_loads_are_balanced_run_by_run_and_all_brokers_lie_on_a_line_or_not(spar
     assert ten["load_gini"] == pytest.approx(0.25) and ten["started_gini"] == 0.0 and ten["runs"] == 1
     assert twenty["load_max_over_mean"] == 1.25 and twenty["runs"] == 2, "the mean of 1.5 and 1"
     assert twenty["started_gini"] == pytest.approx(0.25) and twenty["hops"] == pytest.approx((1.5 + 2) / 2)
-    # Over the means 1, 1, 2, 2, 2, 2 loads are 1, 3, 2, 6, 4, 4; equal sources do not count.
+    # For the means 1, 1, 2, 2, 2, 2 the loads are 1, 3, 2, 6, 4, 4; equal sources do not count.
     assert ten["line"] == twenty["line"] == pytest.approx(0.5897678)
     assert equal["load_max_over_mean"] == 1.0
 

@@ -1,4 +1,4 @@
-"""Telemetry as DataFrames: in a session of the user's own, in RayDP's, and from the command line."""
+"""Telemetry as DataFrames: in the user's own session, in a RayDP session, and from the command line."""
 
 import json
 import os
@@ -98,7 +98,7 @@ def test_followed_from_the_command_line_until_interrupted(spark, rayvous, tmp_pa
             first = json.loads(running.stdout.readline())
             write_part(tmp_path / "t", "deliveries", "run-1", PartKey(1, 1), deliveries(2))
             second = json.loads(running.stdout.readline())
-            os.killpg(running.pid, signal.SIGINT)  # as a terminal does: Java gets it too
+            os.killpg(running.pid, signal.SIGINT)  # as a terminal does, to Java as well
             rest, told = running.communicate(timeout=60)
         finally:
             running.kill()

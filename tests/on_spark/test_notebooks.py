@@ -1,6 +1,6 @@
-"""The notebooks that need Spark run from top to bottom, on that of the tests; what they show is asserted in them."""
+"""The notebooks that need Spark run from top to bottom on the tests' Spark; they assert their own results."""
 
 
 def test_a_notebook_runs(notebook, spark):
-    """Figures that take longer than seconds are made as their preset `small` makes them."""
+    """Figures that take longer than seconds use their preset `small`."""
     assert notebook(PRESET="small")

@@ -169,7 +169,7 @@ def test_a_second_report_overwrites_its_own_and_leaves_the_rest(spark, telemetry
     kept = figures_of({name: tables[name] for name in ("transfers", "deliveries")}, network())
     second = write_report(report.folder, kept, network(), {})
     assert other.read_text() == "mine"
-    # Nothing of the first is left to be taken for the second's.
+    # Nothing of the first report is left that could be taken for the second's.
     assert "latency" not in second.paths
     assert not (report.folder / "latency.png").exists()
     assert not (report.folder / "aggregates" / "loss_and_duplicates.parquet").exists()

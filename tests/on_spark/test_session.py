@@ -1,4 +1,4 @@
-"""Starting Spark: what is refused and how it says so, and what a session is."""
+"""Starting Spark: refusals and their messages, and the properties of a session."""
 
 import json
 import os
@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).with_name("session_script.py")
 
 @pytest.fixture(scope="module")
 def found(ray_started: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    # A path with the few commands that Ray needs, and no Java.
+    # A PATH with the few commands that Ray needs, but without Java.
     folder = tmp_path_factory.mktemp("bin")
     for command in ("bash", "sh", "env", "uname", "ps"):
         for place in ("/bin", "/usr/bin"):

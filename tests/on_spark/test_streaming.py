@@ -1,4 +1,4 @@
-"""A telemetry folder followed with Structured Streaming: stopped and started again, it counts each row once."""
+"""Following a telemetry folder with Structured Streaming counts each row once, also after a restart."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ EVENTS = 50
 
 
 class Feed:
-    """Writes parts of all tables; what is in a part is drawn from its number."""
+    """Writes parts of all tables; the number of a part seeds its content."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,9 +64,9 @@ class Feed:
 
 
 def figures_agree(live, written):
-    """The sums of the follower are those of the batch report; percentiles to their accuracy.
+    """Check that the follower has the sums of the batch report, and its percentiles within their accuracy.
 
-    It keeps nothing of each subscriber, so it does not say what AED is, nor of how many.
+    The follower keeps nothing per subscriber, so it reports neither the AED nor the number of subscribers.
     """
     batch = json.loads(written.paths["summary"].read_text())
     aggregates = batch["aggregates"]
@@ -101,7 +101,7 @@ def test_stopped_in_the_middle_and_started_again_it_counts_every_row_once(spark,
     assert first["aed"]["notifications"] == 2 * EVENTS and first["late_rows"] == {}
     feed.add(1_100.0)
     assert go_on()["batch"] == 1
-    # Within the watermark of 1,070 or so, and beyond it.
+    # Within the watermark of about 1,070, and older than it.
     feed.add(1_072.0)
     feed.add(1_015.0)
     last = go_on()
@@ -124,7 +124,7 @@ def test_a_micro_batch_that_was_not_committed_is_not_counted_twice(spark, tmp_pa
     follow(spark, folder, out, SETTINGS, only_what_is_there=True)
     feed.add(1_010.0)
     before = follow(spark, folder, out, SETTINGS, only_what_is_there=True)
-    # As if the process had died after the state was written and before Spark said that it is done.
+    # As if the process had died after writing the state and before Spark committed the batch.
     for path in (out / CHECKPOINT / RUN / "commits").glob("*1*"):
         path.unlink()
     feed.add(1_020.0)
@@ -142,7 +142,7 @@ def test_it_shows_what_appears_until_it_is_told_to_stop(spark, tmp_path):
     def show(figures):
         seen.append(figures["aed"]["notifications"])
         if seen[-1] == EVENTS:
-            feed.add(1_010.0)  # appears while it is followed
+            feed.add(1_010.0)  # appears while the folder is followed
         elif seen[-1] == 2 * EVENTS:
             stop.set()
 

@@ -1,4 +1,4 @@
-"""Batches beside lists of dicts: made, taken, joined, sent and read back, they hold what the lists hold."""
+"""Batches hold the same events as lists of dicts after being made, taken from, joined, pickled and read."""
 
 import pickle
 from typing import Any

@@ -1,4 +1,4 @@
-"""Events with objects and arrays: what attributes and ways they have, and that they come back as they were.
+"""Events with objects and arrays: their attributes and ways, and that they are restored unchanged.
 
 Reference: docs/decisions/0079-nested-events.md; Event Ruler, README, JSON array matching.
 """
@@ -28,7 +28,7 @@ EVENTS = st.dictionaries(NAMES, NESTED, max_size=3)
 
 
 def taken(event: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the flat events that one stands for: every choice of an element, made along the paths."""
+    """Return the flat events that a nested event stands for, one for each choice of array elements."""
 
     def of(value: Any, path: str) -> list[list[tuple[str, Any]]]:
         if isinstance(value, dict):
@@ -158,6 +158,6 @@ def test_json_that_is_too_large_for_an_event_is_left_as_it_is() -> None:
 
 def test_what_ways_take_is_counted_without_unfolding_them() -> None:
     batch = batch_of([{"x": 1, "a": [1, 2], "b": [{"c": 1}, {"d": 2}, {"d": "x"}]}, {"e": [None]}, {"x": 2}])
-    # x, the forms, a, b.c, e, and b.d as a number and as a text; six ways and one
+    # 7 columns: x, the forms, a, b.c, e, and b.d as a number and as a text; 6 ways and 1
     assert batch.ways_bytes == CELL_BYTES * 7 * (6 + 1)
     assert not batch._events

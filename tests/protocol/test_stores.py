@@ -1,4 +1,4 @@
-"""Addresses of stores: what they name, what is refused, and that a password is shown nowhere."""
+"""Addresses of stores: what they name, which are refused, and that a password is never shown."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What becomes of Python and numpy scalars: a value of one of five kinds, missing, or an error that says why."""
+"""Python and numpy scalars become a value, a missing value, or an error that explains the problem."""
 
 import datetime
 import decimal

@@ -1,4 +1,4 @@
-"""Batches in few bytes: what is read is what was written, and it is few bytes."""
+"""The wire format of batches: reading restores what was written, and the encoding is compact."""
 
 import copyreg
 import io
@@ -31,7 +31,7 @@ def there_and_back(value: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two arrays are the same to the last bit."""
+    """Return whether two arrays are identical, bit by bit."""
     if one is None or other is None:
         return one is other
     return bool(one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes())
@@ -64,14 +64,14 @@ VALUES = (
 @settings(max_examples=30)
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4), max_size=4), st.booleans())
 def test_what_is_read_is_what_was_written(events: list[dict[str, Any]], large: bool) -> None:
-    """Type, name and value of every attribute. Reference: paper 1, section 2."""
+    """The type, name and value of every attribute are restored. Reference: paper 1, section 2."""
     batch = batch_of(events * (NARROW_EVENTS_MIN if large else 1), publisher="p", published_at=1.5)
     assert_same(batch, there_and_back(batch))
 
 
 @pytest.mark.parametrize("size", [1, 3, NARROW_EVENTS_MIN - 1, NARROW_EVENTS_MIN + 1])
 def test_every_array_that_is_read_is_aligned(size: int) -> None:
-    """The index of filters, in C, reads the numbers of columns where they are. Reference: decision 0103."""
+    """The match index, in C, reads the numbers of columns in place. Reference: decision 0103."""
     values = {"a": True, "b": 2**40, "c": 0.5, "d": "word", "e": Timestamp(5), "f": NULL, "g": -1, "h": 1.5}
     events: list[dict[str, Any]] = [
         {name: value for place, (name, value) in enumerate(values.items()) if (row + place) % 3}
@@ -119,7 +119,7 @@ def test_zeros_of_both_signs_are_not_alike() -> None:
 
 
 def test_a_batch_of_other_types_travels_as_it_is() -> None:
-    """Whoever publishes an `EventBatch` may have made it of what numpy gave."""
+    """A publisher may have made an `EventBatch` from arrays of another type or length."""
     size = 2 * NARROW_EVENTS_MIN
     for data in (np.arange(size, dtype=np.int16), np.arange(2 * size, dtype=np.int64)):
         batch = batch_from_columns({("n", Kind.INTEGER): Column(Kind.INTEGER, data)}, size)
@@ -127,7 +127,7 @@ def test_a_batch_of_other_types_travels_as_it_is() -> None:
 
 
 def test_many_alike_events_are_few_bytes() -> None:
-    """Sequences are their first, times and publishers once, integers as wide as they need, words once."""
+    """Sequences are sent as their first number, times, publishers and words once, integers in few bytes."""
     size = 4_096
     columns = {
         ("symbol", Kind.STRING): Column(

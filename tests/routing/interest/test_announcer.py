@@ -45,7 +45,7 @@ class Held:
 
 
 class Announcements(RuleBasedStateMachine):
-    """Hold, release, wait and confirm in any order, with a model of what the parent knows after each message."""
+    """Hold, release, wait and confirm in any order, with a model of what the parent knows."""
 
     @initialize(scan=st.sampled_from((0, 1000)))
     def start(self, scan: int) -> None:
@@ -82,7 +82,7 @@ class Announcements(RuleBasedStateMachine):
             assert self.covered(wanted, sure), f"{wanted} was answered too early"
 
     def covered(self, wanted: Filter, known: Any) -> bool:
-        # With patterns `covers` may miss a cover that the DAG found through other filters; then that one counts.
+        # With patterns `covers` may miss a cover that the DAG found through other filters; then that counts.
         return any(covers(item, wanted) for item in known) or self.machine.dag.root_above(wanted) in known
 
     @rule(item=st.sampled_from(FILTERS), waits=st.booleans())

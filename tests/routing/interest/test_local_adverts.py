@@ -1,4 +1,4 @@
-"""Advertisements of local publishers and the subscriptions they serve (paper 2, 2.3): changes and snapshots."""
+"""Local publishers' advertisements and the subscriptions they serve (paper 2, 2.3); changes and snapshots."""
 
 from rayvous.protocol.messages.pubsub import Answer
 from rayvous.routing.interest.local_first import LocalFirst, Reply

@@ -1,7 +1,7 @@
 """Patterns mean what they mean in EventBridge: for each documented operator, what matches and what does not.
 
-Reference: Amazon EventBridge User Guide, "Comparison operators for use in event patterns"; Event Ruler, README, and its
-section "JSON array matching".
+Reference: Amazon EventBridge User Guide, "Comparison operators for use in event patterns"; Event Ruler,
+README, and its section "JSON array matching".
 """
 
 import json

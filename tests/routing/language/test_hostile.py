@@ -141,7 +141,7 @@ def within(what: Callable[..., Any], *given: Any) -> Any:
 
 
 def play(seed: int) -> int:
-    """Draw selectors, patterns and events, apply every operation to them, and return the number of filters."""
+    """Draw selectors, patterns and events, use them in every way, and return the number of filters."""
     rng = random.Random(seed)
     asked = [selector(rng), pattern(rng), within(rv.eventbridge, pattern(rng))]
     filters = [within(rv.to_filter, each) for each in asked if each is not None]

@@ -195,7 +195,7 @@ def _compare(seed: int, selectors: int) -> None:
         assert to_filter(str(item)) == item, said.selector
         for truth in expected:
             decided[truth] += 1
-    assert min(decided.values()) > selectors  # all three truth values occurred, and few filters were too complex
+    assert min(decided.values()) > selectors  # all truth values occurred, and few filters were too complex
 
 
 def test_selectors_mean_what_sql_means() -> None:

@@ -1,4 +1,4 @@
-"""The covering DAG agrees with a brute-force computation of direct covers after any insertions and removals."""
+"""The covering DAG agrees with brute-force direct covers after any insertions and removals."""
 
 import functools
 import itertools
@@ -82,7 +82,7 @@ class Pair:
 
 
 class Machine(RuleBasedStateMachine):
-    """The base of both machines: small limits, so that the scan, the indexes and the packing are all exercised."""
+    """The base of both machines, with small limits that exercise the scan, the indexes and the packing."""
 
     filters: st.SearchStrategy[Filter] = any_filters
 

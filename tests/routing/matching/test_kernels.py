@@ -137,7 +137,7 @@ def worded_events(dice: random.Random, size: int) -> list[dict[str, Any]]:
 @needs_native
 @pytest.mark.parametrize("level", LEVELS)
 def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(level: str) -> None:
-    """They are checked one by one, unless a clause of the tile names no word or has a pattern: then all are."""
+    """They are checked one by one; all are checked if a clause of the tile has no word or has a pattern."""
     assert NATIVE is not None
     dice, before = random.Random(level), NATIVE.level()
     both = [MatchIndex("native"), MatchIndex("numpy")]
@@ -170,7 +170,7 @@ def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(
 def test_both_kernels_give_the_same_where_few_columns_of_a_tile_are_left(
     level: str, width: float, buckets: int
 ) -> None:
-    """With 20 buckets toggles reject most columns that the rows leave; with 2 each bucket has a hundred lines."""
+    """With 20 buckets toggles reject most columns that the rows leave; with 2 each has a hundred lines."""
     assert NATIVE is not None
     before = NATIVE.level()
     load = make(Shape("intervals", 10, 6, width), 3000, 120, 5)
@@ -190,7 +190,7 @@ def test_both_kernels_give_the_same_where_few_columns_of_a_tile_are_left(
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("buckets", [2, 20])
 def test_bounds_closer_together_than_a_step_and_of_one_value(level: str, buckets: int) -> None:
-    """Of 2 buckets one is so wide that all bounds share a step; of 20 most are so narrow that each has its own.
+    """Of 2 buckets one is so wide that all bounds share a step; of 20 most are so narrow that none do.
 
     Adjacent columns match, so all 64 bits of a word are written.
     """
@@ -257,7 +257,7 @@ def test_clauses_come_back_equal_from_their_columns() -> None:
 
 
 def test_the_kernel_reads_every_part_of_a_domain() -> None:
-    """`plain_constraint` in kernel.c tests by name that all other parts are empty, so it must know every part."""
+    """`plain_constraint` in kernel.c checks by name that all other parts are empty, so it must name all."""
     assert [field.name for field in fields(Domain)] == [
         "missing", "booleans", "numbers", "strings", "timestamps", "null",
     ]  # fmt: skip
@@ -290,7 +290,7 @@ def test_columns_that_are_not_what_they_say_are_refused() -> None:
 
 @needs_native
 def test_of_a_clause_that_cannot_be_read_nothing_is_left() -> None:
-    """A leftover attribute without clauses and tiles would cause a division by zero, which ends the process."""
+    """A leftover attribute without clauses and tiles would cause a division by zero that ends the process."""
     assert NATIVE is not None
     (clause,) = to_filter("x > 5 AND y LIKE '%a'").clauses
     broken = NATIVE.Kernel(lambda domain: 1 / 0, None, NO_STRINGS)
@@ -326,7 +326,7 @@ def test_arrays_by_column_that_are_too_short_or_name_no_slot_are_refused() -> No
 
 @needs_native
 def test_rows_of_one_event_are_the_same_for_all_and_stay_zeros() -> None:
-    """The zeros are shared and read-only, so no caller can change them, and a larger result leaves them as is."""
+    """The zeros are shared and read-only, so no caller can change them; a larger result keeps them."""
     index = MatchIndex("native")
     index.insert_many([to_filter(f"x > {n}") for n in range(300)] + [to_filter("y > 1 OR z > 1")] * 3)
     few = index.match(batch_of([{"x": 10}]))

@@ -1,4 +1,4 @@
-"""The match index agrees with a short brute force on the raw dataclasses after any insertions and removals."""
+"""The match index agrees with brute force on the raw dataclasses after any insertions and removals."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Publishers at a subscriber's own broker are asked first, then all others (paper 2, 2.3), on bare routers."""
+"""Publishers at a subscriber's own broker are asked first, then the others (paper 2, 2.3); bare routers."""
 
 import random
 from collections import deque
@@ -114,7 +114,7 @@ def test_one_that_they_do_not_satisfy_is_broadcast(messages):
 
 @pytest.mark.parametrize("end", [Unadvertise(1), Detach(), advert("n < 0")])
 def test_it_is_told_to_all_others_as_soon_as_no_local_publisher_satisfies_it(end):
-    """The subscriber is told `Unanswered`, then that the subscription is installed. Reference: paper 2, 2.3(1)."""
+    """The subscriber is told `Unanswered`, then that it is installed. Reference: paper 2, 2.3(1)."""
     net = Net()
     net.tell(3, "bob", advert("n > 5"))
     net.tell(3, "alice", first(1, "n > 1"))

@@ -1,9 +1,9 @@
-"""A router restored from the snapshot of another behaves the same from then on, message for message (promise 7).
+"""A router restored from a snapshot behaves as the original from then on, message for message (promise 7).
 
-Every scheme with every option takes random steps on a small network, with the links delivering in any order. Now
-and then each router is snapshotted, and the snapshot is encoded and decoded with the codec of the stores and
-restored into a new router, a *twin*. From then on both handle every message, and the twin must send and keep the
-same as the original.
+Every scheme with every option takes random steps on a small network, with the links delivering in any order.
+Now and then each router is snapshotted, and the snapshot is encoded and decoded with the codec of the stores
+and restored into a new router, a *twin*. From then on both handle every message, and the twin must send and
+keep the same as the original.
 """
 
 import random
@@ -56,7 +56,7 @@ MADE_ANEW = {"_handlers", "_plan", "_ways", "_origins", "_owners", "_events", "_
 
 
 def difference(one: Any, other: Any, seen: dict[tuple[int, int], Any] | None = None) -> str:
-    """Return where two values differ, down to single attributes, or an empty string; mappings have no order."""
+    """Return where two values differ, down to single attributes, or ""; mappings have no order."""
     seen = {} if seen is None else seen
     if one is other or (id(one), id(other)) in seen:
         return ""

@@ -1,4 +1,4 @@
-"""A message from a broker to all others of a view reaches each one once, in order with the events it sends."""
+"""A message from a broker to all others of a view reaches each once, in order with the events it sends."""
 
 import random
 from collections import defaultdict, deque

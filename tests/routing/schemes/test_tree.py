@@ -201,7 +201,7 @@ CLIENTS = tuple(f"c{broker}{letter}" for broker in range(8) for letter in "ab")
 
 
 class Interleavings(RuleBasedStateMachine):
-    """Clients come, go and publish while messages are in flight; hypothesis draws the steps, and can shrink them."""
+    """Clients come, go and publish while messages are in flight; hypothesis draws and shrinks the steps."""
 
     scheme_name = "hybrid"
 
@@ -332,7 +332,7 @@ def shape(scheme_name, tree):
 
 
 def test_a_hierarchy_has_two_readings():
-    """Members are leaves below their designated broker, beyond the degree, or every broker is a node within it.
+    """Members are leaves below their designated broker, beyond the degree; or all brokers are nodes in it.
 
     Reference: paper 1, 5.1 (each node has at most 8 children, each cluster 10 normal brokers).
     """

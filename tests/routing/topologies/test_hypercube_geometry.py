@@ -16,7 +16,7 @@ BITS = 6
 
 @st.composite
 def cubes(draw):
-    """Draw a cube of six dimensions with any positions occupied, as joins, leaves and crashes can leave it."""
+    """Draw a cube of six dimensions with any positions occupied, as joins, leaves and crashes leave it."""
     vertices = draw(st.lists(st.integers(0, (1 << BITS) - 1), min_size=1, max_size=40, unique=True))
     return Cube(BITS, {broker: vertex << (LABEL_BITS - BITS) for broker, vertex in enumerate(vertices)})
 
@@ -46,7 +46,7 @@ def test_each_broker_receives_a_broadcast_once_whatever_is_vacant(cube):
 @settings(deadline=None)
 @given(cubes())
 def test_where_events_may_go_on_to_is_where_the_ways_of_some_lead(cube):
-    """`onward` gives exactly the turns that the paths of events take, so requests in the reverse direction end."""
+    """`onward` gives exactly the turns that the paths of events take, so reverse requests come to an end."""
     turns = {here: set() for here in cube.labels}
     for origin, to in itertools.permutations(cube.labels, 2):
         way = cube.path(to, origin)[::-1]
@@ -109,7 +109,7 @@ def test_the_paper_s_figure_3():
 
 
 def test_the_paper_s_names_of_neighbours():
-    """5 is neighbour 2 of 4, and 4 is neighbour 2 of 5; {0, 1}(7) = 1 and {0, 1}(1) = 7. Reference: paper 2, 2.1."""
+    """4 and 5 are neighbour 2 of each other; {0, 1}(7) = 1 and {0, 1}(1) = 7. Reference: paper 2, 2.1."""
     cube = Cube.complete(3)
     assert dict(cube.neighbours(4))[2] == 5
     assert dict(cube.neighbours(5))[2] == 4

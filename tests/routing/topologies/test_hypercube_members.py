@@ -1,4 +1,4 @@
-"""Joining and leaving a cube: vacancies, node clusters, dimensions (paper 2, section 2.4), with golden traces."""
+"""Joining and leaving a cube: vacancies, node clusters, dimensions (paper 2, section 2.4); golden traces."""
 
 import math
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_the_story_is_as_written(path, golden):
 
 @st.composite
 def histories(draw):
-    """Draw (cluster_max, steps); a step is (whether a broker joins, a number selecting the contact or leaver)."""
+    """Draw (cluster_max, steps); a step is (join or leave, a number that selects the contact or leaver)."""
     steps = draw(st.lists(st.tuples(st.booleans(), st.integers(0, 1000)), max_size=60))
     return draw(st.sampled_from([1, 1, 2, 4])), steps
 
@@ -88,7 +88,7 @@ def test_whoever_comes_and_goes_positions_are_filled_and_clusters_are_even_and_s
 
 
 def test_clusters_that_got_small_are_filled_from_large_ones():
-    """Brokers move from larger clusters when one shrinks. Reference: paper 2, 2.4 (a cluster is regrouped)."""
+    """Brokers of larger clusters move when one shrinks. Reference: paper 2, 2.4 (a cluster is regrouped)."""
     members = CubeMembers.of_clusters([(0, 1, 2), (3, 4, 5), (6, 7, 8)])
     for broker in (0, 1):
         members.leave(broker)
@@ -98,7 +98,7 @@ def test_clusters_that_got_small_are_filled_from_large_ones():
 @settings(deadline=None)
 @given(histories())
 def test_a_broadcast_takes_at_most_log2_hops_with_clusters_of_one(history):
-    """ceil(log2 N), also after leaves: a dimension is closed when half of it is enough. Reference: promise 4."""
+    """The bound is ceil(log2 N): a dimension closes when half of it is enough. Reference: promise 4."""
     for members in run((1, history[1])):
         count = len(members.labels)
         cube = Cube(members.dimensions, members.labels)
