@@ -1,7 +1,7 @@
-"""Take the docs picture of the live page: ``python live_page_picture.py docs/pictures/live_page.png``.
+"""Take the picture of the live page in docs.
 
-A network of twelve brokers carries events; one broker is killed with the page's button, and the network
-heals.
+Run ``python tests/on_ray/live_page_picture.py docs/pictures/live_page.png``. A network of twelve brokers
+carries events, one broker is killed with the page's button, and the network heals.
 """
 
 import asyncio

@@ -148,7 +148,7 @@ def test_whole_clusters_are_killed_the_root_and_then_one_in_the_middle(
 def test_a_broker_is_killed_that_stands_alone_in_the_tree(
     ray_started: None, traffic_at: Callable[..., Any], scheme: str
 ) -> None:
-    """It has no successor; the brokers below it join elsewhere."""
+    """The broker has no successor; the brokers below it join elsewhere."""
     with launch(2, 2, scheme=scheme) as net:
         net.await_convergence(BOUND_SECONDS)
         top = next(broker for broker, one in net.survey().items() if one["root"])

@@ -25,7 +25,7 @@ def recorded(net: rv.Network) -> int:
 
 
 def test_a_subscriber_moves_to_its_publishers_and_takes_nothing_elsewhere_any_more(ray_started: None) -> None:
-    """Its broker proposes a move to the publisher's broker, where it is served locally; nothing is lost."""
+    """Alice's broker proposes a move to Bob's broker, where she is served locally; nothing is lost."""
     recovery = Recovery.for_tests(heartbeat_seconds=0.1)
     with rv.Network.launch(
         rv.ClusterTree(4, 1), scheme="hypercube", recovery=recovery, brokers_per_actor=2

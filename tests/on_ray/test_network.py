@@ -59,7 +59,7 @@ def test_subscribe_returns_when_every_broker_can_reach_the_subscriber(net, fresh
 
 @pytest.mark.parametrize("characters", [10, PIECE_BYTES, CALL_BYTES_MAX // 3])
 def test_events_arrive_as_they_left_however_they_are_carried(net, fresh, characters):
-    """They travel in one argument, in several, or through the object store: decision 0103."""
+    """Events travel in one argument, in several, or through the object store: decision 0103."""
     subscriber = net.subscriber(fresh, broker=0)
     subscriber.subscribe(rv.attr("test") == fresh)
     events = [{"test": fresh, "n": number, "text": f"{number}" + "ä" * characters} for number in range(3)]

@@ -22,7 +22,7 @@ def lives(net: rv.Network) -> dict[int, tuple[str, int]]:
 def test_every_process_is_replaced_under_load(
     ray_started: None, rayvous: Callable[..., Any], traffic_at: Callable[..., Any]
 ) -> None:
-    """The command replaces two brokers per process: one whole cluster at a time, the root's first."""
+    """From the command line, with two brokers per process: one whole cluster at a time, the root's first."""
     with rv.Network.launch(
         rv.ClusterTree(2, 2), brokers_per_actor=2, recovery=rv.Recovery(heartbeat_seconds=0.3)
     ) as net:

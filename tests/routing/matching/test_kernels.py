@@ -137,7 +137,7 @@ def worded_events(dice: random.Random, size: int) -> list[dict[str, Any]]:
 @needs_native
 @pytest.mark.parametrize("level", LEVELS)
 def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(level: str) -> None:
-    """They are checked one by one; all are checked if a clause of the tile has no word or has a pattern."""
+    """Those few are checked one by one; all are if a clause of the tile names no word or has a pattern."""
     assert NATIVE is not None
     dice, before = random.Random(level), NATIVE.level()
     both = [MatchIndex("native"), MatchIndex("numpy")]

@@ -69,7 +69,7 @@ def test_the_way_that_is_worked_out_is_the_way_that_a_broadcast_takes(cube):
 @settings(deadline=None)
 @given(cubes(), st.data())
 def test_ways_back_to_all_form_one_tree(cube, data):
-    """So an event for several brokers reaches each broker on its paths at most once."""
+    """An event for several brokers therefore reaches each broker on its paths at most once."""
     entry = data.draw(st.sampled_from(sorted(cube.labels)))
     ways = {origin: broadcast(cube, origin)[1][entry] for origin in cube.labels}
     before = {}
@@ -85,7 +85,7 @@ def test_ways_back_to_all_form_one_tree(cube, data):
 @settings(deadline=None)
 @given(cubes(), st.data())
 def test_a_way_back_crosses_dimensions_in_falling_order(cube, data):
-    """So outboxes that wait for each other cannot form a cycle (docs/hypercube.md)."""
+    """Outboxes that wait for each other therefore cannot form a cycle (docs/hypercube.md)."""
     entry, origin = (data.draw(st.sampled_from(sorted(cube.labels))) for _ in range(2))
     way = cube.path(origin, entry)[::-1]
     crossed = [cube.dimension(here, there) for here, there in itertools.pairwise(way)]
