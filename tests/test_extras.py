@@ -1,4 +1,4 @@
-"""The base package needs none of its extras; what does need one names it, and how to install it."""
+"""The base package works without its extras; a feature that needs an extra names it and how to install it."""
 
 import importlib.util
 import subprocess

@@ -1,11 +1,12 @@
-"""Behaviours that can be switched off, and the check that finds each: nothing that is promised can go unnoticed.
+"""Switches off behaviours one at a time, and tests that a check detects each.
 
-A row is a behaviour: its name, how it is switched off, and a check, which returns what is wrong as sentences. Each
-check holds as things are, and finds every row below which it stands. To add a behaviour, add a row; to add a check,
-write a function that takes nothing. Checks are small networks in virtual time, a tenth of a second each.
+A row is a behaviour: its name, how it is switched off, and a check, which returns problems as sentences. Each
+check passes on the unchanged code and must find a problem for every row that uses it. To add a behaviour, add
+a row; to add a check, write a function without parameters. Checks are small networks in virtual time that
+take about a tenth of a second each.
 
-Mutants that chaos finds by what clients hear stand in ``simulator/test_mutants.py``, wrong traces for the judge in
-``rayvous.faults.checker.mutants``.
+Mutants that chaos finds by the notifications of clients are in ``simulator/test_mutants.py``; wrong traces
+for the checker are in ``rayvous.faults.checker.mutants``.
 """
 
 from collections.abc import Callable
@@ -43,14 +44,14 @@ class Mutant(NamedTuple):
 
 
 def without(owner: type, method: str, result: Any = None) -> Callable[[pytest.MonkeyPatch], None]:
-    """Return what lets a method do nothing and return `result`; a new list when that is None."""
+    """Return a patch that makes a method do nothing and return `result`, or a new list if that is None."""
     return lambda patch: patch.setattr(
         owner, method, lambda self, *given, **named: [] if result is None else result
     )
 
 
 def around(owner: type, method: str, changed: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
-    """Return what puts `changed(real, self, ...)` in the place of a method."""
+    """Return a patch that replaces a method by `changed(real, self, ...)`."""
     real = getattr(owner, method)
     return lambda patch: patch.setattr(
         owner, method, lambda self, *given, **named: changed(real, self, *given, **named)
@@ -77,7 +78,7 @@ def _wrong(net: Simulation) -> list[str]:
 
 
 def subscriptions_that_go() -> list[str]:
-    """Some are cancelled, a client moves, one leaves."""
+    """Subscriptions are cancelled, one client moves, and one leaves."""
     net = _network()
     net.unsubscribe("s4", 2)
     net.unsubscribe("s5", 1)
@@ -87,14 +88,14 @@ def subscriptions_that_go() -> list[str]:
 
 
 def a_member_that_dies() -> list[str]:
-    """A normal broker of the root cluster with a client, which goes to another broker."""
+    """A normal broker of the root cluster crashes, and its client moves to another broker."""
     net = _network()
     net.crash(1)
     return _wrong(net)
 
 
 def a_child_that_goes() -> list[str]:
-    """One cluster dies as a whole, another is cut off from its parent and comes back."""
+    """One cluster crashes as a whole; another is cut off from its parent and comes back."""
     net = _network()
     for broker in (3, 4, 5):
         net.crash(broker)
@@ -106,7 +107,7 @@ def a_child_that_goes() -> list[str]:
 
 
 def a_member_that_comes() -> list[str]:
-    """It is told all that the children want, and what changes after that."""
+    """A new member of the root cluster is told everything that the children want, and later changes."""
     net = _network()
     SimulatedOperations(net).add_broker(0)
     net.advance(5.0)
@@ -115,7 +116,7 @@ def a_member_that_comes() -> list[str]:
 
 
 def a_member_that_comes_back() -> list[str]:
-    """It dies with its designated broker, and is back before the next one, which does not know, has missed it."""
+    """A member crashes with its designated broker, and restarts before the successor notices its crash."""
     net = _network()
     net.crash(0)
     net.crash(2)
@@ -125,7 +126,7 @@ def a_member_that_comes_back() -> list[str]:
 
 
 def a_successor() -> list[str]:
-    """The designated broker of the root cluster dies: what the next one holds for the children as it takes over."""
+    """The designated broker of the root cluster crashes; its successor holds the same filters of children."""
     net = _network()
     held = {2: {}}
 
@@ -150,7 +151,7 @@ def a_successor() -> list[str]:
 
 
 def a_quenched_network() -> list[str]:
-    """What is wanted above and beside a broker is told it, and told it when it goes."""
+    """With quenching, a broker is told what is wanted above and beside it, and when that ends."""
     net = _network("hybrid+quench")
     net.unsubscribe("s4", 2)
     net.unsubscribe("s0", 1)
@@ -158,7 +159,7 @@ def a_quenched_network() -> list[str]:
 
 
 def a_view() -> list[str]:
-    """On a mesh that heals subscriptions and brokers go."""
+    """On a mesh with recovery, a subscription is cancelled and a broker crashes."""
     net = _network("point-to-point")
     net.unsubscribe("s4", 2)
     net.crash(7)
@@ -166,7 +167,7 @@ def a_view() -> list[str]:
 
 
 def overload() -> list[str]:
-    """The root is alone and handles 10 events a second, above its limit: it refuses once, and is the last resort."""
+    """The root, alone and above its load limit, refuses a join once, then accepts it as the last resort."""
     recovery = Recovery.for_simulator(load_max=5.0)
     net = Simulation(ClusterTree(1, 1).positions(), recovery=recovery, seed=1)
     for number in range(250):
@@ -189,7 +190,7 @@ def _keeps_what_it_announced(real: Any, self: Any, item: Any, steps: Any) -> Non
 
 
 def _adds_only(real: Any, self: Any, link: Any, holder: Any, filters: Any, **named: Any) -> Any:
-    """Take in what is new, and let go nothing."""
+    """Add the new filters, and remove none."""
     kept = [(item, 0) for item in self.table.held_by(link, holder)]
     return real(self, link, holder, [*filters, *kept], **named)
 
@@ -248,7 +249,7 @@ MUTANTS = [
     # Refusing (paper 1, 4.2.1, figure 3).
     Mutant("load refuses a child", _refuses_nobody, overload),
     Mutant("load does not refuse for ever", around(Join, "_nobody", _forgets_why), overload),
-    # The same where it is told by other ways.
+    # The same with quenching and on a mesh.
     Mutant("what is wanted above goes", around(Outlet, "release", _lets_nothing_go), a_quenched_network),
     Mutant("a change is taken in on a mesh", without(ViewedRouter, "_forget_filter"), a_view),
     Mutant("who is out of the view wants nothing", without(ViewedRouter, "_forget_broker"), a_view),

@@ -1,4 +1,4 @@
-"""The notebooks that need neither Ray nor Spark run from top to bottom; what they show is asserted in them."""
+"""Runs the notebooks that need neither Ray nor Spark; the notebooks contain their own assertions."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Style that a reader should not have to check: layers, banned calls, sizes. Each failure says what to do instead."""
+"""Style rules that a machine checks: layers, banned imports, sizes. Each failure says what to do instead."""
 
 import ast
 import tomllib
@@ -9,7 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# A folder may import those to its right, and its own files. Siblings meet in `protocol`.
+# A folder may import the folders listed for it, and its own files. Siblings share code through `protocol`.
 LANGUAGE = {"routing.language", "routing.filters", "routing.matching", "routing.interest"}
 MAY_IMPORT = {
     "protocol": set(),
@@ -118,7 +118,7 @@ def name_of(path: Path) -> str:
 
 
 def of_every(chosen: Callable[[Path], bool] = lambda path: True) -> Callable[[Callable[[Path], None]], Any]:
-    """Make one test of a rule for one file, which says of every file that breaks it how it does."""
+    """Turn a rule for one file into one test of all chosen files, which reports every violation."""
 
     def decorate(rule: Callable[[Path], None]) -> Callable[[], None]:
         def test() -> None:
@@ -137,7 +137,7 @@ def of_every(chosen: Callable[[Path], bool] = lambda path: True) -> Callable[[Ca
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, int, str]]:
-    """Yield (statement, level, module) of every import but those for the type checker only."""
+    """Yield (statement, level, module) of every import, except those under `TYPE_CHECKING`."""
     skipped = {
         id(inner)
         for node in ast.walk(tree)
@@ -205,7 +205,7 @@ def test_files_and_functions_are_short(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             body = [statement for statement in node.body if not is_text(statement)]
             length = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
-            # A class that is made when it is first needed is read as a class, not as a part of the function.
+            # The lines of a class inside a function do not count as lines of the function.
             length -= sum(
                 (inner.end_lineno or 0) - inner.lineno
                 for inner in ast.walk(node)

@@ -1,8 +1,8 @@
-"""Golden traces: each file of `traces` is a story of commands and what they lead to.
+"""Golden traces: each file of `traces` is a sequence of commands with their outputs.
 
 A block is a command, lines of input if it has any, ``----``, and the output up to an empty line. `pytest
---rewrite` writes the outputs anew; reading the difference is the review. Lines that begin with ``#`` are for
-people.
+--rewrite` writes the outputs anew, and the difference is then reviewed. Lines that begin with ``#`` are
+comments.
 """
 
 import json
@@ -20,7 +20,7 @@ class Story:
     """A network and the commands of the traces."""
 
     def network(self, scheme, *, lines):
-        """Build figure 1, or what the lines draw: children are indented, normal brokers follow a colon."""
+        """Build figure 1, or the tree in the lines: children are indented, normal brokers follow a colon."""
         self.topology = _drawn(lines) if lines else figure_1()
         self.tracer = Tracer(self.topology.positions())
         self.simulation = Simulation(self.topology.positions(), scheme, record=self._record)

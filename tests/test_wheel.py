@@ -1,4 +1,4 @@
-"""A wheel has the compiled kernel where there is a compiler, and installs and works without it where there is none."""
+"""A wheel contains the compiled kernel if there is a compiler; otherwise it installs and works without it."""
 
 import os
 import shutil

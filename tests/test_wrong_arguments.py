@@ -1,4 +1,4 @@
-"""Whatever is given to a public name, the answer is a result or a named error; never another exception."""
+"""A public name called with wrong arguments gives a result or a named error, never another exception."""
 
 import inspect
 from collections.abc import Callable
@@ -134,7 +134,7 @@ def parameters(of: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def drawn(data: st.DataObject, of: Callable[..., Any]) -> dict[str, Any]:
-    """Draw wrong arguments for what has to be given, and for some of the rest."""
+    """Draw wrong arguments for all required parameters, and for some of the optional ones."""
     chosen = {}
     for parameter in parameters(of):
         if parameter.default is inspect.Parameter.empty or data.draw(
@@ -145,7 +145,7 @@ def drawn(data: st.DataObject, of: Callable[..., Any]) -> dict[str, Any]:
 
 
 def called(function: Callable[..., Any], of: Callable[..., Any], given: dict[str, Any]) -> None:
-    """Call with arguments by name; those that have no name by their place."""
+    """Call the function with keyword arguments, and positional ones where it requires them."""
     first = [
         given.pop(each.name) for each in parameters(of) if each.kind is inspect.Parameter.POSITIONAL_ONLY
     ]
@@ -181,7 +181,7 @@ SIMULATION = [
 def test_wrong_arguments_of_a_simulation_give_a_named_error(name: str, data: st.DataObject) -> None:
     method = getattr(simulation(), name)
     chosen = drawn(data, method)
-    # Some of the arguments are right, so that the wrong ones behind them are reached.
+    # Some of the arguments are valid, so that the checks of later ones are reached.
     right: dict[str, Any] = {"client": "alice", "broker": 0, "given": "price > 2", "number": 1}
     right |= {"events": [{"price": 1}], "max_rate": 1.0}
     for key in chosen:
@@ -194,7 +194,7 @@ def test_wrong_arguments_of_a_simulation_give_a_named_error(name: str, data: st.
 @settings(max_examples=20)
 @given(data=st.data())
 def test_launch_checks_everything_before_ray_starts(name: str, data: st.DataObject) -> None:
-    """A wrong argument is named; what is right goes on to Ray, which the fence of the fast tests does not let start."""
+    """A wrong argument gives a named error; a valid one leads to `ray.init`, which the fence blocks."""
     value = data.draw(wrong)
     try:
         rv.Network.launch(**{"topology": TREE, name: value})
@@ -237,7 +237,7 @@ def test_attach_takes_a_name(name: Any) -> None:
 
 @pytest.mark.parametrize("condition", [ATTRIBUTE, ATTRIBUTE > 1])
 def test_a_condition_as_a_truth_value_is_named(condition: Any) -> None:
-    """Whoever writes `and` between conditions gets an error of ours that is Python's usual one as well."""
+    """Writing `and` between conditions raises an error that is both a SelectorError and a TypeError."""
     for kind in (rv.SelectorError, TypeError):
         with pytest.raises(kind):
             bool(condition)

@@ -1,8 +1,8 @@
-"""Tells what brokers do, in words: one line for what came in, and one below it for each thing that follows.
+"""Describes in words what brokers do: one line for each input, and below it one line for each effect.
 
 Rules
 -----
-* Brokers have their labels, filters stand in square brackets, an event is ``publisher#sequence``.
+* Brokers are shown by their labels, filters in square brackets, and events as ``publisher#sequence``.
 * ``->`` is a unicast, ``=>`` a multicast, ``table +`` and ``table -`` a change of the routing table.
 """
 
@@ -78,17 +78,17 @@ from rayvous.simulator.network import Step
 
 
 class Tracer:
-    """Collects the story of a simulation that has this object's `record` as its `record`.
+    """Collects the trace of a simulation whose `record` is this object's `record`.
 
     Parameters
     ----------
     positions
-        The brokers, for their labels.
+        The positions of the brokers, which give their labels.
 
     Attributes
     ----------
     lines
-        The story so far.
+        The lines of the trace so far.
     """
 
     def __init__(self, positions: Sequence[Position]) -> None:
@@ -98,7 +98,7 @@ class Tracer:
         self._texts: dict[Filter, str] = {}
 
     def record(self, step: Step) -> None:
-        """Add one step to the story."""
+        """Add one step to the trace."""
         broker, received = step.broker, step.received
         here = broker.position.broker
         below: list[str] = []
@@ -118,7 +118,7 @@ class Tracer:
                 f"{self.label(here)} <- {self.label(received.source)}: {self._message(received.message)}"
             )
         if not isinstance(received, Received) or not isinstance(received.message, Events | Directed):
-            # Those leave the table as it is.
+            # Events and directed messages do not change the table.
             before = self._tables.get(here, {})
             after = self._tables[here] = dict.fromkeys(self.table(broker))
             below += [f"table + {row}" for row in after if row not in before]
@@ -128,7 +128,7 @@ class Tracer:
         self.lines += [f"    {line}" for line in below or ["nothing to do"]]
 
     def label(self, link: Link) -> str:
-        """Return what people call a broker, a client or the group."""
+        """Return the readable name of a broker, a client, the group or the rendezvous point."""
         if isinstance(link, str):
             return link
         if link == RENDEZVOUS:
@@ -136,7 +136,7 @@ class Tracer:
         return "group" if link == GROUP else self._labels[link]
 
     def table(self, broker: Broker) -> Iterator[str]:
-        """Iterate over the rows of a broker's routing table: a filter, and a link over which it is wanted."""
+        """Yield the rows of a broker's routing table: a filter, and a link over which it is wanted."""
         for entry in broker.router.table:  # type: ignore[attr-defined]  # every scheme on a tree has one
             for link, holders in entry.links.items():
                 row = f"{self._filter(entry.filter)} {self.label(link)}"
@@ -155,7 +155,7 @@ class Tracer:
         return text
 
     def take(self) -> list[str]:
-        """Return the story so far, and begin a new one."""
+        """Return the lines so far, and start a new list."""
         lines, self.lines = self.lines, []
         return lines
 
@@ -231,7 +231,7 @@ class Tracer:
             return f"verdict of {message.asked}: {_refusals(message.refusals)}"
         if isinstance(message, Degraded):
             return f"degraded {self._filter(message.filter)}: {_refusals(message.refusals)}"
-        return type(message).__name__.lower()  # Installed, Detach, and all that heals
+        return type(message).__name__.lower()  # Installed, Detach, and all messages of recovery
 
 
 def _news(news: News) -> str:

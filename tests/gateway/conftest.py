@@ -1,4 +1,4 @@
-"""A network in this process, for tests of gateways: one broker, matching by brute force; durable names."""
+"""A fake network for tests of gateways: one broker in this process, brute-force matching, durable names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LocalOutlet:
     async def publish(self, batch: EventBatch) -> int:
         await self.network.open_gate.wait()
         first = self.network.last.get(self.name, 0) + 1
-        last = self.network.last[self.name] = first + len(batch) - 1  # never used again, whatever comes of it
+        last = self.network.last[self.name] = first + len(batch) - 1  # never reused, even if publishing fails
         if self.network.broken:
             raise BrokerUnavailable("the broker is gone")
         self.network.calls += 1
@@ -56,7 +56,7 @@ class LocalOutlet:
 
 
 class Kept:
-    """What the broker keeps of a subscriber: all of it until that is acknowledged."""
+    """What the broker keeps for one subscriber: its filters, its events, and its acknowledged position."""
 
     def __init__(self) -> None:
         self.filters: list[Filter] = []
@@ -113,7 +113,7 @@ class LocalFeed:
 
 
 class LocalNetwork:
-    """Stands for a network: no tree, no Ray, the same promises."""
+    """A fake network, without a tree and without Ray, that keeps the same promises."""
 
     name, secret = "local", "secret"
 
@@ -176,13 +176,13 @@ ACCESS = AccessConfig(
 
 @pytest.fixture
 def local_network() -> Callable[..., LocalNetwork]:
-    """Return what makes a network in this process; call it inside the event loop."""
+    """Return the class of the fake network; call it inside the event loop."""
     return LocalNetwork
 
 
 @pytest.fixture
 def gateway() -> Callable[..., Gateway]:
-    """Return what makes a gateway over a network of its own: ``gateway(limits, access, network)``."""
+    """Return a factory of gateways: ``gateway(limits, access, network)``, by default with a new network."""
 
     def make(
         limits: GatewayLimits | None = None,
@@ -196,9 +196,9 @@ def gateway() -> Callable[..., Gateway]:
 
 @pytest.fixture
 def slow() -> Callable[[LocalNetwork], LocalNetwork]:
-    """Return what lets a network attach as one on Ray does: in a thread that goes on, and each publisher once.
+    """Return a function that makes a network attach as on Ray: without cancellation, and each publisher once.
 
-    What it attaches is there when its `may_attach` is set.
+    Attaching completes when the network's `may_attach` is set.
     """
 
     def make(network: Any) -> Any:
@@ -235,7 +235,7 @@ def tokens() -> dict[str, str]:
 
 @pytest.fixture
 def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Return what runs a coroutine to its end, and fails when it takes long."""
+    """Return a function that runs a coroutine to its end, and fails after 30 seconds."""
 
     async def bounded(work: Coroutine[Any, Any, Any]) -> Any:
         async with asyncio.timeout(30):

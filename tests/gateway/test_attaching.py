@@ -1,4 +1,4 @@
-"""Who goes while something is attached for it leaves nothing behind: what it asked for is kept, or closed."""
+"""A client that leaves while something is being attached for it: that is kept for later use, or closed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rayvous.protocol.errors import BrokerUnavailable
 
 
 async def cancelled(network, work):
-    """Cancel what has asked the network to attach something, and then let that happen."""
+    """Cancel work that has asked the network to attach something, then let the network attach it."""
     asking = asyncio.ensure_future(work)
     await network.asked.wait()
     asking.cancel()
@@ -70,7 +70,7 @@ def test_a_subscription_of_who_has_gone_is_closed_when_it_comes(gateway, run, to
         alice = await gate.open(tokens["alice"])
         await cancelled(network, alice.subscribe("TRUE", durable=durable))
         await alice.close()
-        for _ in range(20):  # until it came, and was closed
+        for _ in range(20):  # until it was attached and closed
             await asyncio.sleep(0)
         assert network.feeds == [] and gate.sessions == gate.streams == 0
         assert list(network.kept) == ([] if durable is None else ["alice/mail"])

@@ -1,6 +1,6 @@
-"""Events that have nothing in common: in columns each would have a cell for the attributes of all others.
+"""Events without common attributes: in columns, each would have a cell for the attributes of all others.
 
-Promise 9: a few megabytes of JSON were gigabytes in a gateway.
+Promise 9: without a limit, a few megabytes of JSON would take gigabytes in a gateway.
 """
 
 import asyncio
@@ -11,17 +11,17 @@ from rayvous.protocol.batch import batch_of, cells_bytes
 from rayvous.protocol.errors import EventError
 from rayvous.protocol.gateways import GatewayLimits
 
-SMALL = GatewayLimits(body_bytes_max=200)  # so 1,600 bytes of columns: 13 by 13 cells
+SMALL = GatewayLimits(body_bytes_max=200)  # allows 1,600 bytes of columns: 13 by 13 cells
 
 
 def apart(count, first=0):
-    """Return events of which each has an attribute of its own."""
+    """Return events with one attribute each, all of them different."""
     return [{f"a{n}": n} for n in range(first, first + count)]
 
 
 def test_columns_have_a_limit_where_one_is_given():
     batch = batch_of(apart(13), bytes_max=1600)
-    assert batch.nbytes <= cells_bytes(13, 13) + 13 * 20  # columns, and who published what when
+    assert batch.nbytes <= cells_bytes(13, 13) + 13 * 20  # columns; publisher, number and time of each event
     with pytest.raises(EventError, match="14 events with 14 different attributes would take 1,764 bytes"):
         batch_of(apart(14), bytes_max=1600)
     assert len(batch_of([{"a": n} for n in range(150)], bytes_max=1600)) == 150
@@ -50,7 +50,7 @@ def test_what_waits_is_published_together_as_far_as_its_columns_may_be(gateway, 
             answers = await asyncio.gather(*asked)
         return network.calls, [answer.first for answer in answers], gate._working_bytes
 
-    assert run(story()) == (3, [1, 7, 13, 19, 25, 31], 0)  # of three, 18 columns of 18 are too many
+    assert run(story()) == (3, [1, 7, 13, 19, 25, 31], 0)  # two in each call: three would have 18 by 18 cells
 
 
 def test_events_that_wait_count_as_bodies_do(gateway, run, tokens):

@@ -365,7 +365,7 @@ def test_a_durable_name_that_cannot_be_opened_is_not_left_behind(gateway, run, t
     async def story():
         gate = gateway()
         session = await gate.open(tokens["alice"])
-        if broken:  # its id is good, and its position cannot be written
+        if broken:  # the id is valid, but its position cannot be written
             stream = await session.subscribe("TRUE", durable="mail")
             await session.publish([{"n": 1}])
             after = (await received(stream, 1))[0].id

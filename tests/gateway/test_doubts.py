@@ -1,6 +1,6 @@
-"""A publication that nobody settled: brokers say what they accepted, once no call can be under way any more.
+"""A publication of unknown outcome: brokers are asked what they accepted, once no call can be under way.
 
-What was claimed and not published leaves nothing behind that other events under its numbers could be taken for.
+A claim that was not published must not be taken for other events that get its numbers later.
 
 Reference: docs/decisions/0100-published-again-once.md.
 """
@@ -30,7 +30,7 @@ WISH = Wish("k", b"digest", 2)
 
 
 class Outlet(_RayOutlet):
-    """The publisher of a gateway that asks a rendezvous point in this process; it answers late while it is told to."""
+    """A gateway's publisher with a rendezvous point in this process, which answers late if `late` is set."""
 
     def __init__(self, rendezvous: Rendezvous, network: Any, name: str, publisher: Any = None) -> None:
         publisher = publisher or SimpleNamespace(name=name, published=0)
@@ -45,7 +45,7 @@ class Outlet(_RayOutlet):
         return call
 
     def catch_up(self) -> Any:
-        """Make the calls that are under way, in turn, and return what the last answered."""
+        """Make the calls that are under way, in order, and return the answer of the last."""
         answer = None
         while self.under_way:
             answer = self.under_way.popleft()()
@@ -64,7 +64,7 @@ class Outlet(_RayOutlet):
 
 
 class Story:
-    """A gateway has claimed a key and was killed; another is asked."""
+    """A gateway has claimed a key and was killed; another gateway claims the same key."""
 
     def __init__(self, *, heals: bool, accepted: int | None) -> None:
         self.now, self.asked = 0.0, list[str]()
@@ -137,7 +137,7 @@ def test_where_nothing_heals_nobody_knows() -> None:
 
 
 class Numbers:
-    """A publisher whose broker takes everything, unless it refuses before or after it has numbers."""
+    """A publisher whose broker accepts everything, or refuses before or after events are numbered."""
 
     name, published, accepted = "alice@1", 10, 10
 
@@ -155,7 +155,7 @@ class Numbers:
 
 
 class Shared:
-    """Clients of one principal at one gateway, in a network that heals."""
+    """Clients of one principal at one gateway, in a network with recovery."""
 
     def __init__(self) -> None:
         self.now, self.broker = 0.0, Numbers()
@@ -169,7 +169,7 @@ class Shared:
         self.lane = Lane(self.outlet, GatewayLimits(publishing_events_max=100))
 
     async def publish(self, *keys: str | None) -> list[Any]:
-        """Publish an event under each key in one group; return the number of each, or why it has none."""
+        """Publish one event under each key together; return the number of each, or its error."""
         events = [{"n": 1}]
         asked = [
             self.lane.publish(batch_of(events), key=None if key is None else named_by(key, events))
@@ -179,7 +179,7 @@ class Shared:
         return [answer if isinstance(answer, BaseException) else answer.first for answer in answers]
 
     def known_later(self, key: str) -> list[bool]:
-        """Return whether another gateway finds the key taken, when it is asked after all doubt and then again."""
+        """Return whether another gateway knows the key as accepted, asked twice after the time of doubt."""
         self.now += 2 * DOUBT_SECONDS
         wish = Wish(key, named_by(key, [{"n": 1}]).digest, 1)
         return [known is not None and known.accepted for _ in range(2) for known in self.other._claim([wish])]

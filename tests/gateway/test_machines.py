@@ -1,4 +1,4 @@
-"""What decides at a gateway, as values: rights, positions, queues."""
+"""The value machines of a gateway: rights, positions, queues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rayvous.protocol.gateways import (
 from rayvous.protocol.values import Timestamp
 from rayvous.routing.filters.filter import to_filter
 
-# Rights: whatever is admitted brings only what the right matches.
+# Rights: an admitted filter matches only events that the right matches.
 
 SELECTORS = st.recursive(
     st.builds(
@@ -84,7 +84,7 @@ def test_limits_and_addresses_are_checked():
     assert address_of("x", "[::1]:80") == ("::1", 80)
 
 
-# Ids: they say where the stream stands, to this stream only.
+# Ids: they encode the position of a stream, and are valid for this stream only.
 
 NAMES = st.text("a:,;%/@ \n\u00e9\u4e2d\U0001f4a9", min_size=1, max_size=6)
 
@@ -118,7 +118,7 @@ def test_what_is_no_id_is_refused(text):
         Seal("secret", "alice/mail").marks_of(text)
 
 
-# The window, beside a list of what is open.
+# The window, compared with a list of what is unacknowledged.
 
 
 @given(st.lists(st.tuples(st.sampled_from(["hand", "up", "alone"]), st.integers(0, 30)), max_size=80))
@@ -129,7 +129,7 @@ def test_a_window_tells_how_far_each_publisher_is_acknowledged_without_a_gap(ste
     for step, number in steps:
         if step == "hand":
             publisher = "ab"[number % 2]
-            last[publisher] += 1 + number % 3  # what did not match has numbers, too
+            last[publisher] += 1 + number % 3  # events that did not match have numbers as well
             handed.append((publisher, last[publisher]))
             window.hand_out(*handed[-1])
             continue
@@ -154,7 +154,7 @@ def test_a_window_tells_how_far_each_publisher_is_acknowledged_without_a_gap(ste
     assert window.marks == {name: number for name, number in last.items() if number}
 
 
-# The queue, beside a list.
+# The queue, compared with a list.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Events with objects and arrays at a gateway: who may publish them, and how they are told.
+"""Events with objects and arrays at a gateway: who may publish them, and how they are delivered.
 
 Reference: docs/decisions/0079-nested-events.md.
 """
@@ -50,7 +50,7 @@ def test_a_stomp_message_may_be_nested():
 
 @pytest.fixture
 def unfolding(monkeypatch):
-    """Return how many batches were unfolded, as it goes."""
+    """Return a list to which every batch that is unfolded is appended."""
     seen = []
     unfold = EventBatch._unfold
     monkeypatch.setattr(EventBatch, "_unfold", lambda batch: (seen.append(batch), unfold(batch))[1])

@@ -1,4 +1,4 @@
-"""A gateway as an actor: what it is told before it serves counts, and it does not outlive its network.
+"""A gateway as an actor: a share that it is told while it starts is used, and it ends with its network.
 
 Reference: docs/decisions/0099-gateways-come-with-nodes.md; docs/decisions/0101-equal-shares.md.
 """
@@ -20,7 +20,7 @@ from rayvous.protocol.errors import BrokerUnavailable, InputError
 
 
 class World:
-    """Stands for the network and for Ray around one gateway."""
+    """A fake of the network and of Ray around one gateway."""
 
     def __init__(self) -> None:
         self.shares: list[int] = []

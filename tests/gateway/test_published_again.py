@@ -1,4 +1,4 @@
-"""What is published again under a key is published once, at whichever gateway.
+"""Events that are published again under the same key are published once, at any gateway.
 
 Reference: docs/decisions/0100-published-again-once.md; promise 1.
 """
@@ -103,7 +103,7 @@ def test_other_events_under_a_key_are_refused(gateway, run, tokens):
 
 
 def test_what_became_of_it_is_not_guessed(gateway, run, tokens):
-    """The broker did not answer: whether it has them is not known, so they are not published again."""
+    """If the broker did not answer, it may have the events, so they are not published again."""
 
     async def story():
         gate = gateway()

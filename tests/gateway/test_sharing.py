@@ -1,4 +1,4 @@
-"""What a principal may is shared by gateways that have its limits together.
+"""The limits of a principal are divided among the gateways of a network.
 
 Reference: docs/decisions/0101-equal-shares.md; promise 9.
 """
@@ -23,7 +23,7 @@ MOST = Principal(
 
 
 class Site:
-    """Gateways of one network, whose clock stands still unless it is moved."""
+    """Gateways of one network, with a clock that the test sets."""
 
     def __init__(self, network, *, shared=True, principal=MOST):
         access, limits = AccessConfig(anonymous=principal), GatewayLimits(rate_wait_seconds=0.001)
@@ -37,7 +37,7 @@ class Site:
             gate.share(number)
 
     async def published(self):
-        """Return how many events get in now, one by one, at all gateways together."""
+        """Return how many events all gateways together accept now, one by one."""
         return sum([await self._published(gate) for gate in self.gateways])
 
     async def _published(self, gate):

@@ -1,4 +1,4 @@
-"""A stream that hands over what it brings: in order, as far as there is room, and the rest when there is."""
+"""A stream hands items to its taker in order, as far as there is room, and the rest when there is more."""
 
 import asyncio
 import gc
@@ -45,7 +45,7 @@ class Feed:
 
 
 class Taker:
-    """Has room for so many, of which one may fill more."""
+    """Takes items while it has room, of which each item uses up `each`."""
 
     def __init__(self, room):
         self.room, self.had, self.reason, self.each = room, [], None, 1
@@ -82,7 +82,7 @@ def test_what_finds_room_is_handed_over_and_the_rest_when_there_is_room_again_in
         feed.come(5)
         await turns()
         assert taker.had == [1, 2, 3]
-        taker.room = 3  # and before it is said, something else comes
+        taker.room = 3  # before the stream is told, more arrives
         feed.come(2)
         await turns()
         assert taker.had == [1, 2, 3, 4, 5, 6]
@@ -261,7 +261,7 @@ def test_what_was_read_goes_without_the_search_for_rings():
 
 
 def test_streams_that_are_behind_do_not_read_the_same_batches_one_after_the_other_anew():
-    """Each takes all that has come before the next one does; of what is too much, what was asked for last is kept."""
+    """Batches that were read are kept for the next stream; beyond the limit, those used last are kept."""
     texts, batches = Texts(), [batch_of([{"x": number}] * 64) for number in range(64)]
     first = [texts.read(batch) for batch in batches]
     assert all(texts.read(batch) is read for batch, read in zip(batches, first, strict=True))

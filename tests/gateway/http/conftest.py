@@ -1,4 +1,4 @@
-"""An ASGI application driven by hand, without sockets: requests, streams that go on, WebSockets."""
+"""Drives an ASGI application without sockets: requests, continuous streams, WebSockets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Answer:
         return json.loads(self.body)
 
     async def messages(self, count: int) -> list[dict[str, str]]:
-        """Return the first messages of a stream, once they are there; comments are left out."""
+        """Wait for the first messages of a stream and return them, without comments."""
         while True:
             blocks = [block for block in self.body.decode().split("\n\n")[:-1] if not block.startswith(":")]
             if len(blocks) >= count or self.ended:
@@ -47,7 +47,7 @@ class Answer:
 
 
 class Wire:
-    """Messages of one WebSocket, from both sides."""
+    """The messages of one WebSocket, in both directions."""
 
     def __init__(self) -> None:
         self.to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -65,7 +65,7 @@ class Wire:
 
 
 class Web:
-    """Asks the application of a gateway."""
+    """Sends requests to the application of a gateway."""
 
     def __init__(self, gateway: Gateway, **options: Any) -> None:
         self.gateway, self.app = gateway, app_of(gateway, **options)
@@ -101,9 +101,7 @@ class Web:
         query: Any = None,
     ) -> AsyncIterator[Answer]:
         answer, gone = Answer(), asyncio.Event()
-        parts = (
-            [body] if isinstance(body, bytes) else list(body)
-        )  # None: more is announced, and does not come
+        parts = [body] if isinstance(body, bytes) else list(body)  # None: more is announced but never arrives
         waiting = [
             {"type": "http.request", "body": part, "more_body": number < len(parts)}
             for number, part in enumerate(parts, 1)
@@ -157,5 +155,5 @@ class Web:
 
 @pytest.fixture
 def web(gateway: Callable[..., Gateway]) -> Callable[..., Web]:
-    """Return what makes an application: ``web(limits, access, network, origins=...)``."""
+    """Return a factory of applications: ``web(limits, access, network, origins=...)``."""
     return lambda *args, **options: Web(gateway(*args), **options)

@@ -1,4 +1,4 @@
-"""Hostile input, drawn from a seed: problems with words, nothing is kept, nobody else is disturbed."""
+"""Hostile input, drawn from a seed: refused with a reason, nothing is kept, no other client is disturbed."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def one_request(draw: random.Random, http, token) -> None:
             await answer.came.wait()
         assert answer.status in KNOWN, (answer.status, answer.body)
         if answer.headers.get("content-type", "").startswith("text/event-stream"):
-            return  # it goes on; the client goes
+            return  # it continues; the client disconnects
         while not answer.ended:
             answer.came.clear()
             await answer.came.wait()

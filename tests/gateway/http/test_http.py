@@ -1,4 +1,4 @@
-"""HTTP without sockets: publishing in each form, streams, WebSocket, refusals."""
+"""HTTP without sockets: all forms of publishing, streams, WebSocket, refusals."""
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ def test_a_durable_stream_that_is_cut_goes_on_behind_the_last_id(web, run, token
         async with http.open("GET", "/subscribe", query=query, **alice) as answer:
             await answer.messages(1)
             await http.publish(tokens["alice"], *({"n": n} for n in range(5)))
-            first = (await answer.messages(6))[1:4]  # of five it has taken three when it is cut
+            first = (await answer.messages(6))[1:4]  # it has received three of five when it is cut off
         await http.publish(tokens["alice"], {"n": 5})
         headers = {"last-event-id": first[-1]["id"]}
         async with http.open(
@@ -400,7 +400,7 @@ def test_a_client_that_takes_nothing_is_cut_off_and_the_other_one_is_not(web, ru
             for n in range(100):
                 await http.publish(tokens["alice"], {"n": n})
                 await fast.messages(2 + n)
-            loop.time = lambda: clock() + 20.0  # so the time is over that the slow one has
+            loop.time = lambda: clock() + 20.0  # now the slow client has exceeded its time
             while http.gateway.streams == 2:
                 await asyncio.sleep(0.01)
             slow.taking.set()
@@ -410,7 +410,7 @@ def test_a_client_that_takes_nothing_is_cut_off_and_the_other_one_is_not(web, ru
     assert fast == 101
     assert (
         slow < 12
-    )  # what it was being sent when it stalled; the rest was shed, or waited when it was cut off
+    )  # what was being sent when it stalled; the rest was shed, or still queued when it was cut off
     assert shed > 0
 
 
@@ -461,7 +461,7 @@ def test_all_is_given_back_when_clients_go(web, run, tokens):
     assert run(story()) == (0, 0, [])
 
 
-# The frame of a request.
+# The framing of a request.
 
 
 @pytest.mark.parametrize(
@@ -475,7 +475,7 @@ def test_all_is_given_back_when_clients_go(web, run, tokens):
 def test_a_request_has_one_length_and_a_header_that_is_not_too_large(
     web, run, tokens, headers, status, words
 ):
-    """RFC 9112, 6.3: to have both may be an attempt at request smuggling."""
+    """RFC 9112, 6.3: a request with both lengths may be an attempt at request smuggling."""
 
     async def story():
         return await web().ask("POST", "/events", b'{"n": 1}', token=tokens["alice"], headers=JSON | headers)
@@ -494,7 +494,7 @@ def test_also_a_path_that_is_not_there_is_a_problem(web, run, method, path, stat
 
 
 def test_refusals_are_not_kept_on_the_way(web, run):
-    """RFC 6750, 2.3: the token may be in the address."""
+    """RFC 6750, 2.3: a refusal must not be cached, because the token may be in the URL."""
     answer = run(web().ask("GET", "/subscribe", query={"selector": "TRUE", "access_token": "wrong"}))
     assert (answer.status, answer.headers["cache-control"]) == (401, "no-store")
 
@@ -612,7 +612,7 @@ def test_who_may_open_a_socket(web, run, token, headers, options, words):
     assert words is None or words in told["error"]["detail"]
 
 
-# What a gateway says of itself.
+# Health, metrics and description.
 
 
 def test_health_metrics_and_description(web, run, tokens):

@@ -1,4 +1,4 @@
-"""Connections held to limits below the application: WebSocket messages on their way in, handshakes of TLS."""
+"""Limits enforced below the application: incoming WebSocket messages and TLS handshakes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TEXT, MORE, PING, WHOLE = 1, 0, 9, 0x80
 
 
 def frame(opcode, data=b"", size=None):
-    """Return a frame of a client; `size` announces more than comes. RFC 6455, 5.2; masked with zeros."""
+    """Return a client's frame, masked with zeros; `size` may announce more than is sent. RFC 6455, 5.2."""
     size = len(data) if size is None else size
     head = bytes([opcode, 0x80 | size]) if size < 126 else struct.pack("!BBQ", opcode, 0x80 | 127, size)
     return head + bytes(4) + data
 
 
 class Transport(asyncio.Transport):
-    """What a connection is over; what is written is not taken before `taken`."""
+    """A fake transport that counts the bytes written and records whether it is reading or aborted."""
 
     def __init__(self):
         super().__init__()
@@ -55,7 +55,7 @@ class Transport(asyncio.Transport):
 
 @pytest.fixture
 def connections():
-    """Return what makes connections that share limits: a protocol and its transport each, after the handshake."""
+    """Return a function of limits that gives (connect, app); `connect` returns (protocol, transport)."""
 
     def make(limits):
         async def app(scope, receive, send):
@@ -96,7 +96,7 @@ def test_messages_that_are_not_whole_have_a_limit_together(run, connections):
         one, two, three = [await connect() for _ in range(3)]
         part = frame(WHOLE | TEXT, b"x" * 2 * FREE_BYTES, 4 * FREE_BYTES)
         one[0].data_received(part)
-        two[0].data_received(frame(TEXT, b"x" * FREE_BYTES))  # as much as each may have
+        two[0].data_received(frame(TEXT, b"x" * FREE_BYTES))  # what each connection may always have
         assert not one[1].aborted and not two[1].aborted
         three[0].data_received(part)
         assert three[1].aborted
@@ -104,7 +104,7 @@ def test_messages_that_are_not_whole_have_a_limit_together(run, connections):
         three[0].connection_lost(None)
         four = await connect()
         four[0].data_received(part)
-        assert not four[1].aborted  # what others had is given back
+        assert not four[1].aborted  # closed connections have released theirs
         for each in (two, four):
             each[0].connection_lost(None)
 
@@ -125,7 +125,7 @@ def test_fragments_have_a_limit_also_when_they_are_empty(run, connections):
 
 
 class Clock:
-    """Stands for the event loop of a connection: what it shall call later is called by hand."""
+    """A fake event loop of a connection: the test makes the delayed calls by hand."""
 
     def __init__(self):
         self.waits = []
@@ -148,16 +148,16 @@ def test_a_message_has_to_be_whole_in_time_but_for_when_it_is_not_read(run, conn
         clock = protocol.loop = Clock()
         app.go_on.clear()
         protocol.data_received(frame(WHOLE | TEXT, b"{}"))
-        assert not clock.waits  # it is whole
+        assert not clock.waits  # the message is complete
         await turns()
         protocol.data_received(frame(WHOLE | TEXT, b"{}") + frame(TEXT, b"{"))
         assert not transport.reading
         clock.ring()
-        assert not transport.aborted and len(clock.waits) == 1  # it was the gateway that did not go on
+        assert not transport.aborted and len(clock.waits) == 1  # the gateway, not the client, is slow
         before = clock.waits[0]
         app.go_on.set()
         await turns()
-        assert transport.reading and clock.waits[0] is not before  # the time begins anew
+        assert transport.reading and clock.waits[0] is not before  # the time starts again
         protocol.data_received(frame(WHOLE | MORE, b"}"))
         assert not clock.waits
         await turns()
@@ -179,7 +179,7 @@ def test_who_takes_no_answers_to_pings_is_not_read(run, connections):
         assert transport.written > written and transport.reading
         protocol.pause_writing()  # the buffer is full
         assert not transport.reading
-        protocol.data_received(frame(WHOLE | TEXT, b"{}"))  # what was read before
+        protocol.data_received(frame(WHOLE | TEXT, b"{}"))  # read earlier
         await turns()
         assert not transport.reading
         protocol.resume_writing()

@@ -1,4 +1,4 @@
-"""A request that is sent again since its answer was lost: its key is a header, or the CloudEvent's own name.
+"""A request repeated because its answer was lost; its key is a header, or the source and id of a CloudEvent.
 
 Reference: draft-ietf-httpapi-idempotency-key-header, 2; CloudEvents 1.0, "id"; docs/gateway.md.
 """

@@ -1,4 +1,4 @@
-"""What tests of STOMP without sockets share: deliveries, a session that is open, and clients of a server in memory."""
+"""Fixtures of STOMP tests without sockets: deliveries, sessions, and clients of a server in memory."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ LIMITS = GatewayLimits(heartbeat_seconds=60.0)
 
 
 def delivery(sequence, publisher="alice", event=None):
-    """Return a delivery as a stream brings it."""
+    """Return a delivery like those of a stream."""
     event = {"x": 1} if event is None else event
     batch = batch_of([event], publisher=publisher, first_sequence=sequence, published_at=1.5)
     (one,) = Reading(batch).deliveries()
@@ -24,13 +24,13 @@ def delivery(sequence, publisher="alice", event=None):
 
 
 def frame_of(said):
-    """Return the frame that is said."""
+    """Return the decoded frame of a `Say`."""
     (frame,) = Decoder(FrameLimits(1 << 20, 1000, 1 << 24), SERVER_COMMANDS).feed(said.frame)
     return frame
 
 
 class Talk:
-    """A session and what is put into it; frames are written as command, headers and body."""
+    """A session that is given frames as command, body and headers."""
 
     def __init__(self, limits=None, **connect):
         self.session = Session("s-1", limits or SessionLimits(), 0.0)
@@ -55,13 +55,13 @@ class Talk:
 
 
 def error_of(outs):
-    """Return what the ERROR among these says."""
+    """Return the body of the only ERROR frame among these."""
     (frame,) = [out.frame for out in outs if isinstance(out, Say) and out.frame.command == "ERROR"]
     return frame.body.decode()
 
 
 class Client:
-    """The other end of a wire in memory."""
+    """A client of the server, and also the server's wire in memory."""
 
     def __init__(self, server):
         self.server = server
@@ -69,12 +69,12 @@ class Client:
         self.frames = asyncio.Queue()
         self.beats = asyncio.Event()
         self.decoder = Decoder(FrameLimits(1 << 20, 1000, 1 << 24), SERVER_COMMANDS)
-        self.reads = asyncio.Event()  # cleared, it takes nothing
+        self.reads = asyncio.Event()  # while cleared, it reads nothing
         self.reads.set()
         self.sent = self.numbers = 0
         self.task = asyncio.create_task(server.serve(self))
 
-    # What a server wants of a wire.
+    # The wire that the server uses.
 
     async def receive(self):
         return await self.coming.get()
@@ -101,7 +101,7 @@ class Client:
     def abort(self):
         self.frames.put_nowait(None)
 
-    # What a client does.
+    # The actions of the client.
 
     def put(self, *frames):
         self.coming.put_nowait(b"".join(encode(frame) for frame in frames))
@@ -143,7 +143,7 @@ def talk():
 
 @pytest.fixture
 def talks():
-    """Return what makes a session that is not open: limits, and headers of its CONNECT."""
+    """Return a factory of sessions that are not open yet, from limits and headers of CONNECT."""
     return Talk
 
 
@@ -164,7 +164,7 @@ def error():
 
 @pytest.fixture
 def served(gateway):
-    """Return what runs a test: ``served(work, limits)``, where ``work(client, core)`` gets what makes a client."""
+    """``served(work, limits)``: run ``work(client, core)``, where ``client()`` makes a client."""
 
     def make(work, limits=LIMITS, seconds=10, **options):
         async def whole():

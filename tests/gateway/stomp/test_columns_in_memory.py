@@ -1,4 +1,4 @@
-"""SENDs that have nothing in common: together they would be columns with a cell of each for the attributes of all."""
+"""SENDs without common attributes: in one batch, each would have a cell for the attributes of all others."""
 
 import json
 
@@ -7,7 +7,7 @@ from rayvous.gateway.stomp.frames import Decoder, Frame, FrameLimits, encode
 from rayvous.gateway.stomp.runs import LEARNT_AFTER, Sends
 from rayvous.protocol.gateways import GatewayLimits
 
-SMALL = GatewayLimits(body_bytes_max=200, heartbeat_seconds=60.0)  # so 1,600 bytes of columns: 13 by 13 cells
+SMALL = GatewayLimits(body_bytes_max=200, heartbeat_seconds=60.0)  # 1,600 bytes of columns: 13 by 13 cells
 
 
 def test_frames_of_stomp_that_differ_too_much_are_published_one_by_one(served):

@@ -1,4 +1,4 @@
-"""A connection over the core of a gateway, with a wire in memory: what is published, handed out, slowed, cut off."""
+"""STOMP connections to a gateway's core, in memory: publishing, delivery, slow clients, limits."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ def test_rights_are_those_of_the_token(served):
 
 @pytest.mark.parametrize("header", ["idempotency-key", "_AMQ_DUPL_ID"])
 def test_what_is_sent_again_under_its_key_is_published_once(served, header):
-    """Decision 0100; also where many SENDs with the same headers come one behind another."""
+    """Decision 0100; also for consecutive SENDs with the same header names, which are read together."""
 
     async def work(client, core):
         frames = [
@@ -190,7 +190,7 @@ DURABLE = {"id": "0", "destination": "/events", "durable-subscription-name": "ne
     ],
 )
 def test_a_durable_subscriber_that_is_cut_off_gets_what_it_has_not_acknowledged(served, mode, answer, again):
-    """In mode client-individual a position stands before the first of a publisher that is open."""
+    """In mode client-individual the position stays before a publisher's first unacknowledged message."""
 
     async def work(client, core):
         bob, alice = await client().connect(), await client().connect()
@@ -241,7 +241,7 @@ def test_auto_is_acknowledged_as_it_is_sent(served):
         await alice.publish(x=2)
         bob.put(Frame("SUBSCRIBE", DURABLE))
         assert json.loads((await bob.next("MESSAGE")).body) == {"x": 2}
-        bob.put(Frame("UNSUBSCRIBE", DURABLE | {"receipt": "end"}))  # for good
+        bob.put(Frame("UNSUBSCRIBE", DURABLE | {"receipt": "end"}))  # ends the durable subscription
         await bob.next("RECEIPT")
         assert core.upstream.kept == {}
 
@@ -317,7 +317,7 @@ def test_a_window_that_is_full_waits_for_an_answer(served):
         for x in range(3):
             await other.publish(x=x)
         first, _ = await one.next("MESSAGE"), await one.next("MESSAGE")
-        await one.ask("BEGIN", transaction="t")  # whatever else came would have come before its receipt
+        await one.ask("BEGIN", transaction="t")  # any further MESSAGE would arrive before this receipt
         await one.ask("ACK", id=first.headers["ack"])
         assert json.loads((await one.next("MESSAGE")).body) == {"x": 2}
 
@@ -346,7 +346,7 @@ def test_a_slow_reader_disturbs_nobody_and_is_told_what_was_shed(served):
 
 
 def test_of_what_comes_at_once_no_more_is_put_out_than_there_is_room_for(served):
-    """One message comes on top of what may wait."""
+    """One message may exceed the limit of what may wait."""
 
     async def work(client, core):
         slow, publisher = await client().connect(), await client().connect()
@@ -418,7 +418,7 @@ def test_who_takes_nothing_at_all_is_let_go(served):
 
 
 def test_who_asks_and_never_reads_is_asked_no_more(served):
-    """Else the receipts of such a client would grow without bound."""
+    """Otherwise the receipts for such a client would grow without bound."""
 
     async def work(client, core):
         one = await client().connect()
@@ -430,7 +430,7 @@ def test_who_asks_and_never_reads_is_asked_no_more(served):
             one.coming.put_nowait(frame)
         connection = next(iter(one.server._connections))
         before = -1
-        while one.coming.qsize() != before:  # until it takes no more
+        while one.coming.qsize() != before:  # until the server reads no more
             before = one.coming.qsize()
             for _ in range(200):
                 await asyncio.sleep(0)

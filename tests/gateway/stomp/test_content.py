@@ -1,4 +1,4 @@
-"""What messages say as events, and events as messages."""
+"""Conversion of STOMP messages to events, and of events to messages."""
 
 import json
 
@@ -23,7 +23,7 @@ def matches(selector, event, destination="/events"):
     return evaluate(parse_selector(selector_of(destination, selector)), event)
 
 
-# Events that come in.
+# Incoming events.
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_destination_is_an_attribute_but_for_all_events():
 
 
 def test_text_is_a_body_and_headers_are_attributes():
-    """As JMS clients use it: properties beside a text (JMS 1.1, 3.5)."""
+    """As in JMS: properties beside a text body (JMS 1.1, 3.5)."""
     event = sent(b"hello", None, "/topic/a", origin="JFK", receipt="r", transaction="t", dep_delay="12")
     assert event == {
         "JMSDestination": "/topic/a",
@@ -117,7 +117,7 @@ def test_what_is_no_event_is_named(body, kind, says):
 
 
 def test_a_destination_is_a_condition():
-    """STOMP 1.2, "SUBSCRIBE"; what is published to a destination is content like all else."""
+    """STOMP 1.2, "SUBSCRIBE"; the destination of an event is an attribute like any other."""
     event = sent(b'{"x": 2}', "application/json", "/topic/it's")
     assert matches("x > 1", event, "/topic/it's") is True
     assert matches("", event, "/topic/it's") is True
@@ -134,11 +134,11 @@ def test_a_selector_cannot_leave_its_parenthesis():
     assert matches("TRUE OR TRUE", {"JMSDestination": "/topic/b"}, "/topic/a") is False
 
 
-# Events that go out.
+# Outgoing events.
 
 
 def test_an_event_goes_out_as_json_and_what_came_as_text_as_text(delivered):
-    """STOMP 1.2, "MESSAGE": all headers of the SEND, and the body as it came."""
+    """STOMP 1.2, "MESSAGE": all headers of the SEND, and the unchanged body."""
     event = sent(b"hello", "text/html;charset=utf-8", "/topic/a", origin="JFK", b="true", n="1.5")
     frame = message_of(delivered(1, event=event), {"subscription": "0"})
     assert frame.body == b"hello"
@@ -156,7 +156,7 @@ def test_an_event_goes_out_as_json_and_what_came_as_text_as_text(delivered):
 
 
 def test_an_event_cannot_pass_for_the_gateway(delivered):
-    """What a MESSAGE says of itself is the gateway's word."""
+    """Attributes of an event do not override the headers that the gateway sets."""
     event = {
         "content-type": "text/plain",
         "subscription": "9",
@@ -196,7 +196,7 @@ def test_json_comes_back_as_it_went(event):
 @pytest.mark.parametrize("bad", ["a\0MESSAGE\n", "\ud800"])
 @pytest.mark.parametrize("where", ["body", "h", "JMSDestination"])
 def test_what_has_a_nul_or_is_no_text_goes_out_as_json_which_escapes_it(delivered, where, bad):
-    """Else an event could end its frame, and begin the next, at clients that look for the first NUL."""
+    """Otherwise an event could end its frame and begin another, for clients that stop at the first NUL."""
     frame = message_of(delivered(1, event={"content-type": "text/plain", where: bad}), {})
     assert where == "JMSDestination" or frame.headers["content-type"] == "application/json;charset=utf-8"
     assert frame.headers["destination"] == "/events"

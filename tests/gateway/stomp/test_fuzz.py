@@ -1,6 +1,6 @@
-"""Hostile clients by the thousand, drawn from a seed: nothing fails, nothing is kept, and nobody else is disturbed.
+"""Hostile clients drawn from a seed: nothing fails, nothing is kept, and no other client is disturbed.
 
-``RAYVOUS_FUZZ_INPUTS=100000 pytest -m slow tests/gateway/stomp/test_fuzz.py`` tries that many.
+``RAYVOUS_FUZZ_INPUTS=100000 pytest -m slow tests/gateway/stomp/test_fuzz.py`` runs that many.
 """
 
 import asyncio
@@ -152,7 +152,7 @@ def besiege(served, seed, inputs, caplog):
             assert not len(next(iter(good.server._connections))._out)
             for name in list(
                 core.upstream.kept
-            ):  # durable names of the hostile: what is kept for them is the broker's
+            ):  # durable names of the hostile clients, which the broker keeps
                 if name.startswith("alice/"):
                     del core.upstream.kept[name]
 

@@ -1,4 +1,4 @@
-"""What was not brought is told with the next message, however many gaps there were."""
+"""Gaps are merged by reason, reported once, and bounded however many there were."""
 
 import json
 

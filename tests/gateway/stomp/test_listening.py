@@ -1,4 +1,4 @@
-"""What listens for STOMP, as the file of the network says; nobody connects here."""
+"""The listeners for STOMP that the network's file asks for; no client connects here."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ def test_stomp_is_listened_for_where_the_file_says_so(gateway, run):
             await listener.stop()
         http, stomp = listeners_of(core, GatewayConfig("127.0.0.1:0"), NETWORK)
         assert http.url
-        assert not stomp.url  # it serves over WebSocket alone
+        assert not stomp.url  # it serves over WebSocket only
         for listener in (http, stomp):
             await listener.stop()
         await core.close()

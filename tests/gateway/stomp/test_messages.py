@@ -1,4 +1,4 @@
-"""MESSAGEs that are made of the columns of a batch are those that are made of each event."""
+"""MESSAGEs made from the columns of a batch equal those made from each event."""
 
 import math
 
@@ -42,7 +42,7 @@ def decoded(data):
 
 @st.composite
 def batches(draw):
-    """Return events that are alike, but for some attributes of some of them."""
+    """Draw a batch of equal events, except for some attributes of some of them."""
     kinds = st.sampled_from([PLAIN, PLAIN, {"price": 1.5}, {"JMSDestination": "/a", "content-type": "x"}])
     kind = draw(kinds)
     events = [dict(kind) for _ in range(draw(st.integers(1, 4)))]
@@ -92,7 +92,7 @@ def test_json_of_columns_is_the_json_of_events(batch):
 
 @pytest.mark.parametrize("more", [{}, {"content-type": ["text/plain"] * 3, "body": [None, "b", "c"]}])
 def test_what_is_absent_in_a_table_is_absent_whatever_stands_there(more):
-    """NaN stands in the columns of a table where a number is missing, and JSON has no such number."""
+    """A table has NaN where a number is missing, and JSON has no NaN."""
     moments = np.array(["2026-01-01", "NaT", "2026-01-02"], "datetime64[ns]")
     columns = {
         "price": [1.5, math.nan, math.inf],
@@ -109,7 +109,7 @@ def test_what_is_absent_in_a_table_is_absent_whatever_stands_there(more):
 
 @pytest.mark.parametrize("event", [PLAIN, {"price": 1.5}])
 def test_most_events_are_written_from_columns(event, monkeypatch):
-    """The fall-back would give the same, slowly."""
+    """The fallback would give the same result, but slowly."""
     batch = batch_of([event] * 3)
     monkeypatch.setattr("rayvous.protocol.batch.EventBatch.events", None)
     assert len({part.partition(b"\n")[2] for part in parts_1_2(Reading(batch))}) == 1

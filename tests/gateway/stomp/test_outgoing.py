@@ -1,4 +1,4 @@
-"""What waits for one client: together what is put together, at once where that goes, and in order always."""
+"""The output queue of one client: data of one turn goes out together, at once if possible, and in order."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""SENDs that are read together are what they are one by one: the frames, the events, the receipts, the mistakes."""
+"""SENDs read as a run give the same frames, events, receipts and errors as when read one by one."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -36,7 +36,7 @@ def sent(headers, body, end=b"\0"):
 
 @st.composite
 def programs(draw):
-    """Return what a publisher sends that says the same headers again and again, and now and then something else."""
+    """Draw the data of a publisher that mostly repeats the same headers, and the places where it is cut."""
     names = ("destination", *draw(st.lists(st.sampled_from(NAMES), max_size=3, unique=True)))
 
     def values(body):
@@ -90,7 +90,7 @@ def test_a_run_is_the_frames_that_it_stands_for(program):
 
 
 def test_what_comes_again_and_again_is_read_together():
-    """Receipts, lengths and types of content do not stand in the way; the first frames are read by themselves."""
+    """Receipts, content lengths and content types do not prevent it; the first frames are read one by one."""
     for kind in (("content-type", "application/json"), ("content-type", "text/plain"), ("price", "1.5")):
         frames = [
             sent([("destination", "/a"), kind, ("receipt", str(i)), ("content-length", "2")], b"{}")
@@ -103,7 +103,7 @@ def test_what_comes_again_and_again_is_read_together():
 
 @pytest.mark.parametrize("name", ["transaction", *KEY_HEADERS])
 def test_what_is_looked_at_one_by_one_is_not_read_together(name):
-    """Ten SENDs of one key are one publication, not ten."""
+    """Ten SENDs with the same key are one publication, not ten."""
     frames = Decoder(FrameLimits()).feed(sent([("destination", "/a"), (name, "k")], b"") * (LEARNT_AFTER + 5))
     assert [type(frame) for frame in frames] == [Frame] * (LEARNT_AFTER + 5)
 
@@ -161,7 +161,7 @@ def test_a_run_has_no_more_frames_than_are_published_at_once():
 @pytest.mark.parametrize(
     ("length", "value", "body"),
     [
-        ("3", "1", b"a\0b"),  # longer than to its first NUL
+        ("3", "1", b"a\0b"),  # extends beyond its first NUL
         ("1", "1", b"ab"),
         ("1", "1", b"\xff"),
         ("0", "\xe9", b""),
@@ -198,7 +198,7 @@ def run_of(*rows, **columns):
     ("columns", "rows"),
     [
         ({"a": 0}, [("1", b""), ("x", b"t"), ("true", b""), ("2.5", b"")]),  # values of several kinds
-        ({"a": 0}, [(str(2**63 - 1), b""), (str(2**63), b"")]),  # one that is no integer of 64 bits
+        ({"a": 0}, [(str(2**63 - 1), b""), (str(2**63), b"")]),  # one does not fit into 64 bits
         ({"a": 0, "b": 0}, [("", "0.1", b"x"), ("", "-0.0", b"y")]),
     ],
 )
@@ -224,7 +224,7 @@ def test_what_is_no_event_is_left_to_be_told_frame_by_frame(run):
 
 @pytest.mark.parametrize("size", [EVENT_BYTES_MAX - 12, EVENT_BYTES_MAX - 11])
 def test_a_run_takes_no_event_that_its_frame_alone_would_not_be(size):
-    """The type of content that an event gets where its frame says none counts, too."""
+    """The content type that an event gets by default counts towards its size as well."""
     run = Sends(("destination",), ("/a",), (b"x" * size,))
     try:
         alone = batch_of([event_of(frame) for frame in frames_of(run)])
@@ -261,7 +261,7 @@ def test_of_a_run_those_before_a_refused_one_are_published(served):
 
 @pytest.mark.parametrize("receipts", [True, False])
 def test_what_is_said_of_frames_behind_a_run_is_said_behind_all_of_it(served, receipts):
-    """BEGIN leads to nothing but its receipt, and that is for what came before, too (STOMP 1.2, "RECEIPT")."""
+    """The only effect of BEGIN is its receipt, which also covers the frames before (STOMP 1.2, "RECEIPT")."""
 
     async def work(client, core):
         one = await client().connect()

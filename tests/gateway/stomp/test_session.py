@@ -59,7 +59,7 @@ def test_a_token_of_another_kind_is_refused(talks, error):
 
 @pytest.mark.parametrize("versions", [{}, {"accept_version": "1.0"}, {"accept_version": "2.0,1.0"}])
 def test_a_client_of_another_version_is_told_which_there_are(talks, error, versions):
-    """Connecting, "Protocol Negotiation": an ERROR with a version header, and the end."""
+    """Connecting, "Protocol Negotiation": an ERROR with a version header, then the connection is closed."""
     outs = talks()("CONNECT", **versions)
     assert "speaks STOMP 1.2" in error(outs)
     assert outs[0].frame.headers["version"] == "1.2,1.1"
@@ -94,7 +94,7 @@ def test_a_session_that_the_core_refuses_gets_an_error(talks, error):
 
 
 def test_heart_beats_are_as_slow_as_the_slower_side_says(talks):
-    """Heart-beating: max(sx, cy) to the client, which is not sent more often; max(cx, sy) from it."""
+    """Heart-beating: the interval is max(sx, cy) to the client, and max(cx, sy) from it."""
     talk = talks(SessionLimits(heartbeat_seconds=10.0), **{"heart-beat": "4000,20000"}).open()
     session = talk.session
     assert session.tick(9.9) == []
@@ -102,7 +102,7 @@ def test_heart_beats_are_as_slow_as_the_slower_side_says(talks):
     session.said(10.0)
     assert (
         session.tick(19.9) == []
-    )  # the client's 4 s are less than the gateway asks for: silence is 2 * 10 s
+    )  # the gateway asks for 10 s, more than the client's 4 s: it waits 2 * 10 s
     session.waits(10.0, within=False)
     session.said(29.0)
     assert session.tick(30.0) == []
@@ -151,7 +151,7 @@ def test_a_frame_that_came_whole_starts_the_time_anew(talk):
 
 
 def test_a_client_is_not_waited_for_while_its_frames_are_worked_on(talks):
-    """Else a slow network would look like a silent client."""
+    """Otherwise a slow network would look like a silent client."""
     session = talks(SessionLimits(heartbeat_seconds=1.0), **{"heart-beat": "1000,0"}).open().session
     session.took()
     assert session.tick(100.0) == []
@@ -160,11 +160,11 @@ def test_a_client_is_not_waited_for_while_its_frames_are_worked_on(talks):
     assert session.tick(102.1)[-1] == Close()
 
 
-# SEND, receipts, the end.
+# SEND, receipts, DISCONNECT, ERROR.
 
 
 def test_a_send_is_published_and_then_receipted(talk):
-    """SEND; Standard Headers, "Header receipt": processed, not only heard."""
+    """SEND; Standard Headers, "Header receipt": processed, not only received."""
     assert talk("SEND", b'{"x": 1}', receipt="r1", **JSON) == [Publish(({"x": 1},)), RECEIPT]
     assert talk("SEND", b'{"x": 1}', **JSON) == [Publish(({"x": 1},))]
 
@@ -268,7 +268,7 @@ def test_who_unsubscribes_from_nothing_is_told(talk, error):
     ],
 )
 def test_durable_subscriptions_are_named_as_brokers_name_them(talks, client_id, headers, name):
-    """As ActiveMQ, Artemis and RabbitMQ name them; UNSUBSCRIBE with the same headers forgets it, without keeps it."""
+    """As in ActiveMQ, Artemis and RabbitMQ; UNSUBSCRIBE ends the durable one only with the same headers."""
     talk = talks(**({"client-id": client_id} if client_id else {})).open()
     (wish,) = talk("SUBSCRIBE", id="0", destination="/events", **headers)
     assert wish.durable == name
@@ -316,7 +316,7 @@ def test_client_is_cumulative(talk, delivered):
     acks = [talk.ack_of(number, delivered(i)) for i in (1, 2, 3)]
     kept = talk.ack_of(other, delivered(1))
     assert talk("ACK", id=acks[1]) == [Acknowledge(number, delivered(2).id, alone=False)]
-    assert talk("ACK", id=acks[0]) == []  # with the one after it
+    assert talk("ACK", id=acks[0]) == []  # was acknowledged with the one after it
     assert talk("ACK", id=acks[2]) == [Acknowledge(number, delivered(3).id, alone=False)]
     assert talk("ACK", id=kept) == [Acknowledge(other, delivered(1).id, alone=False)]
 
@@ -335,7 +335,7 @@ def test_what_is_not_durable_has_no_position_to_go_on(talk, delivered):
 
 
 def test_in_1_1_an_answer_names_subscription_and_message(talks, delivered):
-    """STOMP 1.1, "ACK": both headers; the better version is taken where a client speaks both."""
+    """STOMP 1.1, "ACK": both headers; of the versions that a client accepts, the highest is chosen."""
     talk = talks(**{"accept-version": "1.0,1.1"})
     talk.session.frame(Frame("CONNECT", talk.connect))
     assert talk.session.opened()[0].frame.headers["version"] == "1.1"
@@ -353,7 +353,7 @@ def test_in_1_1_an_answer_names_subscription_and_message(talks, delivered):
 
 
 def test_in_1_1_headers_have_no_escape_for_cr(talks, delivered, frame_said):
-    """STOMP 1.1, "Value Encoding": what has one goes out as JSON."""
+    """STOMP 1.1, "Value Encoding": an event with a CR in a header is sent as JSON."""
     talk = talks(**{"accept-version": "1.1"}).open()
     one = delivered(1, event={"content-type": "text/plain", "h": "a\rb", "body": "a\r\nb"})
     (said,) = talk.session.deliver(talk.subscribe(), one)
@@ -372,7 +372,7 @@ def test_nack_discards_and_is_counted(talk, delivered):
 
 
 def test_nack_with_requeue_sends_it_again(talk, delivered, frame_said):
-    """As RabbitMQ's; the message stays open."""
+    """As in RabbitMQ; the message stays unacknowledged."""
     number = talk.subscribe(durable="true", ack="client-individual")
     ack = talk.ack_of(number, delivered(1))
     (said,) = talk("NACK", id=ack, requeue="true")
@@ -405,7 +405,7 @@ def test_what_is_open_is_bounded_in_bytes(talks, delivered):
 
 
 def test_of_what_is_open_nothing_is_kept_but_what_was_sent(talk, frame_said):
-    """Else one message of a large batch would keep all of it in memory until it is acknowledged."""
+    """Otherwise one unacknowledged message would keep the whole batch in memory."""
     number = talk.subscribe(ack="client-individual")
     one, _ = Reading(batch_of([{"x": 1}, {"x": 2}], publisher="alice")).deliveries()
     batch = weakref.ref(one._reading)
@@ -446,7 +446,7 @@ def test_a_transaction_goes_out_as_one_batch_and_then_positions_go_on(talk, deli
 
 
 def test_what_is_aborted_never_was(talk, delivered, error):
-    """ABORT: no message is sent, and what was acknowledged is open again."""
+    """ABORT: no message is sent, and what was acknowledged is unacknowledged again."""
     number = talk.subscribe(durable="true", ack="client")
     ack = talk.ack_of(number, delivered(1))
     talk("BEGIN", transaction="t")

@@ -1,4 +1,4 @@
-"""STOMP with TLS, over a pair of sockets: what asyncio does differently when it encrypts."""
+"""STOMP with TLS over a pair of sockets, where asyncio behaves differently than without TLS."""
 
 import asyncio
 import socket
@@ -41,7 +41,7 @@ def test_a_connection_with_tls_ends_when_all_is_said(gateway, run, certificate, 
         "rayvous.gateway.stomp.server.LINGER_SECONDS", 0.05
     )  # the client waits for the gateway
     cert, key = certificate
-    limits = GatewayLimits(stall_seconds=3600.0)  # nothing stalls here: who waits for that, waits for ever
+    limits = GatewayLimits(stall_seconds=3600.0)  # nothing stalls here, so waiting for this would not end
 
     async def work():
         server = StompServer(gateway(limits, ANYBODY))

@@ -1,4 +1,4 @@
-"""STOMP over WebSocket, as an ASGI server would call it: no socket is opened."""
+"""STOMP over WebSocket, called as by an ASGI server, without sockets."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ ORIGINS = ["https://friend.example"]
 
 
 class Page:
-    """The other end of a WebSocket."""
+    """The client end of a WebSocket."""
 
     def __init__(self, app, subprotocols=(), origin=None):
         self.asked, self.told = asyncio.Queue(), asyncio.Queue()
@@ -51,7 +51,7 @@ class Page:
 
 @pytest.fixture
 def visited(gateway, run):
-    """Return what runs a test: ``visited(work)``, where ``work(app)`` gets an application that has the route alone."""
+    """``visited(work)``: run ``work(app)`` with an application that has the STOMP route only."""
 
     def make(work):
         async def whole():

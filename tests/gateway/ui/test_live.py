@@ -1,4 +1,4 @@
-"""Who may watch, who may kill, and what the box for selectors brings; by an ASGI application without sockets."""
+"""Who may watch, who may kill brokers, and how selectors are tried; an ASGI application without sockets."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ ACCESS = AccessConfig(
 
 
 class Page:
-    """The page's side of the application."""
+    """The browser's side of the application."""
 
     def __init__(self, network, look, **limits):
         self.gateway = Gateway(network, Access(ACCESS), GatewayLimits(**limits))

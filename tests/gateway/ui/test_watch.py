@@ -1,4 +1,4 @@
-"""What the page is told: rates of brokers and links, the fullest books, what happened; and one look for all."""
+"""What the page is sent: rates, the fullest books and what happened; all watchers share one look."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ def test_the_fullest_books_come_first_and_what_has_no_limit_is_left_out(look):
 
 
 class Looks:
-    """Counts how often the network is looked at."""
+    """Counts how often the status of the network is read."""
 
     def __init__(self, look):
         self.count, self.broken, self._look = 0, False, look
@@ -86,10 +86,10 @@ def test_all_who_watch_share_a_look_and_nobody_looks_when_nobody_watches(look, r
             assert (await anext(one))["at"] == (await anext(other))["at"]
             for _ in range(3):
                 await anext(one)
-            seen = (await anext(other))["brokers"]  # who was slow has the newest, and missed some
+            seen = (await anext(other))["brokers"]  # the slow one gets the newest, and has missed some
             assert looks.count >= 4 and seen
         ended = looks.count
-        await asyncio.sleep(0.05)  # nothing is to happen
+        await asyncio.sleep(0.05)  # nothing should happen
         assert looks.count <= ended + 1
 
     run(work())
