@@ -1,4 +1,4 @@
-"""Traces for the checkers: correct ones, of a small system that does everything right, and arbitrary ones."""
+"""Traces for the checkers: correct ones, made by a small correct system, and random ones."""
 
 import pytest
 from rayvous.faults.checker.predicates import test_of as reference_test
@@ -30,10 +30,10 @@ KEPT_MAX = 6
 
 
 class Perfect:
-    """A system of one broker, with a queue between it and each client; it does what it promises.
+    """A correct system of one broker, with a queue between it and each client.
 
-    With `forgets` it keeps six events, and what was pushed out of those it may lose, and says so. With `answers` it
-    puts subscriptions in force for some publishers only, and for all again, and says so.
+    With `forgets` it keeps six events, and may lose older ones, which it reports. With `answers` it puts
+    subscriptions in force for some publishers only, and later for all again, which it reports as well.
     """
 
     def __init__(self, dice, forgets=False, answers=False):
@@ -123,7 +123,7 @@ class Perfect:
 
 @pytest.fixture(scope="session")
 def correct_trace():
-    """``correct_trace(dice, steps, advertised, forgets, answers)``: a trace that keeps every condition."""
+    """``correct_trace(dice, steps, advertised, forgets, answers)``: a trace that meets every condition."""
 
     def make(dice, steps=60, advertised=False, forgets=False, answers=False):
         system = Perfect(dice, forgets, answers)
@@ -144,7 +144,7 @@ def correct_trace():
 
 
 class Nonsense:
-    """Operations without rhyme or reason; each event is published once at most, and batches are kept in one piece."""
+    """Random operations; an event is published at most once, and the events of a batch are kept together."""
 
     def __init__(self, dice):
         self.dice, self.batches = dice, 0
@@ -155,7 +155,7 @@ class Nonsense:
         return self.dice.choice("pq"), self.dice.randint(1, 4)
 
     def some(self):
-        """A few operations."""
+        """Return a few random operations."""
         dice = self.dice
         return dice.choice((
             lambda: [Published(0.0, *self.fresh.pop(), {"x": dice.randrange(5)}) if self.fresh else Settled(0.0)],
@@ -198,7 +198,7 @@ class Nonsense:
 
 @pytest.fixture(scope="session")
 def any_trace():
-    """``any_trace(dice, steps)``: operations without rhyme or reason."""
+    """``any_trace(dice, steps)``: random operations."""
 
     def make(dice, steps):
         nonsense = Nonsense(dice)
@@ -212,7 +212,7 @@ def any_trace():
 
 @pytest.fixture(scope="session")
 def losing_trace():
-    """``losing_trace(dice, steps)``: nonsense in which much is published, wanted, kept and said to be lost."""
+    """``losing_trace(dice, steps)``: random operations with many publications, kept events and losses."""
 
     def make(dice, steps):
         nonsense = Nonsense(dice)

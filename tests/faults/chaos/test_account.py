@@ -1,4 +1,4 @@
-"""The trace of clients that die: what the dead had not acknowledged, or nobody had accepted, has not been."""
+"""The trace of clients that crash, without what they had not acknowledged and what no broker had accepted."""
 
 from rayvous.faults.chaos.account import Account
 from rayvous.faults.checker.reliability import judge

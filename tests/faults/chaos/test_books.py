@@ -1,4 +1,4 @@
-"""The judgement of the books of a whole network: every way in which one book can be wrong is told by name.
+"""The check of all books of a network: every kind of error in a book is named.
 
 Reference: promise 8.
 """

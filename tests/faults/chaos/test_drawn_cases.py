@@ -1,4 +1,4 @@
-"""Cases for small networks, and plans that are aimed: six seeds in a row have every kind of killing."""
+"""Random cases for small networks, and fault plans that are aimed at a given kind of target."""
 
 import pytest
 from rayvous.faults.chaos.cases import Case, draw_case, small_topology

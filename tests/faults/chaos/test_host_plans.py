@@ -1,4 +1,4 @@
-"""Links of whole hosts: what is drawn, and what is refused."""
+"""Faults of the links of whole hosts: which are drawn, and which are refused."""
 
 import pytest
 from rayvous.faults.chaos.host_plans import HOST_AIMS, check_hosts, host_plan

@@ -1,4 +1,4 @@
-"""Fault plans: read, written, refused, and drawn so that somebody survives."""
+"""Fault plans: read, written, refused, and drawn so that some broker survives."""
 
 import json
 import random
@@ -187,7 +187,7 @@ def test_the_same_seed_draws_the_same_plan_and_all_kinds_are_drawn():
     positions = NETWORKS[-1].positions()
     drawn = [draw(random.Random(seed), positions, 30.0) for seed in range(300)]
     assert drawn == [draw(random.Random(seed), positions, 30.0) for seed in range(300)]
-    # In a tree nobody leaves so; damage heals only where tables are compared; hosts there are only where they are made.
+    # Not for this network: leaving a hypercube, damage (found only by comparing tables), and links of hosts.
     never = {plans.Leave, plans.Damage, plans.HostLink}
     assert {type(fault) for plan in drawn for fault in plan.faults} == set(FAULTS.values()) - never
     simultaneous = sum(

@@ -1,4 +1,4 @@
-"""The judge of routes: nothing is wrong with right ones, and each entry too many or too few is named."""
+"""The checker of routes: correct routes have no problem, and each superfluous or missing entry is named."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Definitions 8 and 9, and what each rule makes of the windows in which a subscription is coming or going."""
+"""Definitions 8 and 9, and the verdict of each rule while a subscription is being made or cancelled."""
 
 import pytest
 from hypothesis import given, settings
@@ -66,7 +66,7 @@ KEPT, BROKEN, OPEN, NOTHING = (1, 0, 0), (1, 1, 0), (1, 0, 1), (0, 0, 0)
             OPEN,
         ),  # the number now stands for another filter
         ((*WANT, Registered(0.0, "c", 1, "x < 1"), REST, EVENT, GOT), BROKEN),
-        ((*WANT, GOT), NOTHING),  # that is a matter of `published`
+        ((*WANT, GOT), NOTHING),  # a violation of `published` only
     ],
 )
 def test_wanted(operations, kept):
@@ -80,9 +80,9 @@ def test_wanted(operations, kept):
         ((*WANT, EVENT, REST, GOT), KEPT),
         ((*WANT, EVENT, REST), BROKEN),
         ((*WANT, EVENT), OPEN),  # it may still be on its way
-        ((WANT[0], EVENT, WANT[1], REST), OPEN),  # just coming
+        ((WANT[0], EVENT, WANT[1], REST), OPEN),  # being made
         ((WANT[0], EVENT, WANT[1], GOT, REST), KEPT),
-        ((*WANT, EVENT, GONE, REST), OPEN),  # just going
+        ((*WANT, EVENT, GONE, REST), OPEN),  # being cancelled
         ((*WANT, EVENT, REST, GONE), BROKEN),
         ((*WANT, GONE, EVENT, REST), NOTHING),
         ((EVENT, *WANT, REST), NOTHING),
@@ -167,21 +167,21 @@ BACK = UnAdv(0.0, "c", 1)
 @pytest.mark.parametrize(
     ("operations", "kept"),
     [
-        ((*WANT, EVENT, GOT), NOTHING),  # nobody gives notice of anything
-        ((NOTICE, *WANT, EVENT, GOT), NOTHING),  # it matched
-        ((Adv(0.0, "d", 1, "TRUE"), *WANT, EVENT, GOT), BROKEN),  # that was somebody else
+        ((*WANT, EVENT, GOT), NOTHING),  # nobody has given a notice
+        ((NOTICE, *WANT, EVENT, GOT), NOTHING),  # the notice matches the event
+        ((Adv(0.0, "d", 1, "TRUE"), *WANT, EVENT, GOT), BROKEN),  # the notice of another subscriber
         ((Adv(0.0, "c", 1, "x > 2"), *WANT, EVENT, GOT), BROKEN),
         ((Adv(0.0, "c", 1, "x > 2"), *WANT, EVENT), KEPT),
         ((NOTICE, BACK, REST, *WANT, EVENT, GOT), BROKEN),
-        ((NOTICE, *WANT, BACK, EVENT, GOT), OPEN),  # just going
+        ((NOTICE, *WANT, BACK, EVENT, GOT), OPEN),  # being withdrawn
         ((NOTICE, *WANT, BACK, EVENT, REST), KEPT),
-        ((Adv(0.0, "d", 1, "TRUE"), *WANT, EVENT, NOTICE, GOT), OPEN),  # just coming
+        ((Adv(0.0, "d", 1, "TRUE"), *WANT, EVENT, NOTICE, GOT), OPEN),  # being given
         ((Adv(0.0, "d", 1, "TRUE"), *WANT, EVENT, REST, NOTICE, GOT), BROKEN),
-        ((NOTICE, Adv(0.0, "c", 1, "x < 1"), REST, *WANT, EVENT, GOT), BROKEN),  # in place of the first
+        ((NOTICE, Adv(0.0, "c", 1, "x < 1"), REST, *WANT, EVENT, GOT), BROKEN),  # replaces the first
         (
             (NOTICE, EVENT, BACK, REST, GOT),
             NOTHING,
-        ),  # only what was given notice of at the publication counts
+        ),  # only notices at the time of the publication count
     ],
 )
 def test_noticed(operations, kept):
@@ -190,7 +190,7 @@ def test_noticed(operations, kept):
 
 
 def test_definition_9_is_about_the_notices_of_each_subscriber_and_not_about_publishers():
-    """Each of the two versions is broken alone, and then definition 8 holds: nothing else asks for it."""
+    """Each of the two versions can be violated alone while definition 8 holds: no other rule requires it."""
     offer = Advertised(0.0, "p", 1, "TRUE")
     unnoticed = Trace([offer, Adv(0.0, "c", 1, "x > 2"), Adv(0.0, "d", 1, "TRUE"), *WANT, EVENT, GOT])
     unadvertised = Trace([offer._replace(selector="x > 2"), NOTICE, *WANT, EVENT, GOT])
@@ -202,7 +202,7 @@ def test_definition_9_is_about_the_notices_of_each_subscriber_and_not_about_publ
             not noticed,
             not advertised,
         )
-    # From the notification on all is well in both, so that "eventually always" holds of the finite traces.
+    # Both hold from the notification on, so "eventually always" holds on these finite traces.
     assert holds(definition_9(), unnoticed) is holds(definition_8(), unnoticed) is True
     assert holds(safe() & never_unannounced(), unnoticed, 5) is False, "it is the publication that shows it"
 
@@ -210,7 +210,7 @@ def test_definition_9_is_about_the_notices_of_each_subscriber_and_not_about_publ
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 14))
 def test_what_definition_9_adds_is_what_it_says(any_trace, dice, size):
-    """Against the sentence of the definition, said aloud over states and positions."""
+    """Compares with the sentence of the definition, written out over states and positions."""
     trace = any_trace(dice, size)
     told = {
         (op.client, (op.publisher, op.sequence), at) for at, op in enumerate(trace) if type(op) is Notified
@@ -267,6 +267,6 @@ def test_a_condition_of_ones_own():
 
 
 def test_what_is_explained_is_the_one_that_is_wrong():
-    """The same operation twice, kept the first time."""
+    """The same notification occurs twice, and is correct the first time."""
     (violation,) = judge(Trace([*WANT, EVENT, GOT, GONE, REST, GOT])).findings["wanted"].violations
     assert [type(op) for op in violation.piece] == [Registered, Published, Cancelled, Settled, Notified]

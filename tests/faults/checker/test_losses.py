@@ -1,4 +1,4 @@
-"""That an event is lost is a claim, and is believed only where a limit explains it (promise 2; decision 0027)."""
+"""The report that an event is lost is accepted only if a limit explains it (promise 2; decision 0027)."""
 
 import random
 
@@ -28,7 +28,7 @@ TWO = Bounded(0.0, "", 2, 100, 60.0)
 
 
 def kept(broker, *batches, publisher="p", first=1, size=1):
-    """Operations: events from number `first` on, taken in batches of these lengths."""
+    """Return operations that keep events from number `first` on, in batches of these lengths."""
     out, number = [], first
     for place, length in enumerate(batches):
         batch = 100 * broker + number + 10_000 * (publisher == "q")
@@ -39,7 +39,7 @@ def kept(broker, *batches, publisher="p", first=1, size=1):
 
 
 def explained(*operations):
-    """Return the limit by which event 1 was lost for c, "" where it is a violation; formulas and ledger agree."""
+    """Return the limit that explains the loss of event 1, or "" for a violation; both checkers must agree."""
     trace = Trace([*WANT, EVENT, *operations])
     quick = judge(trace)
     assert judge_by_formulas(trace).conditions() == quick.conditions()
@@ -64,19 +64,22 @@ def test_a_claim_alone_explains_nothing():
         (kept(0, 1, 1, 1), "retention"),
         (kept(0, 1, 1), ""),
         (kept(0, 3), ""),  # the newest batch is kept, however large
-        (kept(0, 2, 1), "retention"),  # a batch goes as one
-        ([*kept(0, 1), *kept(1, 1, 1, first=2)], ""),  # somebody else took those
-        ([*kept(0, 1), *kept(0, 1, 1, publisher="q")], "retention"),  # of all publishers together
-        ([*kept(ITSELF, 1), *kept(ITSELF, 1, 1, publisher="q")], ""),  # a publisher keeps its own alone
+        (kept(0, 2, 1), "retention"),  # a batch is forgotten as a whole
+        ([*kept(0, 1), *kept(1, 1, 1, first=2)], ""),  # another broker kept those
+        (
+            [*kept(0, 1), *kept(0, 1, 1, publisher="q")],
+            "retention",
+        ),  # the limit is for all publishers together
+        ([*kept(ITSELF, 1), *kept(ITSELF, 1, 1, publisher="q")], ""),  # a publisher keeps its own events only
         (kept(ITSELF, 1, 1, 1), "retention"),
-        ([*kept(0, 1, 1, 1), *kept(1, 1)], ""),  # brought along to a broker that has room
+        ([*kept(0, 1, 1, 1), *kept(1, 1)], ""),  # its publisher moved to a broker that has room
         (
             [Bounded(0.0, "c", 9, 900, 60.0), *kept(0, 1, 1, 1), *kept(1, 1)],
             "retention",
-        ),  # told before that, when away
+        ),  # may have been reported earlier, while c was disconnected
         ([Bounded(0.0, "c", 9, 900, 60.0), *kept(0, 1, 1), *kept(1, 1)], ""),
-        ([*kept(0, 1), Died(3.0, 0, ""), *kept(0, 1, 1, first=2)], ""),  # the dead keep nothing
-        ([*kept(0, 1, 1, 1), Died(6.0, 0, "")], "retention"),  # it was let go before
+        ([*kept(0, 1), Died(3.0, 0, ""), *kept(0, 1, 1, first=2)], ""),  # a crashed broker keeps nothing
+        ([*kept(0, 1, 1, 1), Died(6.0, 0, "")], "retention"),  # forgotten before the crash
         (kept(0, 1, 1, size=60), "retention"),
         (kept(0, 1, 1, size=50), ""),
     ],
@@ -126,7 +129,7 @@ def test_what_was_kept_for_a_durable_subscriber():
 
 
 def test_a_restarted_publisher_keeps_again_what_its_broker_retained_for_it():
-    """It may drop that later, where its broker still has it: broker 0 took event 1, and nothing since."""
+    """It may drop the event later, while its broker still has it: broker 0 kept event 1 and nothing since."""
     before = [*kept(0, 1), *kept(ITSELF, 1), Died(3.0, ITSELF, "p")]
     back = kept(ITSELF, 1)[0]._replace(at_seconds=3.0, batch=900)
     later = kept(ITSELF, 1, 1, first=2)

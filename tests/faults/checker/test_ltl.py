@@ -1,4 +1,4 @@
-"""Temporal logic: against a recursive reference that says the definitions aloud, and against the laws of LTL."""
+"""Temporal logic, compared with a recursive transcription of the definitions, and with the laws of LTL."""
 
 from itertools import product
 
@@ -43,7 +43,7 @@ class Letter(ltl.Formula):
         return frozenset((at,))
 
 
-# The reference: formulas as nested tuples, each operator a sentence of the definition.
+# The reference: formulas are nested tuples, and each operator is written as in its definition.
 
 
 def least(truths):
@@ -167,7 +167,7 @@ def test_the_laws_of_temporal_logic(drawn):
         (always(always(f)), always(f)),
         (~(f & g), ~f | ~g),
         (surely(f), ~perhaps(~f)),
-        # Of a finite trace, "eventually always" asks for the last position, and so does "always eventually".
+        # On a finite trace, "eventually always" and "always eventually" are both about the last position.
         (eventually(always(f)), eventually(last & f)),
         (always(eventually(f)), eventually(last & f)),
     ):
@@ -237,7 +237,7 @@ def assert_shortest(formula, size, positions):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 5).flatmap(lambda size: st.tuples(st.just(size), formulas(size))))
 def test_an_explanation_is_the_shortest_there_is(drawn):
-    """By brute force: of all the choices that a formula leaves, everywhere in it, none shows it with fewer."""
+    """By brute force: no other choice, anywhere in the formula, gives an explanation with fewer positions."""
     size, formula = drawn
     assert_shortest(formula, size, range(size))
 
@@ -247,13 +247,13 @@ def test_an_explanation_is_the_shortest_there_is(drawn):
     "one, other", [("eventually", "eventually"), ("always", "always"), ("earlier", "always")]
 )
 def test_what_two_formulas_have_in_common_is_shown_once(word, one, other):
-    """All formulas of two letters on a trace of three: what shows the one best need not be what shows both best."""
+    """All formulas of two letters on three positions: the best for one part need not be the best for both."""
     rows = [("letter", row) for row in product((False, True), repeat=3)]
     for f, g in product(rows, rows):
         assert_shortest((word, (one, f), (other, g)), 3, (0, 2))
 
 
-# Quantifiers, states, and using it.
+# Quantifiers, states, and usage.
 
 STORY = Trace(
     [
@@ -293,7 +293,7 @@ def test_the_shortest_piece_is_returned():
     assert explain(served, STORY).operations == STORY.operations[3:]
     twice = always(note("a") >> weak_next(always(~note("a"))))
     assert explain(twice, STORY).operations == [STORY.operations[2], STORY.operations[4]]
-    assert explain(eventually(note("b")), STORY).operations == []  # it shows by absence
+    assert explain(eventually(note("b")), STORY).operations == []  # it is explained by an absence
 
 
 def test_what_makes_no_sense_is_refused():

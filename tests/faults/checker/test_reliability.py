@@ -1,4 +1,4 @@
-"""The judge judged: as the formulas say, on any trace; correct traces pass; each kind of wrong one is caught."""
+"""The checker agrees with the formulas on any trace, accepts correct traces and catches each kind of error."""
 
 import random
 
@@ -40,7 +40,7 @@ def verdict_on(**changed: list[EventId]) -> Verdict:
     return judge(trace_of(PUBLISHED, SUBSCRIPTIONS, CORRECT | changed))
 
 
-# The quick way and the slow way.
+# Columns, the fast way, and formulas, the slow way.
 
 
 @settings(max_examples=120, deadline=None)
@@ -87,7 +87,7 @@ def test_of_losses_the_ledger_says_what_the_formulas_say(losing_trace, dice, siz
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_every_mutant_is_caught_by_the_right_condition(correct_trace, name):
-    """20 seeds of each; the piece that explains it violates the condition by itself."""
+    """20 seeds of each; the piece that explains a violation violates the condition by itself."""
     change, condition = MUTANTS[name]
     caught = 0
     for seed in range(20):
@@ -118,7 +118,7 @@ BESIDE = {
     "mismatch": {"noticed"},
     "after cancel": {"noticed"},
     "stale": {"ordered", "noticed"},
-    "too early": {"complete", "ordered"},  # an early notification is none after the publication
+    "too early": {"complete", "ordered"},  # an early notification does not count as one after the publication
     "notify outside": {"within", "wanted", "noticed"},
 }
 """What else a mutant breaks, necessarily or now and then."""
@@ -273,11 +273,11 @@ def test_a_verdict_is_one_line_for_people() -> None:
     )
 
 
-# Subscriptions that publishers at the subscriber's broker satisfy.
+# Subscriptions that are satisfied by publishers at the subscriber's own broker.
 
 
 def missing_of(*operations: Operation) -> list[EventId]:
-    """Return what the one subscriber should have been notified of, and was not, in a trace that settles at its end."""
+    """Return the events that the one subscriber misses in a trace that settles at its end."""
     trace = Trace([Registered(0.0, "a", 1, "x > 0"), *operations, Settled(9.0)])
     for verdict in (judge(trace), judge_by_formulas(trace)):
         assert verdict.findings["complete"].violated == len(verdict.findings["complete"].violations)
@@ -305,5 +305,5 @@ HERE, ALL, QUIET = Answered(1.0, "a", 1, ("p",)), Confirmed(1.0, "a", 1), Settle
 def test_what_a_subscription_that_is_satisfied_locally_is_not_owed_is_no_loss(
     operations: tuple[Operation, ...], missing: list[EventId]
 ) -> None:
-    """It is owed what those publish that its subscriber was told of. Reference: paper 2, 2.3(1)."""
+    """It must receive the events of those publishers that it was told of. Reference: paper 2, 2.3(1)."""
     assert missing_of(*operations) == missing

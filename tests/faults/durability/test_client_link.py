@@ -1,7 +1,7 @@
-"""What a client says again after a break: all of it, in the order in which it was said first.
+"""What a client sends again after a disconnection: all unacknowledged messages, in their original order.
 
-Promise 3: what a broker has accepted is delivered; so nothing that was published is refused for want of an
-advertisement that was taken back behind it.
+Promise 3: what a broker has accepted is delivered; so no event may be refused because of an advertisement
+that was withdrawn after it was published.
 """
 
 from rayvous.faults.durability.client_link import ClientLinks

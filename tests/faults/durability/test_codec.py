@@ -1,4 +1,4 @@
-"""What is written reads back equal; what names anything but values of ours is not read."""
+"""What is written reads back equal; data that names anything but our own values is refused."""
 
 import os
 import pickle
@@ -44,7 +44,7 @@ def test_a_batch_reads_back_equal() -> None:
 
 
 def test_events_read_back_with_all_that_is_said_of_them() -> None:
-    """In a hypercube, what does not say where it was published goes no further."""
+    """In a hypercube, an event that does not say where it was published is not forwarded."""
     said = {"round": RoundNumber(2, 3), "again": True, "ballot": (4, 5), "entry": 6}
     said |= {"age_seconds": 0.5, "forgot_seconds": 1.5, "doubt_seconds": 2.5}
     read = decode(encode(Events(batch_of([{"i": 1}]), **said)))
@@ -68,7 +68,7 @@ class Harm:
         b"not a pickle",
         b"",
         b"V",
-        pickle.dumps({"a": 1}),  # as files of format 1 had it
+        pickle.dumps({"a": 1}),  # as in files of format 1
         encode({"a": 1})[:-2],
     ],
 )

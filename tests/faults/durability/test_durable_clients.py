@@ -1,4 +1,4 @@
-"""Durable subscribers, alone: in each step a broker that is made of the store holds what the one before does."""
+"""The layer of durable subscribers: after each step, a layer restored from the store has the same state."""
 
 import random
 

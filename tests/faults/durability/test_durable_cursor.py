@@ -1,4 +1,4 @@
-"""What a broker keeps for a durable subscriber: until it is acknowledged, within bounds, with every loss named."""
+"""What a broker keeps for a durable subscriber until acknowledged, within bounds; every loss is reported."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,7 +106,7 @@ Step = st.one_of(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(Step, max_size=30))
 def test_what_is_stable_gives_the_same_subscriber_again(steps):
-    """After any steps, what the writes have left in the store is what there is; and nothing is lost without a name."""
+    """After any steps the store holds the present state, and every event that is lost is reported."""
     store, entry, now = MemoryStore(), DurableCursor("alice", 3, 2.0, {}, {1: to_filter("n > 0")}), 0.0
     store.commit([entry.row()])
     next_of, given_of, acknowledged, named = {"p": 1, "q": 1}, [], {"p": 0, "q": 0}, set()

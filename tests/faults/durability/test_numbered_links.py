@@ -1,4 +1,4 @@
-"""The crash/recover machine alone: one short test for each rule of algorithms 1 to 4, and for its limits.
+"""The crash/recover machine: one short test for each rule of algorithms 1 to 4, and for its limits.
 
 Reference: paper 4, section 3; promises 7 and 9.
 """
@@ -51,7 +51,7 @@ class Rig:
         return self.keep(self.broker.handle(Ticked(now)))
 
     def keep(self, effects: list[Effect]) -> list[Effect]:
-        """Commit what is to be stable; return the rest."""
+        """Commit the `Persist` effects, and return the others."""
         for effect in effects:
             if isinstance(effect, Persist):
                 self.store.commit(effect.writes)
@@ -92,7 +92,7 @@ def test_what_is_not_acknowledged_is_sent_again_ever_more_rarely() -> None:
     rig = Rig()
     rig.give(LEAF, event(1))
     sent = [now for now in range(1, 12) if numbers(rig.tick(float(now)), ROOT)]
-    assert sent == [2, 4, 8]  # after 1, 2 and 4 seconds of the tick that saw it first
+    assert sent == [2, 4, 8]  # 1, 2 and 4 seconds apart, from the tick that saw it first
     rig.give(ROOT, Ack(1))
     assert not any(rig.tick(float(now)) for now in range(12, 30))
 
@@ -111,8 +111,8 @@ def test_a_full_queue_takes_nothing_more_but_from_its_own_end() -> None:
         rig.give(LEAF, event(n))
     assert (
         rig.broker.describe()["unacknowledged"] == 4
-    )  # towards the root; one past the limit, as the rule says
-    assert rig.broker.describe()["refused"] == 1  # what came after that was a gap
+    )  # towards the root; one above the limit, as the rule says
+    assert rig.broker.describe()["refused"] == 1  # the later messages were gaps
     assert numbers(rig.give(ROOT, event(1, x=9)), LEAF) == [1]
     assert rig.give("pub", event(1)) == []
     rig.give(ROOT, Ack(4))

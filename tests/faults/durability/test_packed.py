@@ -1,4 +1,4 @@
-"""A batch is unpacked as it was packed, to the bit; bytes that stand for none are refused."""
+"""A batch is unpacked exactly as it was packed, to the bit; invalid bytes are refused."""
 
 import pickle
 import struct
@@ -27,7 +27,7 @@ words_of = st.lists(st.text(max_size=4), min_size=1, max_size=4, unique=True).ma
 
 @st.composite
 def columns(draw: st.DrawFn, kind: Kind, size: int) -> Column:
-    """A column of any bits: NaN of every kind, -0.0, infinities, both ends of the integers, what is not present."""
+    """Draw a column of any bits: all kinds of NaN, -0.0, infinities, extreme integers, absent values."""
     words = draw(words_of) if kind is Kind.STRING else ()
     if kind is Kind.STRING:
         entries = draw(st.lists(st.integers(0, len(words) - 1), min_size=size, max_size=size))
@@ -62,7 +62,7 @@ def _bits(array: np.ndarray | None) -> object:
 
 
 def bits(batch: EventBatch) -> list[object]:
-    """Return all that a batch is, so that NaN equals NaN and 0.0 is not -0.0."""
+    """Return the whole contents of a batch, so that NaN equals NaN and 0.0 differs from -0.0."""
     base = map(_bits, (batch.publisher, batch.sequence, batch.published_at))
     described = [
         (name, kind, type(kind), column.kind, column.words, _bits(column.data), _bits(column.present))
@@ -148,19 +148,19 @@ def test_the_frame_of_these_tests_is_that_of_the_codec() -> None:
         framed(head(size=-1), ONE),
         framed(head(size=2**62), ONE),
         framed(head(size=1.0), ONE),
-        framed(head(publishers=()), ONE),  # the publisher's place is 0
+        framed(head(publishers=()), ONE),  # there is no publisher 0
         framed(head(publishers=["p"]), ONE),
         framed(head(publishers=(1,)), ONE),
         framed(head(columns=(("s", 3, False, ("a",)),)), ONE + struct.pack("<i", 1)),  # there is no such word
         framed(head(columns=(("s", 3, False, ("a",)),)), ONE + struct.pack("<i", -1)),
         framed(head(columns=(("s", 9, False, ()),)), ONE + bytes(8)),  # there is no such kind
         framed(head(columns=(("", 1, False, ()),)), ONE + bytes(8)),
-        framed(head(columns=(("", 3, False, ("{",)),)), ONE + struct.pack("<i", 0)),  # no form
+        framed(head(columns=(("", 3, False, ("{",)),)), ONE + struct.pack("<i", 0)),  # not a valid form
         framed(head(columns=(("", 3, False, ("[]",)),)), ONE + struct.pack("<i", 0)),
         framed(head(columns=(("i", 1, False, ()),) * 2), ONE + bytes(16)),
         framed(head(columns=(("i", 1, False),)), ONE + bytes(8)),
         framed(("x",), ONE),
-        framed((Events, 0, 0, False, None), ONE),  # a name, though of ours
+        framed((Events, 0, 0, False, None), ONE),  # a name, even if it is ours
         framed(head(), ONE)[:7],
         b"E",
         framed(

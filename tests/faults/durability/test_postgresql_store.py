@@ -1,4 +1,4 @@
-"""A real database: fenced, over restarts of the server and behind locks; what is wrong is named, without passwords.
+"""The store in a real database: its fence, restarts of the server, locks, and errors that reveal no password.
 
 Reference: promise 7; paper 4, section 3 ("the recovery database is stable").
 """
@@ -23,7 +23,7 @@ BOUND_SECONDS = 30
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test that goes wrong end soon."""
+    """Shorten the time that an outage is waited for, so that a failing test ends soon."""
     monkeypatch.setattr(postgresql_store, "OUTAGE_SECONDS", BOUND_SECONDS)
 
 
@@ -34,7 +34,7 @@ def address(postgresql: Any) -> str:
 
 @pytest.fixture
 def process(address: str) -> Iterator[Callable[..., PostgresqlStores]]:
-    """Return what makes the stores of one more process, in the schema of the test or another."""
+    """Yield a factory of stores as of one more process each, in the schema of the test or another."""
     made: list[PostgresqlStores] = []
 
     def make(schema: str | None = None) -> PostgresqlStores:
@@ -63,7 +63,7 @@ def test_a_broker_that_was_only_cut_off_writes_nothing_once_its_successor_has_be
     with pytest.raises(StorageFailed, match="started again elsewhere, so incarnation 1 may not write"):
         cut_off.commit([*put(2), Write("out", (1,), None)])
     successor.commit(put(3))
-    other.commit(put(4))  # the fence is of one broker
+    other.commit(put(4))  # each broker has a fence of its own
     assert numbers(process().store_of(3, 2)) == [1, 3]
 
 
@@ -75,7 +75,7 @@ def test_one_that_comes_late_from_an_earlier_life_does_not_begin(process: Any) -
 
 
 def test_a_network_that_must_begin_empty_does_not_take_over_from_one_that_runs(process: Any) -> None:
-    process().store_of(3, fresh=True)  # of a launch that has failed
+    process().store_of(3, fresh=True)  # from a failed launch
     running = process().store_of(3, fresh=True)
     running.commit(put(1))
     with pytest.raises(StorageFailed, match=r"broker 3 belongs to an earlier network: name another schema"):
@@ -106,7 +106,7 @@ def test_a_schema_that_a_process_has_claimed_is_refused_until_that_ends(
 def test_a_successor_reads_what_is_being_committed_before_it(
     postgresql: Any, process: Any, address: str
 ) -> None:
-    """Its predecessor has looked at the fence and not committed yet: the successor waits for that, then has the row."""
+    """If its predecessor has passed the fence but not committed, it waits for that, then reads the row."""
     stores = process()
     former = stores.store_of(3)
     inside, go_on = threading.Event(), threading.Event()
@@ -148,7 +148,7 @@ def test_a_server_that_is_started_again_in_the_middle_loses_and_repeats_nothing(
 
 
 def test_a_commit_whose_answer_is_lost_is_made_once(process: Any) -> None:
-    """The server has committed, and the connection is lost before it says so: the same rows again, in their places."""
+    """The connection is lost after the server has committed: the retry writes the same rows in order."""
     store = process().store_of(3)
     store.commit(put(1))
     write, lost = store._write, []
@@ -226,7 +226,7 @@ def test_settings_and_tables_that_are_not_ours(postgresql: Any, process: Any, ad
 def test_no_password_is_told(
     postgresql: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither by errors, nor by what the pool of connections logs while the server is away."""
+    """Neither by errors, nor in the log of the connection pool while the server is down."""
     monkeypatch.setattr(postgresql_store, "OUTAGE_SECONDS", 0.2)
     with_password = postgresql.address().replace("postgres:@", "postgres:s3cr%20t@")
     stores = PostgresqlStores(database_of(with_password))

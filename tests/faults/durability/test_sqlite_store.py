@@ -1,4 +1,4 @@
-"""Real files: what was committed comes back; what is not a whole store of ours is refused by name.
+"""The store in real files: commits are read back, and a file that is not an intact store of ours is refused.
 
 Reference: promise 7; paper 4, section 3 ("the recovery database is stable").
 """
@@ -22,7 +22,7 @@ def content(store: SqliteStore) -> dict[str, list[object]]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store of three commits, closed."""
+    """Return the path of a closed store with three commits."""
     path = tmp_path / "deep" / "broker-3.sqlite"
     store = SqliteStore(path, "full")
     for i in range(3):
@@ -86,7 +86,7 @@ def test_a_file_that_is_cut_short_is_refused(path: Path, left: int) -> None:
 
 
 def test_a_log_without_its_file_is_refused_and_left_as_it_is(path: Path) -> None:
-    """SQLite would play it into an empty file: the last commits without those before."""
+    """SQLite would replay it into an empty file: the last commits without the earlier ones."""
     store = SqliteStore(path)
     store.commit([Write("heard", ("q",), 1)])
     log = path.with_name("broker-3.sqlite-wal")
@@ -133,7 +133,7 @@ def test_a_second_process_is_refused(path: Path) -> None:
 
 
 def crashed(path: Path, target: Path) -> Path:
-    """Copy a store that is open, as a machine that loses power leaves it: the file and its log."""
+    """Copy the file and the log of an open store, as a loss of power would leave them."""
     for suffix in ("", "-wal"):
         (target / (path.name + suffix)).write_bytes(Path(str(path) + suffix).read_bytes())
     return target / path.name

@@ -1,4 +1,4 @@
-"""What every store that outlives a process keeps to: files and a real database, held to the store in memory.
+"""Requirements of every persistent store: files and a real database behave like the store in memory.
 
 Reference: promise 7; paper 4, section 3 ("the recovery database is stable").
 """

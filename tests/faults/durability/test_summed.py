@@ -1,4 +1,4 @@
-"""A store that knows whether it was damaged: whatever is done to its rows is found when they are read."""
+"""A store with checksums: any damage to its rows is detected when they are read."""
 
 import random
 
@@ -15,7 +15,7 @@ ROWS = [(("a", 1), {"x": 1}), (("a", 2), (1.5, "two")), (("b", 1), [3])]
 
 @pytest.fixture(params=[MemoryStore, SqliteStore])
 def store(request, tmp_path):
-    """A store with rows in two tables, some of them changed and removed on the way."""
+    """Return a store with rows in two tables, some of which were changed and removed."""
     made = SummedStore(request.param(*[tmp_path / "rows"] * (request.param is SqliteStore)))
     made.commit([Write("t", key, "at first") for key, _ in ROWS] + [Write("u", (0,), 7)])
     made.commit([Write("t", ("c", 9), 1), Write("t", ("c", 9), None), Write("t", ("never",), None)])
@@ -51,7 +51,7 @@ def test_it_goes_on_over_what_an_earlier_one_has_written(store):
     ids=["a row is gone", "changed", "of another kind", "added", "no sum", "another sum"],
 )
 def test_a_row_that_is_not_what_was_written_is_found(store, harm):
-    """Paper 4, section 2: a fault changes the state; what recovers from a store has to notice (definition 10)."""
+    """Paper 4, section 2: a fault changes the state, which recovery from a store must notice (definition 10)."""
     store.inner.commit([harm])
     with pytest.raises(StateDamaged, match="the table 't' of a store is not what was written to it"):
         store.rows("t")
@@ -79,7 +79,7 @@ def test_damage_is_found_and_what_is_cleared_is_empty_and_works(store, seed):
 
 
 def test_a_table_whose_sum_is_gone_is_cleared_too_also_by_one_that_has_never_seen_it(store):
-    """It knows only what it reads; and without that its broker would find the table damaged at every start."""
+    """It knows only the tables that it reads; otherwise its broker would find the damage at every start."""
     store.inner.commit([Write(SUMS, ("t",), None)])
     again = SummedStore(store.inner)
     with pytest.raises(StateDamaged):

@@ -1,4 +1,4 @@
-"""Comparing tables: a difference counts when it stays, and only then (paper 4, section 2; decision 0028)."""
+"""Comparing tables: only a difference that persists counts as damage (paper 4, section 2; decision 0028)."""
 
 import pytest
 from rayvous.faults.membership.comparing import STRIKES, Compared, Comparing, digest
@@ -12,7 +12,7 @@ from rayvous.protocol.messages.recovery import RENDEZVOUS
 
 
 class Known:
-    """A broker of which all is given that is compared."""
+    """A fake broker; the test sets everything that is compared."""
 
     def __init__(self):
         self.mine, self.theirs = [], {}
@@ -94,7 +94,7 @@ def test_a_difference_that_stays_is_damage(machine, tables):
 
 
 def test_to_wait_for_who_has_told_all_is_damage(machine, tables):
-    """Also where that one wants nothing: who waits takes no part in the view."""
+    """Also if that broker wants nothing, since a broker that waits takes no part in the view."""
     tables.waits_for = {7}
     for turn in range(STRIKES - 1):
         tick(machine, 2.0 * turn)
@@ -105,11 +105,11 @@ def test_to_wait_for_who_has_told_all_is_damage(machine, tables):
 
 
 def test_what_is_on_its_way_is_not(machine, tables):
-    for number in range(3 * STRIKES):  # it changes all the time, and is behind now and then
+    for number in range(3 * STRIKES):  # it changes all the time and sometimes lags
         tick(machine, 2.0 * number)
         tables.mine = [(f"n{number // 2}", 7, 7)]
         hear(machine, digest([f"n{number // 2 + number % 2}"]))
-    for strike in range(3 * STRIKES):  # it is the same again now and then
+    for strike in range(3 * STRIKES):  # it is sometimes equal again
         tick(machine, 100.0 + 2.0 * strike)
         hear(machine, digest(["other"] if strike % STRIKES else [tables.mine[0][0]]))
 
@@ -169,7 +169,7 @@ def test_streams_that_stay_different_are_begun_anew(machine, tables):
         tick(machine, 2.0 * turn)
         out += hear(machine, stream=digest([(1, 3)]))
     assert out == [Inward(RoundWanted())]
-    machine.check()  # that is no damage of tables or places
+    machine.check()  # this is not damage of tables or places
 
 
 def test_what_a_subscriber_has_had_is_what_it_says(machine, tables):

@@ -1,4 +1,4 @@
-"""The arithmetic of suspicion, by table, and what the rules promise, for any arrivals."""
+"""The failure detector: its arithmetic for given gaps, and its guarantees for any arrivals."""
 
 import math
 
@@ -37,12 +37,12 @@ def test_mean_and_deviation(gaps, mean, deviation):
     ("gaps", "fixed", "adaptive"),
     [
         ((), 3.0, 3.0),  # nothing is known yet
-        ((1.0,) * 16, 3.0, 3.0),  # regular: never less than the least
-        ((0.0,) * 16, 3.0, 3.0),  # a burst says nothing
+        ((1.0,) * 16, 3.0, 3.0),  # regular: never below the minimum
+        ((0.0,) * 16, 3.0, 3.0),  # a burst has no effect
         ((1.0, 2.0) * 8, 3.0, 5.5),  # 1.5 + 8 * 0.5
         ((2.5,) * 16, 3.0, 3.0),  # slow but regular
         ((1.0,) * 15 + (3.0,), 3.0, 1.125 + 8 * math.sqrt(15) / 8),  # once late
-        ((1.0,) * 15 + (1e9,), 3.0, 12.0),  # the longest: 4 * 3
+        ((1.0,) * 15 + (1e9,), 3.0, 12.0),  # the maximum: 4 * 3
     ],
 )
 def test_patience(gaps, fixed, adaptive):
@@ -99,7 +99,7 @@ def test_one_very_long_gap_counts_little_more_than_the_patience_that_it_outlaste
     assert 6.0 < detector.patience(1) < 7.0
     for beat in range(1, GAPS_KEPT + 1):
         detector.heard(1, last + 10_000.0 + beat)
-    assert detector.patience(1) == 3.0  # the window has forgotten
+    assert detector.patience(1) == 3.0  # the window no longer contains the gap
 
 
 def test_patience_grows_step_by_step_while_a_sender_stays_slow_and_ends_at_the_longest():
@@ -162,7 +162,7 @@ def test_patience_has_bounds_and_silence_always_ends_in_suspicion(gaps, fixed):
         now += gap
         detector.heard(1, now)
         assert 3.0 <= detector.patience(1) <= PATIENCE_MAX * 3.0
-        # Moments are large sums, so gaps come back with their rounding.
+        # Times are large sums, so the gaps have rounding errors.
         assert detector.patience(1) == pytest.approx(patience_for(cut[-GAPS_KEPT:], recovery), abs=1e-6)
     assert detector.suspects(now) == []
     assert detector.suspects(now + PATIENCE_MAX * 3.0 + 1e-3) == [1]

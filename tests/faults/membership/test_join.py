@@ -1,4 +1,4 @@
-"""CMTP, sentence by sentence, and beside a literal transcription of figure 3."""
+"""CMTP, sentence by sentence, and compared with a literal transcription of figure 3."""
 
 import heapq
 import random
@@ -40,7 +40,7 @@ ME, ROOT = view(9), view(1)
 
 
 class Asker:
-    """A search whose answers the test gives by hand."""
+    """A search that the test answers by hand."""
 
     def __init__(self, *, root_died=False, seed=1):
         self.now, self.out = 0.0, []
@@ -60,7 +60,7 @@ class Asker:
         return self.gets(RENDEZVOUS, Root(root, term))
 
     def children(self, parent, *children, seconds=0.1, number=None):
-        """The parent that was asked last answers."""
+        """Answer for the parent that was asked last."""
         number = self.number() if number is None else number
         self.after(seconds)
         return self.gets(parent.designated, Children(number, parent, children))
@@ -75,13 +75,13 @@ class Asker:
         )
 
     def at_root(self):
-        """Until the root, which has no children, is asked to be the parent."""
+        """Continue until the root, which has no children, is asked to be the parent."""
         self.root().children(ROOT)
         assert self.out == [Send(10, JoinRequest(ME, ANNOUNCED))]
         return self
 
     def waits(self):
-        """Whether the attempt is over; if so return the seconds until the next."""
+        """Assert that the attempt is over, and return the seconds until the next."""
         assert self.join.phase is Phase.WAIT and self.join.active
         return self.join.deadline - self.now
 
@@ -151,7 +151,7 @@ def test_children_of_the_nearest_are_asked_before_it_is_joined():
 
 
 def test_the_parent_is_asked_when_it_is_the_nearest():
-    """Line 20. That a child has been silent for as long as the parent's trip takes is enough to know it."""
+    """Line 20. A child that is silent for as long as the parent's round trip is known to be farther away."""
     asker = Asker().root().children(ROOT, view(2), seconds=0.5)
     assert asker.after(0.4).out == []
     assert asker.after(0.1).out == [Send(10, JoinRequest(ME, ANNOUNCED))]
@@ -160,7 +160,7 @@ def test_the_parent_is_asked_when_it_is_the_nearest():
 def test_ties_go_to_the_lower_id():
     asker = Asker().root().children(ROOT, view(3), view(2), seconds=0.5)
     pings = {send.to: send.message.nonce for send in asker.out}
-    # Both are in before the next decision: while the parent is asked.
+    # Both answers arrive before the next decision, while the parent is asked.
     asker.after(0.5)
     assert asker.out == [Send(10, JoinRequest(ME, ANNOUNCED))]
     assert asker.gets(30, Pong(pings[30])).out == [] and asker.gets(20, Pong(pings[20])).out == []
@@ -169,7 +169,7 @@ def test_ties_go_to_the_lower_id():
 
 
 def test_who_answers_late_is_still_a_candidate_on_the_way_back():
-    """The state of a slow child stays true until `answer_seconds` have passed."""
+    """A slow child remains a candidate until `answer_seconds` have passed."""
     asker = Asker().root().children(ROOT, view(2), view(3), seconds=0.5)
     pings = {send.to: send.message.nonce for send in asker.out}
     asker.after(0.5).answered(ROOT, accepted=False, reason="full")
@@ -184,7 +184,7 @@ def test_who_answers_late_is_still_a_candidate_on_the_way_back():
 
 @pytest.mark.parametrize("reason", ["full", "ring", "no way to the root"])
 def test_when_everybody_has_refused_it_begins_anew(reason):
-    """Lines 8 and 9 at the bottom of the stack: the figure returns nothing. Here it starts again, after a wait."""
+    """Lines 8 and 9 with an empty stack: the figure returns nothing; the search here restarts after a wait."""
     asker = Asker()
     longest = SETTINGS.root_wait_seconds
     for _ in range(6):
@@ -195,7 +195,7 @@ def test_when_everybody_has_refused_it_begins_anew(reason):
 
 
 def test_who_does_not_answer_the_request_is_let_go():
-    """It may have accepted: a goodbye follows the request, and its late answer means nothing."""
+    """It may have accepted, so it is sent a goodbye, and its late answer is ignored."""
     asker = Asker().at_root().after(2.0)
     assert asker.out == [Send(10, Goodbye(9))] and asker.waits() > 0
     assert asker.answered(ROOT).out == [] and asker.join.active
@@ -213,7 +213,7 @@ def test_a_parent_that_does_not_name_its_children_is_out():
 
 
 def test_who_is_not_designated_names_the_one_to_ask():
-    """After a succession that the rendezvous point has not heard of: begin with the root at its new broker."""
+    """After a succession unknown to the rendezvous point, the search restarts at the root's new broker."""
     later = view(1, epoch=2, broker=11)
     asker = Asker().at_root().answered(later, accepted=False, reason="not designated", source=10)
     assert [(send.to, type(send.message)) for send in asker.out] == [(11, AskChildren)]
@@ -243,19 +243,19 @@ def test_an_answer_about_another_cluster_counts_as_a_refusal():
 
 
 def test_the_own_cluster_is_no_candidate():
-    """The old parent may not have noticed yet, and still count the own cluster among its children."""
+    """The old parent may not have noticed yet, and may still list this cluster as its child."""
     asker = Asker().root().children(ROOT, ME, view(2))
     assert [send.to for send in asker.out] == [20]
 
 
 def test_a_tree_that_turns_over_while_it_is_searched_does_not_lead_around():
-    """2 was a child of the root when that was asked, and names the root as its own child: nobody is opened twice."""
+    """2 was a child of the root, and now names the root as its own child: no cluster is expanded twice."""
     asker = Asker().root().children(ROOT, view(2), seconds=0.5)
     [ping] = asker.out
     asker.after(0.1).gets(20, Pong(ping.message.nonce)).children(view(2), ROOT, view(2), view(3))
     assert [send.to for send in asker.out] == [30]
     [ping] = asker.out
-    # 2 is the nearest by now: it is asked, refuses, and 3, its only other candidate, is opened.
+    # 2 is the nearest now: it is asked and refuses, and 3, its only other candidate, is expanded.
     asker.after(0.1)
     assert asker.out == [Send(20, JoinRequest(ME, ANNOUNCED))]
     asker.gets(30, Pong(ping.message.nonce)).answered(view(2), accepted=False, reason="full")
@@ -266,7 +266,7 @@ def test_a_tree_that_turns_over_while_it_is_searched_does_not_lead_around():
 
 
 def test_a_parent_that_hangs_below_the_own_cluster_is_refused():
-    """`judge` refuses a ring; if somebody does not, the path tells, and it is told goodbye."""
+    """`judge` refuses a ring; if a parent accepts anyway, the path reveals the ring and a goodbye is sent."""
     asker = Asker().at_root().answered(ROOT, path=(4, 9, 1))
     assert asker.out == [Send(10, Goodbye(9))] and asker.waits() > 0
 
@@ -333,7 +333,7 @@ def test_who_is_asked_refuses_by_name(path, children, designated, reason):
 
 
 def figure_3(root, children, trips, dead, full):
-    """Figure 3 as printed, but for the order of the two pops; return the requests made, in order, and the parent."""
+    """Figure 3 as printed, but for the order of the two pops; return the requests, in order, and the parent."""
     state, stack, requests = Counter({cluster: 1 for cluster in trips if cluster not in dead}), [], []
     parent, listed = root, children[root]
     if root in dead:
@@ -355,7 +355,7 @@ def figure_3(root, children, trips, dead, full):
 
 
 def search(root, children, trips, dead, full):
-    """Let the machine search the same tree, until the end of its first attempt; return also all messages sent."""
+    """Let the machine search the same tree until its first attempt ends; also return all messages sent."""
     join, heap, sent, requests = Join(SETTINGS, random.Random(0)), [], [], []
     out, now, count = join.start(view(99), (), 0.0, root_died=False), 0.0, 0
     while True:
@@ -395,7 +395,7 @@ def trees(draw):
     children = {cluster: [] for cluster in range(1, size + 1)}
     for cluster in range(2, size + 1):
         children[draw(st.integers(1, cluster - 1))].append(cluster)
-    # Round trips that differ: equal ones go to who answers first, which the figure does not know.
+    # Different round trips: with equal ones the first answer wins, which the figure does not model.
     trips = dict(zip(children, draw(st.permutations([0.01 * n for n in range(1, size + 1)])), strict=True))
     some = st.sets(st.sampled_from(sorted(children)))
     return 1, children, trips, draw(some), draw(some)

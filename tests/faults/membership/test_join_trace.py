@@ -1,16 +1,16 @@
-"""Golden traces of CMTP: each file of `traces` is a tree, what goes wrong, and the search that follows.
+"""Golden traces of CMTP: each file of `traces` is a tree, some faults, and the search that follows.
 
 A block is a command, lines of input if it has any, ``----``, and the output up to an empty line. `pytest
---rewrite` writes the outputs anew; reading the difference is the review. Lines that begin with ``#`` are for
-people.
+--rewrite` writes the outputs anew, and the difference is then reviewed. Lines that begin with ``#`` are
+comments.
 
 Commands
 --------
-* ``network``: the tree is drawn by the lines; a number is the cluster's round trip from the one that will join, in
+* ``network``: the lines draw the tree; a number is the cluster's round trip to the joining cluster, in
   milliseconds.
-* ``cut A B``: the link between two clusters, and that between parent and child, is gone.
+* ``cut A B``: the link between two clusters is gone; if one is the parent of the other, that ends as well.
 * ``dead A``, ``full A``: A never answers; A takes no more children than it has.
-* ``join A``: A looks for a parent, and what is said is written down with the moment at which it was sent.
+* ``join A``: A searches for a parent; the output has each message with the time at which it was sent.
 """
 
 import heapq
@@ -43,7 +43,7 @@ SETTINGS = Recovery(answer_seconds=2.0, root_wait_seconds=1.0)
 
 
 class Story:
-    """A tree that stands still, and one cluster that looks for a place in it."""
+    """A tree that does not change, and one cluster that searches for a place in it."""
 
     def network(self, *, lines):
         self.parents, self.trips, path = {}, {}, []

@@ -1,7 +1,8 @@
-"""Whole trees rejoin: many subtrees lose their parents at once, and it always ends in one tree.
+"""Whole trees rejoin: many subtrees lose their parents at once, and always end in one tree.
 
-A small world in virtual time: one broker per cluster, links that are FIFO, brokers and links that die, hold their
-messages or are slow, and the two rules about paths that `faults/membership/join.py` asks of its host.
+A small simulation in virtual time: one broker per cluster, FIFO links, brokers that crash, links that hold
+their messages or are slow, and the two rules about paths that `faults/membership/join.py` requires of its
+host.
 """
 
 import heapq
@@ -44,7 +45,7 @@ FAR_SECONDS = 15.0
 
 
 class Node:
-    """One cluster of one broker: as much of a broker as joining needs."""
+    """One cluster of one broker, with as much of a broker as joining needs."""
 
     def __init__(self, world, cluster):
         self.world, self.cluster, self.id = world, cluster, broker_of(cluster)
@@ -161,7 +162,7 @@ class World:
             node.parent, node.path = parent.cluster, (*parent.path, node.cluster)
             parent.children[node.cluster] = None
         if self.random.random() < 0.5:
-            # News of a lost parent is slow: subtrees are joined to that do not know yet that they hang in the air.
+            # News of a lost parent is slow, so a parent may not know yet that its own subtree is cut off.
             for node in self.nodes[1:]:
                 self.far[frozenset((node.id, broker_of(node.parent)))] = self.random.choice([0, 0, 2.0, 6.0])
 
@@ -199,7 +200,7 @@ class World:
             self.send(node.id, RENDEZVOUS, RootBeat(node.view, node.term))
             self.at(self.now + self.recovery.heartbeat_seconds, self.beat, node, counted=False)
 
-    # What goes wrong.
+    # Faults.
 
     def break_things(self):
         draw = self.random
@@ -212,7 +213,7 @@ class World:
             self.at(draw.uniform(0, spread), draw.choice([self.kill, self.isolate]), self.nodes[0])
 
     def notice(self, node, lost):
-        """Node and lost are neighbours, and the link between them is gone."""
+        """Let `node` notice that the link to its neighbour `lost` is gone."""
         if node.id in self.dead:
             return
         if lost.cluster in node.children:
@@ -229,7 +230,7 @@ class World:
                 self.at(self.now + self.random.uniform(1, 4), self.notice, other, node)
 
     def cut(self, node):
-        """Cut the link to the parent, then mend it: until then it holds its messages."""
+        """Cut the link to the parent for some time, during which it holds its messages."""
         if node.id in self.dead or node.parent is None:
             return
         self.counts["cut"] += 1
@@ -249,7 +250,7 @@ class World:
         self.leave(node)
 
     def isolate(self, root):
-        """The root is cut off from everybody for longer than anybody's patience; then it is back."""
+        """Cut the root off from all others for longer than their patience."""
         if root.id in self.dead:
             return
         self.counts["isolated"] += 1
@@ -273,13 +274,13 @@ class World:
         return [node for node in self.nodes if node.id not in self.dead]
 
     def settled(self):
-        """Whether the rendezvous point agrees with a root that lives; its next beat changes nothing then."""
+        """Return whether the only live root is the one that the rendezvous point knows, with the same term."""
         root = self.nodes[self.rendezvous.root.cluster]
         roots = [node for node in self.alive() if node.is_root]
         return roots == [root] and root.term == self.rendezvous.term
 
     def check(self):
-        """One tree, no ring, nobody above its degree, and everybody knows where it hangs."""
+        """Assert that there is one tree without rings, no exceeded degree, and only correct paths."""
         root = self.rendezvous.root.cluster
         for node in self.alive():
             assert len(node.children) <= self.recovery.degree
@@ -314,7 +315,7 @@ def test_it_always_ends_in_one_tree(first):
 
 @pytest.mark.parametrize("seed", [520, 806, 1914, 2821, 3712, 3777, 4161])
 def test_subtrees_that_were_accepted_below_each_other_see_it_and_part(seed):
-    """Rare (one seed in hundreds): the news that a subtree hangs in the air is slower than the search of another."""
+    """Rare (one seed in hundreds): the news that a subtree is cut off is slower than another one's search."""
     assert settle(seed).counts["rings seen and opened"] > 0, (
         "the seed shows no ring any more: look for another"
     )

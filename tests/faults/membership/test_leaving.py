@@ -1,4 +1,4 @@
-"""What the machines do about brokers that come and leave: load, refusals, the root's children, heirs, yielding.
+"""Brokers that join and leave: load, refusals, the children of the root, heirs, and yielding the root.
 
 Reference: paper 1, 4.1.1, 4.2.1 and figure 3; docs/decisions/0012-operations.md.
 """
@@ -108,7 +108,7 @@ def test_who_cannot_reach_the_root_goes_on_at_its_children():
 
 @pytest.mark.parametrize(("seconds", "moves"), [(0.1, True), (0.2, False)])
 def test_a_better_parent_has_to_be_near_enough(seconds, moves):
-    """The present parent is 3; the root answers after `seconds`, and at most 0.15 are wanted."""
+    """The present parent is 3; the root answers after `seconds`, and at most 0.15 is near enough."""
     join = Join(RECOVERY, random.Random(1))
     join.start(view(9), (), 0.0, present=3, within=0.15)
     join.handle(Received(RENDEZVOUS, Root(view(0), 1)))

@@ -1,4 +1,4 @@
-"""Where clients go: the rules of `places`, on the machine alone."""
+"""The brokers to which clients are attached: the rules of `Places`, on the machine alone."""
 
 import pytest
 from rayvous.faults.membership.places import Places
@@ -42,7 +42,7 @@ def test_what_is_kept_makes_the_same_places_again() -> None:
     places = Places(range(3))
     places.attach("subscriber", ["a"], None, ticket="once")
     places.attach("publisher", ["p", "q"], 1)
-    places.lose([2, 7])  # 7 came later, and is not among those at the start
+    places.lose([2, 7])  # 7 joined later and is not one of the initial brokers
     again = Places(range(3))
     again.restore(places.state())
     assert again.state() == places.state()

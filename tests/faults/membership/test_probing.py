@@ -1,4 +1,4 @@
-"""The neighbour side of a succession, sentence by sentence: who is silent is probed for, found again, or lost."""
+"""The neighbours' side of a succession, sentence by sentence: a silent cluster is probed, found or lost."""
 
 import pytest
 from rayvous.faults.membership.local import NeighbourLost, NeighbourMoved
@@ -26,7 +26,7 @@ def beat(view: ClusterView, source: int | None = None) -> Received:
 
 
 def ticks(probing: Probing, first: float, last: float) -> list[tuple[float, object]]:
-    """Tick every tenth of a second, both ends included; return what came, and when."""
+    """Tick every tenth of a second, both ends included; return each output with its time."""
     moments = [round(first + step / 10, 1) for step in range(round((last - first) * 10) + 1)]
     return [(now, out) for now in moments for out in probing.handle(Ticked(now))]
 
@@ -86,7 +86,7 @@ def test_a_member_that_knows_the_successor_ends_it() -> None:
     assert probing.probed == (1,)
     assert probing.handle(Received(30, ProbeAnswer(ELECTED))) == [NeighbourMoved(ELECTED)]
     assert probing.probed == () and probing.neighbours == (ELECTED,)
-    # It is watched anew: the whole patience, then its own members.
+    # It is watched anew: first the full patience, then probes of its members.
     found = ticks(probing, 3.2, 7.6)
     assert [now for now, _ in found] == [6.2, 6.7, 7.2]
     assert asked(found) == [10, 10, 30]
@@ -105,7 +105,7 @@ def test_an_answer_that_comes_late_still_tells() -> None:
 
 
 def test_members_that_name_the_silent_one_are_asked_again_until_they_have_elected() -> None:
-    """Neighbours may notice before the cluster does: an answer that still names the dead one is not the last word."""
+    """Neighbours may notice before the cluster does: an answer that still names the dead one is not final."""
     probing = watching(D1)
     assert asked(ticks(probing, 3.1, 3.1)) == [30]
     assert probing.handle(Received(30, ProbeAnswer(D1))) == []
@@ -128,7 +128,7 @@ def test_when_all_say_that_it_is_alive_the_link_is_cut() -> None:
 
 @pytest.mark.parametrize("sign", [beat(D1), Received(20, ProbeAnswer(D1))], ids=["beat", "answer"])
 def test_the_silent_one_is_heard_again(sign: Received) -> None:
-    """Slow is not dead: the probing is off, and the next silence begins it from the first member."""
+    """A slow broker is not dead: probing stops, and the next silence starts it with the first member again."""
     probing = watching(D1)
     assert asked(ticks(probing, 3.1, 4.2)) == [30, 30, 10]
     assert probing.handle(sign) == []
@@ -147,7 +147,7 @@ def test_a_successor_that_beats_before_it_is_missed_has_moved_too() -> None:
 
 
 def test_one_that_was_elected_again_has_moved_too() -> None:
-    """Between the two epochs another one spoke for the cluster, which was never heard here: connect again."""
+    """Between the two epochs another broker, never heard here, was designated: connect again."""
     again = ClusterView(cluster=1, epoch=6, designated=20, members=(10, 20))
     assert watching(D1).handle(beat(again)) == [NeighbourMoved(again)]
 
@@ -217,7 +217,7 @@ def test_a_neighbour_with_a_single_broker_is_asked_itself() -> None:
 
 
 def test_who_is_known_to_be_dead_is_not_waited_for() -> None:
-    """What the transport knows for certain spares the tries; the last one that is left is still asked as often."""
+    """Members that the transport knows to be dead are skipped; the last one left is still probed as often."""
     probing = watching(D1)
     assert asked(ticks(probing, 0.0, 3.1)) == [30]
     probing.learn_dead(30)
@@ -227,7 +227,7 @@ def test_who_is_known_to_be_dead_is_not_waited_for() -> None:
     assert ticks(probing, 4.2, 4.2) == [(4.2, NeighbourLost(1))]
     probing = watching(D1, OTHER)
     for broker in (10, 20, 30):
-        probing.learn_dead(broker)  # nobody is being probed for: it is no news
+        probing.learn_dead(broker)  # no probing is under way: this returns nothing
     assert asked(ticks(probing, 3.1, 3.1)[:1]) == [30]
     for broker in (10, 20, 30):
         probing.learn_dead(broker)

@@ -1,4 +1,4 @@
-"""What a rendezvous point knows of durable subscribers outlives it (docs/decisions/0015-exactly-once.md)."""
+"""Restarted rendezvous points still know durable subscribers (docs/decisions/0015-exactly-once.md)."""
 
 import json
 
@@ -19,7 +19,7 @@ MAKERS = [
 
 @pytest.mark.parametrize("make", MAKERS, ids=["root", "views"])
 def test_who_holds_a_durable_subscriber_is_known_after_a_restart(make):
-    """One broker holds it: whoever held it in an earlier life lets it go."""
+    """One broker holds it; a broker that held it in an earlier life is told to let it go."""
     point = make()
     assert point.handle(Received(0, Holds((("s", 1),)))) == []
     again = make()

@@ -1,4 +1,4 @@
-"""Machines that were told nothing for a while, and then when the others were heard, know what they would know awake.
+"""Machines that rest, and are told later when others were heard, know the same as if they had been awake.
 
 Reference: paper 1, 4.1.1 and 4.1.2; docs/decisions/0092-hosts-beat-for-their-brokers.md.
 """
@@ -40,7 +40,7 @@ def member(me: int) -> Succession:
 
 
 def first_to_notice(me: int, source: int, beat: object, rest: bool) -> float:
-    """Return when member `me` acts on the silence of another one that beats for the last time at 40."""
+    """Return when member `me` acts on the silence of a member whose last heartbeat is at 40."""
     machine = member(me)
     now, heard = 0.0, list[float]()
     while now < 60:

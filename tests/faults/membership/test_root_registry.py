@@ -82,14 +82,14 @@ def test_a_root_whose_answer_was_lost_is_told_again_under_the_same_term() -> Non
 
 
 def test_a_root_that_does_not_know_its_term_is_told() -> None:
-    """Its broker died with the answer, and the successor beats under the term that the cluster knows."""
+    """Its broker crashed with the answer, and the successor sends heartbeats with the term that it knows."""
     point = Point().at(0).at(3.1)
     point.asks(NEW)
     assert point.at(5.0).beats(view(2, epoch=2, designated=21), 1) == [Send(21, BecomeRoot(2))]
 
 
 def test_an_old_root_that_comes_back_is_told() -> None:
-    """A root that was only slow learns that another is root by now, steps down and joins: there is one root."""
+    """A root that was only slow learns that another cluster is root now, steps down and joins."""
     point = Point().at(0).at(3.1)
     point.asks(NEW)
     assert point.beats(OLD, 1) == [Send(10, Root(NEW, 2))]
@@ -102,7 +102,7 @@ def test_a_second_root_under_the_same_term_is_told() -> None:
 
 
 def test_a_succession_in_the_root_cluster_is_kept() -> None:
-    """The cluster is the root, whoever speaks for it. Reference: paper 1, 4.1.1."""
+    """The cluster is the root, whichever broker is designated. Reference: paper 1, 4.1.1."""
     later = view(1, epoch=2, designated=11)
     point = Point().at(0)
     assert point.beats(later, 1) == []
@@ -112,7 +112,7 @@ def test_a_succession_in_the_root_cluster_is_kept() -> None:
 
 
 def test_it_survives_its_own_death() -> None:
-    """Its state is plain data, and a restart gives the root that is recorded one patience to be heard."""
+    """Its state is plain data, and after a restart the recorded root has one patience to be heard."""
     point = Point().at(0).at(3.1)
     point.asks(NEW)
     stored = json.loads(json.dumps(point.machine.state()))

@@ -1,4 +1,4 @@
-"""Succession in one cluster: the sentences of the paper on bare machines; then whole clusters, broken by seed."""
+"""Succession in one cluster: the paper's sentences on single machines, then clusters with random faults."""
 
 import random
 from dataclasses import replace
@@ -60,7 +60,7 @@ class Driven:
         return out
 
     def wait(self):
-        """Tick until it waits for another one or is another one; return (seconds, what came out of the last tick)."""
+        """Tick until its state or the awaited broker changes; return (seconds, output of the last tick)."""
         began, before = self.now, (self.machine.state, self.awaited)
         while (self.machine.state, self.awaited) == before:
             assert self.now - began < 100.0, "a wait without end"
@@ -73,7 +73,7 @@ class Driven:
         return self.machine._awaited
 
     def tick(self, seconds):
-        """Let time pass, and return all that came out."""
+        """Let time pass, and return all output."""
         out = []
         for _ in range(round(seconds / TICK)):
             self.now += TICK
@@ -131,12 +131,12 @@ def test_the_designated_broker_knows_all_that_have_registered():
     assert deb.take(registration(7)) == [MembersChanged(view(0, 3, 2, 3, 7), joined=(7,), left=())]
     assert deb.take(registration(1)) == [MembersChanged(view(0, 3, 1, 2, 3, 7), joined=(1,), left=())]
     assert deb.take(registration(7)) == []
-    # One beat says both, at the next tick.
+    # One heartbeat announces both, at the next tick.
     assert deb.tick(TICK) == [Multicast(ClusterBeat(view(0, 3, 1, 2, 3, 7), None, (), (), 0))]
 
 
 def test_a_silent_member_leaves_and_the_beat_says_so():
-    """The heartbeat includes the ids of all NEBs: of those that live.
+    """The heartbeat includes the ids of all NEBs, which means the live ones.
 
     Reference: paper 1, 4.1.1
     """
@@ -157,7 +157,7 @@ def test_a_restart_quicker_than_the_detector_is_seen():
         MembersChanged(view(0, 3, 1, 2, 3), joined=(1,), left=(1,))
     ]
     assert deb.take(registration(1, incarnation=2)) == []
-    assert deb.take(registration(1, incarnation=1)) == []  # late, of a life that is over
+    assert deb.take(registration(1, incarnation=1)) == []  # late, from an earlier life
     assert deb.take(registration(1, incarnation=2)) == []
     assert deb.machine.view.members == (1, 2, 3)
 
@@ -170,7 +170,7 @@ def test_a_restart_before_the_first_registration_is_seen():
 
 
 def test_a_member_that_was_dead_at_the_takeover_and_is_back_before_it_is_missed_joins_anew():
-    """Who took over counts it as one that lives, and has never heard of the life before: what it was told is lost.
+    """The successor still counts it as alive, but it has lost what it was told in its earlier life.
 
     Reference: paper 1, 4.1.1 (every member has a copy of the table).
     """
@@ -346,7 +346,9 @@ def test_a_restarted_designated_broker_does_not_disturb_its_successor():
 
 def test_a_restarted_designated_broker_that_nobody_has_succeeded_takes_over_anew():
     deb = Driven(3, incarnation=1)
-    assert deb.take(registration(1, epoch=5)) == []  # it remembers more than the one that restarted
+    assert (
+        deb.take(registration(1, epoch=5)) == []
+    )  # the member knows a higher epoch than the restarted broker
     waited, out = deb.wait()
     assert (waited, out[0]) == (3.0 + TICK, TookOver(view(6, 3, 1, 2, 3)))
 
@@ -391,8 +393,12 @@ def test_time_that_goes_back_or_stands_still_changes_nothing():
         Received("client", MemberBeat(HERE, 9, 9)),
         Received(2, MemberBeat(HERE + 1, 9, 9)),
         Received(2, ClusterBeat(ClusterView(HERE + 1, 9, 2, (2,)), None, (), (), 0)),
-        Received(2, ClusterBeat(ClusterView(HERE, 9, 1, (1, 2)), None, (), (), 0)),  # of another, not its own
-        Received(3, ClusterBeat(ClusterView(HERE, 0, 3, (3,)), None, (), (), 0)),  # the multicast comes back
+        Received(
+            2, ClusterBeat(ClusterView(HERE, 9, 1, (1, 2)), None, (), (), 0)
+        ),  # it names another designated broker than its sender
+        Received(
+            3, ClusterBeat(ClusterView(HERE, 0, 3, (3,)), None, (), (), 0)
+        ),  # its own multicast comes back
     ],
     ids=repr,
 )
@@ -412,7 +418,7 @@ def test_every_state_has_a_row_for_each_event_of_its_own():
     for_all = {
         (state, kind) for state in ClusterRole for kind in (Ticked, ClusterBeat, MemberBeat, MemberGone)
     }
-    # Who is designated has nobody above to resign in its favour.
+    # Nobody can resign in favour of a broker that is already designated.
     assert set(HANDLERS) == for_all | {(ClusterRole.NORMAL, Resign), (ClusterRole.ELECTING, Resign)}
 
 
@@ -427,7 +433,7 @@ CROSSING = 1.0 + TICK + DELAY + SLOW
 
 
 class Cluster:
-    """Machines, links and faults: FIFO links that hold what cannot pass, and lose it when an end dies."""
+    """Machines, links and faults: FIFO links hold what cannot pass, and lose it when an end crashes."""
 
     def __init__(self, seed, size, recovery):
         self.rng = random.Random(seed)
@@ -533,7 +539,7 @@ class Cluster:
 
     def arrive(self, source, to, source_life, to_life, message):
         if (source_life, to_life) != (self.lives[source], self.lives[to]):
-            return  # one of them died: the connection is gone
+            return  # one of them crashed: the connection is gone
         if self.side[source] != self.side[to]:
             self.held.setdefault((source, to), []).append((source_life, to_life, message))
         elif to in self.inbox:
@@ -586,7 +592,7 @@ class Cluster:
     def speed_up(self):
         self.slow = {}
 
-    # What holds in the end.
+    # What must hold in the end.
 
     def groups(self):
         sides = {}
@@ -608,7 +614,7 @@ class Cluster:
         return True
 
     def run_until_converged(self, bound):
-        """Run for at most `bound` heartbeats, and return how many it took; then nothing more may happen."""
+        """Run until converged, for at most `bound` heartbeats; return how many it took. Then nothing changes."""
         began = self.now
         while not self.converged():
             assert self.now - began <= bound, f"no one view in {bound} heartbeats"
@@ -621,17 +627,18 @@ class Cluster:
 
 
 def bound(size, recovery):
-    """Heartbeats from the last fault to one view.
+    """Return the maximum number of heartbeats from the last fault until there is one view.
 
-    A patience until the designated broker is missed, one for each candidate that does not answer, one more for those
-    who never heard the first one, and one until the dead leave the view; and a few beats that have to cross.
+    One patience until the designated broker is missed, one for each candidate that does not answer, one more
+    for members that never heard the first broker, one until dead members leave the view, and a few heartbeats
+    in transit.
     """
     patience = recovery.suspect_after_seconds * (4 if recovery.detector == "adaptive" else 1)
     return (size + 2) * (patience + TICK) + 4
 
 
 def draw_faults(cluster):
-    """Let 2 to 8 faults happen in 30 heartbeats; return when the last one does."""
+    """Schedule 2 to 8 faults in 30 heartbeats; return the time of the last one."""
     rng, last = cluster.rng, 0.0
 
     def at(when, what, *args):
@@ -663,7 +670,7 @@ def draw_faults(cluster):
             for one in cluster.ids:
                 at(when, cluster.crash, one)
                 at(when + rng.uniform(0, later), cluster.restart, one)
-    return last + SLOW  # what is under way on a slow link
+    return last + SLOW  # plus what is in transit on a slow link
 
 
 def is_speaking(cluster, broker):
@@ -685,7 +692,7 @@ def test_whatever_breaks_each_group_ends_with_one_view(seed):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_of_those_that_die_at_once_the_highest_that_lives_succeeds(seed):
-    """The highest live id succeeds, in one step of the epoch; who comes back later changes nothing.
+    """The highest live id succeeds, and the epoch grows by one; members that come back later change nothing.
 
     Reference: paper 1, 4.1.1
     """

@@ -1,4 +1,4 @@
-"""Which children of a broker are ready: all that they want is installed, or withdrawn."""
+"""A child of a broker is ready when everything that it wants is installed or withdrawn."""
 
 from rayvous.faults.membership.unanswered import Unanswered
 

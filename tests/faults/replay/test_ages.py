@@ -1,4 +1,4 @@
-"""What waited for a broker that stood still is as old as it may be, and nothing else is (promise 2)."""
+"""Messages that may have waited while the broker was paused get the greatest possible age (promise 2)."""
 
 import pytest
 from rayvous.faults.replay.ages import Ages
@@ -12,7 +12,7 @@ RECOVERY = Recovery(heartbeat_seconds=1.0, suspect_after_seconds=3.0)
 
 
 def ages_after(*ticks):
-    """Return of how long ago a message of a client speaks that is taken in after these ticks: 5 s and 1 s, as sent."""
+    """Return the two ages of a message that is received after these ticks; it was sent with 5 s and 1 s."""
     layer = Ages(RECOVERY, Rounds(10, 60.0))
     for now in ticks:
         assert layer.sees[Ticked](Ticked(now)) == [Inward(Ticked(now))]
@@ -26,12 +26,12 @@ def ages_after(*ticks):
     "ticks, waited",
     [
         ((), 0.0),
-        ((50.0,), 0.0),  # the clock began somewhere
+        ((50.0,), 0.0),  # the clock may start at any time
         ((0.0, 1.0, 2.0), 0.0),
         ((0.0, 30.0), 30.0),
-        ((0.0, 30.0, 31.0, 32.0, 33.0), 30.0),  # what has waited is taken in one after the other
+        ((0.0, 30.0, 31.0, 32.0, 33.0), 30.0),  # waiting messages are received one after the other
         ((0.0, 30.0, 31.0, 32.0, 33.0, 33.5), 0.0),
-        ((0.0, 30.0, 31.0, 41.0), 40.0),  # it may have waited through both
+        ((0.0, 30.0, 31.0, 41.0), 40.0),  # it may have waited during both pauses
         ((0.0, 30.0, 31.0, 32.0, 33.0, 34.0, 44.0), 10.0),
     ],
 )
@@ -44,11 +44,11 @@ def test_a_message_may_have_waited_for_as_long_as_the_broker_stood_still(ticks, 
     [
         (31.0, 30.0),
         (50.0, 30.0),
-        (50.5, 0.0),  # while it was awake it would have been noticed by then
+        (50.5, 0.0),  # the broker was awake for long enough to notice it earlier
     ],
 )
 def test_a_failure_that_is_noticed_soon_after_is_as_old(noticed, doubted):
-    """Time for which it stood still is no time in which it could have noticed anything."""
+    """The broker could not notice anything while it was paused."""
     rounds = Rounds(10, 60.0)
     layer = Ages(RECOVERY, rounds)
     for now in (0.0, 30.0, *(30.5 + half / 2 for half in range(42))):

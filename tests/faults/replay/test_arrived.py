@@ -1,4 +1,4 @@
-"""Up to where all that a broker has kept has come to everybody, asked in time; what is forgotten before is in doubt."""
+"""Which kept events are known to be delivered; an event that is forgotten before that is in doubt."""
 
 from rayvous.faults.replay.arrived import Arrived
 
@@ -38,7 +38,7 @@ def test_a_new_life_knows_the_answer_and_doubts_what_was_forgotten_since_it_was_
     before.question(6.0)
     answer = before.answered(3)
     assert answer == (3, 6.0)
-    arrived = kept(0.0, 7.0)  # what is still kept, under two numbers
+    arrived = kept(0.0, 7.0)  # two entries are still kept
     arrived.restore(answer, {"p": 5.0, "q": 6.5})
     assert arrived.confirmed == 2, "no number is known that is not there"
     assert arrived.in_doubt == {"q": 2}

@@ -1,4 +1,4 @@
-"""What clients keep, to go on elsewhere or to come back: nothing twice, the position, and what was published."""
+"""What clients keep in order to move or to restart: marks against duplicates, positions, and their events."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -33,7 +33,7 @@ def test_what_came_before_does_not_come_again():
     st.lists(st.tuples(st.sampled_from("pq"), st.integers(1, 12), st.integers(1, 5)), min_size=1, max_size=6)
 )
 def test_marks_against_a_set_of_numbers(runs):
-    """Also when one batch has an event twice."""
+    """Also if one batch contains an event twice."""
     machine, highest, expected = SubscriberMachine(), {"p": 0, "q": 0}, []
     whole = concat([batch(*run) for run in runs])
     for publisher, first, count in runs:
@@ -60,11 +60,11 @@ def test_a_durable_one_says_its_position_and_a_new_life_wherever_it_comes():
 
 
 def test_each_subscription_has_an_age_wherever_it_goes():
-    """Also in another process, and where what was written down does not say it: then it is as old as the subscriber."""
+    """Also in another process; a subscription whose age was not recorded counts as old as its subscriber."""
     machine = SubscriberMachine(durable=True)
     machine.subscribe(1, to_filter("x > 0"), 10.0)
     machine.subscribe(2, to_filter("x > 1"), 14.0)
-    machine.subscribe(1, to_filter("x > 0"), 15.0)  # said again
+    machine.subscribe(1, to_filter("x > 0"), 15.0)  # repeated
     record = machine.record()
     earlier = {name: value for name, value in record.items() if name != "begun"}
     for known, ages in ((record, {1: 10.0, 2: 6.0}), (earlier, {1: 10.0, 2: 10.0})):
@@ -201,7 +201,7 @@ def test_a_subscription_that_was_admitted_says_so_elsewhere_and_one_that_is_refu
 
 
 def test_what_a_subscription_lacks_is_known_until_all_is_well_and_only_of_what_there_is():
-    """Paper 3, section 6 (further work): who is degraded is told, and told when it is over."""
+    """Paper 3, section 6 (further work): the subscriber is told of degradation, and when it is over."""
     machine = SubscriberMachine()
     machine.subscribe(1, to_filter("x > 1"), 0.0)
     refusals = (Refusal(3, "cpu", 2.0, 1.0),)

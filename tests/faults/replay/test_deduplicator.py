@@ -1,4 +1,4 @@
-"""Nobody is notified twice, nor out of order, however often events are sent again (promises 1 and 3)."""
+"""No subscriber is notified twice or out of order, however often events are sent again (promises 1 and 3)."""
 
 import numpy as np
 from hypothesis import given
@@ -46,7 +46,7 @@ def test_a_subscriber_that_moved_brings_what_it_has_had():
 
 
 def test_what_was_accepted_before_a_subscriber_came_is_not_for_it_when_it_is_sent_again():
-    """Whatever the publisher's clock says: `published_at` is not looked at."""
+    """The publisher's clock has no effect: `published_at` is not used."""
     deduplicator = Deduplicator()
     deduplicator.begin("alice", now=10.0)
     assert admitted(deduplicator, "alice", batch("p", 1, 2, at=99.0), accepted=9.0) == []
@@ -61,7 +61,7 @@ def test_what_is_sent_again_is_for_subscriptions_that_were_there():
     deduplicator.begin("alice", now=0.0)
     deduplicator.want("alice", 1, to_filter("n < 2"), 0.0)
     deduplicator.want("alice", 2, to_filter("n > 0"), 10.0)
-    deduplicator.want("alice", 2, to_filter("n > 0"), 30.0)  # said again
+    deduplicator.want("alice", 2, to_filter("n > 0"), 30.0)  # repeated
     assert admitted(deduplicator, "alice", batch("p", 1, 4), accepted=9.0) == [("p", 1), ("p", 2)]
     assert admitted(deduplicator, "alice", batch("p", 1, 4), accepted=10.0) == [("p", 3), ("p", 4)]
     deduplicator.want_no_more("alice", 1)

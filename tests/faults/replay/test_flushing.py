@@ -1,4 +1,4 @@
-"""Flushing, alone: a question is answered when all have answered and the clients here have all from before it."""
+"""The flushing layer: a flush ends when all brokers have answered and local clients have earlier events."""
 
 from rayvous.faults.replay.flushing import Flushing
 from rayvous.protocol.effects import Drain, Drained, Flushed, Received, Send, Ticked
@@ -23,7 +23,7 @@ class Alone:
         return self.layer.alters[type(news)](news)
 
     def passed(self, out, *to):
-        """Say that the marker which was to be told is on its way to these brokers; return the number of the drain."""
+        """Report that the marker is on its way to these brokers; return the numbers of marker and drain."""
         (tell,) = [each.event for each in out if isinstance(each, Inward) and isinstance(each.event, Tell)]
         (drain,) = self.leave(Passed(tell.source, tell.message, frozenset(to)))
         assert isinstance(drain, Drain)
@@ -56,7 +56,7 @@ def test_an_answer_of_an_earlier_marker_or_of_somebody_else_is_none():
 def test_what_is_not_answered_is_asked_again_later_and_later():
     machine = Alone()
     machine.take(Ticked(0.0))
-    machine.take(Received("p", Flush(1)))  # it could not pass: nothing is said of it
+    machine.take(Received("p", Flush(1)))  # the marker is never reported as passed
     asked = [
         now for now in range(1, 60) if any(isinstance(each.event, Tell) for each in machine.take(Ticked(now)))
     ]

@@ -1,4 +1,4 @@
-"""What was published under a key is known, until it is forgotten within bounds.
+"""What was published under a key is remembered, within bounds.
 
 Reference: docs/decisions/0100-published-again-once.md; promise 9.
 """

@@ -1,4 +1,4 @@
-"""Sending again, alone: what is kept and sent again is what a dumb reference says, and a store brings it back."""
+"""The replay layer: it keeps and sends again what a simple reference does, and is restored from a store."""
 
 import random
 
@@ -20,7 +20,7 @@ WANTS = Register(1, to_filter("n >= 0"))
 
 
 class Alone:
-    """The layer without the others; what it writes is committed, and what it says is looked at by kind."""
+    """The replay layer without the others; its writes are committed, and its other outputs returned."""
 
     def __init__(self, store=None, confirms=False, **recovery):
         self.recovery = Recovery.for_simulator(**recovery)
@@ -46,7 +46,7 @@ class Alone:
 
 
 def sent(out):
-    """Return the events that go inwards, one by one."""
+    """Return the identities of the events that are passed inwards."""
     batches = [
         each.event.message.batch
         for each in out
@@ -58,7 +58,7 @@ def sent(out):
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("seed", range(20))
 def test_a_round_sends_again_what_was_accepted_within_bounds_in_order(seed, stable):
-    """Beside a list of (time, events); with a store each step's twin knows the same."""
+    """Compared with a list of (time, events); with a store, also with a restored twin after each step."""
     dice = random.Random(f"replay/{seed}")
     bounds = {"retention_events_max": 30, "retention_seconds": 20.0}
     machine = Alone(MemoryStore() if stable else None, **bounds)
@@ -116,7 +116,7 @@ def test_what_is_older_than_the_round_mends_is_not_told():
 
 
 def test_what_is_missing_ahead_of_a_publishers_first_event_here_is_lost_by_name_at_once():
-    """It comes from elsewhere, and does not keep what was before. Reference: promise 2."""
+    """The publisher comes from elsewhere, and no longer keeps the earlier events. Reference: promise 2."""
     machine = Alone()
     machine.take(Ticked(0.0))
     machine.take(Received("s", WANTS))
@@ -128,18 +128,18 @@ def test_what_is_missing_ahead_of_a_publishers_first_event_here_is_lost_by_name_
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_who_has_forgotten_what_another_broker_keeps_does_not_answer_for_that_publisher(stable):
-    """One broker's word is not enough: its stream begins in the middle, and would hide the other's. Promise 2."""
+    """Its incomplete stream would hide the events that the other broker keeps. Promise 2."""
     store = MemoryStore() if stable else None
     machine = Alone(store, retention_events_max=4)
     machine.take(Ticked(0.0))
     machine.take(Received("s", WANTS))
     machine.publish("p", 1, 1)
     machine.publish("p", 2, 2)
-    machine.publish("q", 1, 2)  # p 1 is gone
+    machine.publish("q", 1, 2)  # event 1 of p is forgotten
     machine.take(Received("p", TakenOver(2, 3)))
     told = machine.round(1)[1].event.message
     assert [each[:2] for each in told.entries] == [("p", 1)], "nobody keeps that"
-    machine.take(Received("p", TakenOver(1, 2)))  # of an earlier time: it has published here since
+    machine.take(Received("p", TakenOver(1, 2)))  # outdated: p has published here since
     assert sent(machine.round(2)) == [("p", 2), ("p", 3), ("q", 1), ("q", 2)]
     machine.take(Received("p", TakenOver(1, 3)))
     lives = [machine, *([Alone(store, retention_events_max=4)] if stable else [])]
@@ -158,7 +158,7 @@ def test_who_has_forgotten_what_another_broker_keeps_does_not_answer_for_that_pu
 
 
 def test_of_losses_of_others_is_told_nothing_who_is_owed_the_events_of_publishers_here():
-    """Publishers at its broker satisfy it. Reference: paper 2, 2.3."""
+    """The subscription is satisfied by publishers at its own broker. Reference: paper 2, 2.3."""
     for here, more, told in ((True, 0, ["here"]), (True, 1, ["far", "here"]), (False, 0, ["far", "here"])):
         machine = Alone()
         machine.take(Ticked(0.0))
@@ -195,7 +195,7 @@ def test_it_asks_whether_all_has_come_before_half_a_retention_is_over_and_counts
     (question, _) = machine.take(Ticked(5.0))
     assert isinstance(question, IsDelivered)
     machine.publish("p", 2)
-    machine.take(Ticked(16.0))  # both are gone
+    machine.take(Ticked(16.0))  # both are forgotten
     told = machine.round(1, doubt=0.0)[1].event.message
     assert told.entries == (("p", 2, 11.0),)
     machine.take(Delivered(question.number))

@@ -1,4 +1,4 @@
-"""What is new of a delivery, against a plain reading of the rule (promises 1 and 3)."""
+"""Which events of a delivery are new, compared with a simple reference (promises 1 and 3)."""
 
 import numpy as np
 import pytest

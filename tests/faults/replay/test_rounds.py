@@ -1,4 +1,4 @@
-"""Rounds of sending again, link by link (docs/decisions/0011-recovery.md)."""
+"""Rounds of retransmission, link by link (docs/decisions/0011-recovery.md)."""
 
 from rayvous.faults.replay.rounds import Rounds
 from rayvous.protocol.batch import batch_of
@@ -62,7 +62,7 @@ def test_closing_again_forgets_the_round_in_which_it_was_open():
 
 
 def test_a_link_is_closed_since_it_was_closed_last_unless_it_was_closed_all_the_time():
-    """A round opens it that mends what was missed since then, and none that mends less."""
+    """Only a round that repairs everything missed since then opens it."""
     for opened_between in (True, False):
         machine = rounds()
         machine.close(7)
@@ -134,7 +134,7 @@ def test_a_failure_is_news_unless_an_older_one_was_learned_of_not_long_ago():
 
 
 def test_nothing_is_let_go_too_soon_because_the_time_was_told_late():
-    """Promise 2: within `retention_seconds` nothing is lost, whatever the clock of a broker is behind."""
+    """Promise 2: nothing is lost within `retention_seconds`, even if the clock of a broker is behind."""
     machine = Rounds(100, 10.0, late_seconds=1.0)
     machine.expire(50.0)
     machine.keep(50.0, "p", batch_of([{}], publisher="p"))  # it came at 50.9, before the next tick
@@ -145,7 +145,7 @@ def test_nothing_is_let_go_too_soon_because_the_time_was_told_late():
 
 
 def test_a_gap_that_is_known_stays_known_when_what_was_before_it_is_forgotten():
-    """A publisher came back without what it had published elsewhere, and its first visit is forgotten after that."""
+    """A publisher comes back without what it published elsewhere; then its first events are forgotten."""
     machine = rounds(events_max=2)
     machine.keep(1.0, "p", batch_of([{}, {}], publisher="p", first_sequence=1, published_at=1.0))
     machine.gone["p"] = 7, 4.0
