@@ -1,4 +1,4 @@
-"""A stream hands items to its taker in order, as far as there is room, and the rest when there is more."""
+"""A stream hands items to its taker in order, as far as there is room, and the rest when room is freed."""
 
 import asyncio
 import gc

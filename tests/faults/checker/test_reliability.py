@@ -1,4 +1,4 @@
-"""The checker agrees with the formulas on any trace, accepts correct traces and catches each kind of error."""
+"""The checker agrees with the formulas on any trace, accepts correct traces and catches every mutant."""
 
 import random
 

@@ -33,7 +33,7 @@ SETTINGS = Stability(
 
 
 class Rig:
-    """The broker in the middle of a row of three, and its store."""
+    """One broker of a row of three, by default the middle one, and its store."""
 
     def __init__(self, place: int = MIDDLE) -> None:
         self.store = MemoryStore()

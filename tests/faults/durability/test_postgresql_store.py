@@ -226,7 +226,7 @@ def test_settings_and_tables_that_are_not_ours(postgresql: Any, process: Any, ad
 def test_no_password_is_told(
     postgresql: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither by errors, nor in the log of the connection pool while the server is down."""
+    """Neither in errors, nor in the log of the connection pool while the server is down."""
     monkeypatch.setattr(postgresql_store, "OUTAGE_SECONDS", 0.2)
     with_password = postgresql.address().replace("postgres:@", "postgres:s3cr%20t@")
     stores = PostgresqlStores(database_of(with_password))

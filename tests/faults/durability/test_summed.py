@@ -51,7 +51,7 @@ def test_it_goes_on_over_what_an_earlier_one_has_written(store):
     ids=["a row is gone", "changed", "of another kind", "added", "no sum", "another sum"],
 )
 def test_a_row_that_is_not_what_was_written_is_found(store, harm):
-    """Paper 4, section 2: a fault changes the state, which recovery from a store must notice (definition 10)."""
+    """Paper 4, section 2: a fault changes the state; recovery from a store must notice (definition 10)."""
     store.inner.commit([harm])
     with pytest.raises(StateDamaged, match="the table 't' of a store is not what was written to it"):
         store.rows("t")

@@ -184,7 +184,7 @@ def test_who_answers_late_is_still_a_candidate_on_the_way_back():
 
 @pytest.mark.parametrize("reason", ["full", "ring", "no way to the root"])
 def test_when_everybody_has_refused_it_begins_anew(reason):
-    """Lines 8 and 9 with an empty stack: the figure returns nothing; the search here restarts after a wait."""
+    """Lines 8 and 9 with an empty stack: the figure returns nothing; here the search restarts later."""
     asker = Asker()
     longest = SETTINGS.root_wait_seconds
     for _ in range(6):
@@ -333,7 +333,7 @@ def test_who_is_asked_refuses_by_name(path, children, designated, reason):
 
 
 def figure_3(root, children, trips, dead, full):
-    """Figure 3 as printed, but for the order of the two pops; return the requests, in order, and the parent."""
+    """Figure 3 as printed, but for the order of the two pops; return the requests in order and the parent."""
     state, stack, requests = Counter({cluster: 1 for cluster in trips if cluster not in dead}), [], []
     parent, listed = root, children[root]
     if root in dead:

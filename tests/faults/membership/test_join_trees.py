@@ -274,7 +274,7 @@ class World:
         return [node for node in self.nodes if node.id not in self.dead]
 
     def settled(self):
-        """Return whether the only live root is the one that the rendezvous point knows, with the same term."""
+        """Return whether the only live root, and its term, are those that the rendezvous point knows."""
         root = self.nodes[self.rendezvous.root.cluster]
         roots = [node for node in self.alive() if node.is_root]
         return roots == [root] and root.term == self.rendezvous.term

@@ -128,7 +128,7 @@ def test_when_all_say_that_it_is_alive_the_link_is_cut() -> None:
 
 @pytest.mark.parametrize("sign", [beat(D1), Received(20, ProbeAnswer(D1))], ids=["beat", "answer"])
 def test_the_silent_one_is_heard_again(sign: Received) -> None:
-    """A slow broker is not dead: probing stops, and the next silence starts it with the first member again."""
+    """A slow broker is not dead: probing stops, and the next silence restarts it with the first member."""
     probing = watching(D1)
     assert asked(ticks(probing, 3.1, 4.2)) == [30, 30, 10]
     assert probing.handle(sign) == []

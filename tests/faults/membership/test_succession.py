@@ -614,7 +614,7 @@ class Cluster:
         return True
 
     def run_until_converged(self, bound):
-        """Run until converged, for at most `bound` heartbeats; return how many it took. Then nothing changes."""
+        """Run until converged, at most `bound` heartbeats; return how many it took; then nothing changes."""
         began = self.now
         while not self.converged():
             assert self.now - began <= bound, f"no one view in {bound} heartbeats"

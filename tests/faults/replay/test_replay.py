@@ -128,7 +128,7 @@ def test_what_is_missing_ahead_of_a_publishers_first_event_here_is_lost_by_name_
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_who_has_forgotten_what_another_broker_keeps_does_not_answer_for_that_publisher(stable):
-    """Its incomplete stream would hide the events that the other broker keeps. Promise 2."""
+    """The incomplete stream of this broker would hide the events that the other broker keeps. Promise 2."""
     store = MemoryStore() if stable else None
     machine = Alone(store, retention_events_max=4)
     machine.take(Ticked(0.0))

@@ -57,7 +57,7 @@ def test_frames_come_back_as_they_went_however_their_bytes_are_cut(sent, cuts, b
 
 
 def test_a_line_that_was_begun_is_forgotten_with_the_frame_that_it_began():
-    """Its search position is not used for what follows the frame, here a heart-beat."""
+    """The search position in a partial line is not used for what follows its frame, here a heart-beat."""
     decoder = Decoder(FrameLimits())
     assert list(decoder.feed(b"AC")) == []
     came = list(decoder.feed(b"K\nid:1\n\n\0\nABORT\ntransaction:2\n\n\0"))

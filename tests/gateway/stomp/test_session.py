@@ -268,7 +268,7 @@ def test_who_unsubscribes_from_nothing_is_told(talk, error):
     ],
 )
 def test_durable_subscriptions_are_named_as_brokers_name_them(talks, client_id, headers, name):
-    """As in ActiveMQ, Artemis and RabbitMQ; UNSUBSCRIBE ends the durable one only with the same headers."""
+    """As in ActiveMQ, Artemis and RabbitMQ; only UNSUBSCRIBE with the same headers forgets the name."""
     talk = talks(**({"client-id": client_id} if client_id else {})).open()
     (wish,) = talk("SUBSCRIBE", id="0", destination="/events", **headers)
     assert wish.durable == name
