@@ -135,7 +135,7 @@ def test_what_no_longer_fits_is_reported_to_its_owner_lowest_priority_first(net,
 
 
 def test_a_network_that_heals_keeps_its_books_when_a_broker_dies(ray_started):
-    recovery = rv.Recovery.for_tests() if hasattr(rv.Recovery, "for_tests") else rv.Recovery()
+    recovery = rv.Recovery.for_tests()
     config = rv.AdmissionConfig(capacity=CAPACITY)
     with rv.Network.launch(rv.ClusterTree(2, 2), recovery=recovery, admission=config) as net:
         publisher, alice = net.publisher("p", broker=0), net.subscriber("alice", broker=2)

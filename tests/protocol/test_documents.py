@@ -53,10 +53,6 @@ def has_list(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, dict) and any(map(has_list, value.values())))
 
 
-def has_list_kept(event: Any) -> bool:
-    return isinstance(event, NestedEvent)
-
-
 @given(st.lists(EVENTS, min_size=1, max_size=4))
 def test_events_come_back_and_have_their_ways(events: list[dict[str, Any]]) -> None:
     batch = batch_of(events)

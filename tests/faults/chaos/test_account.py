@@ -70,7 +70,7 @@ def test_at_the_end_what_no_living_broker_had_of_a_dead_publisher_is_lost() -> N
     ]
     verdict = judge(account)
     assert verdict.losses == {"died": 1} and verdict.violated == ["complete"] and verdict.missing == 1, (
-        "#4 is with a broker is alive"
+        "#4 is with a broker that is alive"
     )
 
 

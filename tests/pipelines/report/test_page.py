@@ -250,7 +250,7 @@ def test_what_the_pictures_mark_is_what_killing_says(network):
         {"seconds": 1, "what": "killed brokers 3, 4, 5"},
         {"seconds": 2, "what": "cut the link between clusters 1 and 2"},
         {"seconds": 3, "what": "broker 4 speaks for cluster 1"},
-        {"seconds": 4, "what": "healed: one tree, every client at a broker is alive"},
+        {"seconds": 4, "what": "healed: one tree, every client at a broker that lives"},
         {"seconds": 5, "what": "everything published was delivered"},
     ]
     assert marks_of(moments, graph) == [

@@ -53,7 +53,6 @@ x = attr("x")
         (attr("odd name") == 1, '"odd name" = 1'),
         (x == attr("y"), "x = y"),
         (x * attr("y") > 1000, "x * y > 1000"),
-        (x * attr("y") > 1000, "x * y > 1000"),
         (2 - x / 4 <= attr("y") + 1, "2 - x / 4 <= y + 1"),
         (np.float64(2) * x - -attr("y") != 0.5, "2.0 * x - -y != 0.5"),
         ((x + 1).between(attr("y"), 5), "x + 1 BETWEEN y AND 5"),

@@ -192,8 +192,8 @@ class Churn(RuleBasedStateMachine):
     slots = Bundle("slots")
     kernel = "numpy"
 
-    @initialize(buckets=st.integers(2, 12), kept=st.integers(1, 4))
-    def start(self, buckets: int, kept: int) -> None:
+    @initialize(buckets=st.integers(2, 12))
+    def start(self, buckets: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(number_rows, "_BUCKETS_MAX", buckets)
         self.patch.setattr(number_rows, "_BUCKETS_MIN", 1)
