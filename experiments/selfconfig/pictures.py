@@ -14,8 +14,8 @@ with extra("plots"):
 
 VALUES: Final = {
     "structure": "seconds until it is one tree",
-    "heard": "seconds until the last one hears again",
-    "again": "events sent again, over links",
+    "heard": "seconds until the last one receives again",
+    "again": "events retransmitted, over links",
 }
 
 
@@ -36,7 +36,10 @@ def draw_healing(rows: Rows) -> Figure:
                 marker="os^vDxP"[number],
                 label=victim,
             )
-        axes.set(xscale="log", xlabel="clusters", ylabel=label, ylim=(0, None))
+        axes.set(xscale="log", xlabel="clusters", ylabel=label)
+        if value == "again":
+            axes.set_yscale("symlog", linthresh=100)
+        axes.set_ylim(0, None)
         axes.grid(alpha=0.25)
     figure.axes[0].legend(fontsize=8)
     return figure
