@@ -164,7 +164,7 @@ def test_each_sentence_about_savings_can_fail():
 
     assert failing(statements.judge_saving, rows(1.0)) == []
     assert len(failing(statements.judge_saving, rows(2.0))) == 4 * 3, "of four hierarchies each"
-    assert len(pictures.draw_saving(rows(1.0)).axes) == 2
+    assert len(pictures.draw_saving(rows(1.0)).axes) == 3
 
 
 def test_each_sentence_about_migration_can_fail():
