@@ -120,5 +120,6 @@ def draw_migration(rows: Rows) -> Figure:
             )
         axes.set_xticks(range(len(PHASES)), PHASES)
         axes.set_ylabel(label)
+        axes.margins(y=0.25)  # room for the legend
     figure.axes[0].legend(fontsize=8)
     return figure
