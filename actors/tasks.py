@@ -39,7 +39,7 @@ def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tu
         Raised by `work`.
     """
     ensure_ray()
-    task: Any = ray.remote(num_cpus=1, max_retries=1)(_done)
+    task: Any = ray.remote(num_cpus=1, max_retries=1)(_work_on)
     many = max(1, int(ray.cluster_resources().get("CPU", 1)))
     waiting = list(reversed(items))
     under_way: dict[Any, Item] = {}
@@ -57,5 +57,5 @@ def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tu
             ray.cancel(task_under_way, force=True)
 
 
-def _done(work: Callable[[Item], Result], item: Item) -> Result:
+def _work_on(work: Callable[[Item], Result], item: Item) -> Result:
     return work(item)  # `work` may be any callable; Ray makes tasks only of functions
