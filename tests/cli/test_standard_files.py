@@ -28,5 +28,5 @@ def test_a_verb_whose_output_is_closed_does_its_work():
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_output_that_cannot_be_written_is_one_line():
     done = ran(">/dev/full", "selector", "a = 1", "--json")
-    said = "rayvous: what was to be said could not be written: No space left on device\n"
+    said = "rayvous: the output could not be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, said)
