@@ -5,8 +5,8 @@ Method
 * `compare`: the network, load and figures of `rayvous compare`, with several networks and loads.
 * `scale`: trees of clusters of three, a subscriber for each broker, ten publishers, a hundred events. A
   subscription matches one event in twenty, so that the number of interested brokers grows with the network.
-  The preset `paper` goes to 10,000 brokers, but to 3,000 where every broker knows all subscriptions: a hundred
-  million entries in tables would not fit into the memory of one machine.
+  The preset `paper` goes to 10,000 brokers, but to 3,000 where every broker knows all subscriptions: 10,000
+  brokers that each record 10,000 subscriptions would not fit into the memory of one machine.
   Schemes that heal are also subjected to deaths, on networks that are small enough.
 * Events per second are the published events, over the CPU seconds to simulate the whole run, with its
   subscriptions, telemetry and judgement, after a small warm-up run; messages per second are all messages of
