@@ -27,7 +27,7 @@ def spread(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tu
     Parameters
     ----------
     work
-        A function that workers can import, and that starts no tasks itself.
+        A callable that workers can import, and that starts no tasks itself.
     items
         The arguments of the calls; the first ones start first.
 

@@ -32,7 +32,8 @@ from ..protocol.ids import BrokerId
 from ..protocol.messages.pubsub import Directed, Events
 from ..protocol.scenarios.scenario import Publish, Scenario, Subscribe, Unsubscribe, Workload
 from ..protocol.scenarios.steps import broker_of
-from ..protocol.telemetry.tables import SCHEMAS
+from ..protocol.telemetry.recorder import empty_table, merge_tables
+from ..protocol.telemetry.tables import Table
 from ..routing.language.predicates import evaluate
 from ..routing.language.questions import to_predicate
 from ..routing.schemes.claims import claims_of
@@ -54,7 +55,6 @@ WORKLOAD: Final = Workload(subscribers=20, publishers=12, publications=300, matc
 BROKERS_ON_RAY_MAX: Final = 64
 LINKS: Final = ("up", "down", "multicast")
 
-Tables = Mapping[str, Mapping[str, Any]]
 Wanted = list[tuple[BrokerId, set[BrokerId]]]
 """The origin of each event, and its interested brokers."""
 
@@ -64,9 +64,9 @@ class _Telemetry:
 
     def __init__(self) -> None:
         self.control = 0
-        self._chunks: list[Tables] = []
+        self._chunks: list[dict[str, Table]] = []
 
-    def add(self, chunk: Tables) -> None:
+    def add(self, chunk: dict[str, Table]) -> None:
         """Take in some rows of some tables."""
         if "transfers" in chunk:
             rows = chunk["transfers"]
@@ -76,19 +76,10 @@ class _Telemetry:
             chunk = {**chunk, "transfers": {name: column[carry] for name, column in rows.items()}}
         self._chunks.append(chunk)
 
-    def __contains__(self, name: str) -> bool:
-        """Return whether a table was handed in, even without rows."""
-        return any(name in chunk for chunk in self._chunks)
-
-    def table(self, name: str) -> Mapping[str, Any]:
-        """Return all rows of a table."""
-        chunks = [chunk[name] for chunk in self._chunks if name in chunk]
-        return {
-            column: np.concatenate(
-                [np.zeros(0, object if kind is str else kind), *(chunk[column] for chunk in chunks)]
-            )
-            for column, kind in SCHEMAS[name].items()
-        }
+    def tables(self) -> dict[str, Table]:
+        """Return all rows, by table: multicasts only if they were handed in."""
+        empty = {name: empty_table(name) for name in ("transfers", "deliveries")}
+        return empty | merge_tables(self._chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +191,8 @@ def _figures(
     name: str, seen: _Seen, bounds: MessageBounds, events: int, lower: Mapping[str, float]
 ) -> dict[str, Any]:
     verdict = judge(seen.trace)
-    transfers, delivered = seen.telemetry.table("transfers"), seen.telemetry.table("deliveries")
+    tables = seen.telemetry.tables()
+    transfers, delivered = tables["transfers"], tables["deliveries"]
     sender, carried = transfers["broker"], transfers["events"]
     links = list(zip(sender.tolist(), transfers["peer"].tolist(), strict=True))
     far = {link: 1 if link[1] < 0 else bounds.distance(*link) for link in dict.fromkeys(links)}
@@ -216,7 +208,7 @@ def _figures(
         "crossings": crossed / events,
         "over_bound": crossed / events / bound if bound else None,
         "bytes": int(transfers["nbytes"].sum()) / events,
-        **_carried_out(seen.telemetry, events),
+        **_carried_out(tables.get("multicasts"), events),
         "hops_mean": float(np.mean(seen.hops)) if seen.hops else None,
         "hops_max": max(seen.hops) if seen.hops else None,
         "latency_mean_seconds": float(delivered["latency_sum_seconds"].sum()) / count if count else None,
@@ -234,11 +226,10 @@ def _figures(
     }
 
 
-def _carried_out(telemetry: _Telemetry, events: int) -> dict[str, float | None]:
+def _carried_out(multicasts: Mapping[str, Any] | None, events: int) -> dict[str, float | None]:
     """Return the cost of multicasts on Ray per event: calls, and bytes in them and in object stores; None elsewhere."""
-    if "multicasts" not in telemetry:
+    if multicasts is None:
         return {"multicast_calls": None, "multicast_sent_bytes": None}
-    multicasts = telemetry.table("multicasts")
     carry = multicasts["events"] > 0
     return {
         "multicast_calls": int(multicasts["calls"][carry].sum()) / events,

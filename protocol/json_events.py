@@ -44,9 +44,8 @@ def parse(text: bytes | str, where: str) -> Any:
         whole = text if isinstance(text, str) else text.decode("utf-8")
         value = json.loads(whole, parse_constant=_constant)
         if "\\ud" in whole or "\\uD" in whole:
-            json.dumps(
-                value, ensure_ascii=False
-            ).encode()  # rejects an unpaired surrogate, which cannot be forwarded
+            # This rejects an unpaired surrogate, which cannot be forwarded.
+            json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise EventError(f"{where}: is nested too deeply") from None
     except UnicodeDecodeError as error:

@@ -27,10 +27,7 @@ def draw_loads(rows: Rows) -> Figure:
     for number, (curve, colour) in enumerate(curves):
         line = sorted((row for row in mine if row["curve"] == curve), key=lambda row: row["most"])
         axis = [row["most"] for row in line]
-        wide = {
-            "linewidth": max(1.0, 4.5 - 1.5 * number),
-            "markersize": max(4.0, 10 - 3 * number),
-        }  # curves under each other stay visible
+        wide = _tapered(1.5 * number)
         left.plot(
             axis, [row["load"] for row in line], color=colour, marker="o", label=f"{curve}, mean", **wide
         )
@@ -83,17 +80,13 @@ def draw_saving(rows: Rows) -> Figure:
             line = sorted(
                 (row["wanting"], row[value]) for row in rows if (row["curve"], row["size"]) == (curve, size)
             )
-            wide = {
-                "linewidth": 4.5 - 0.9 * number,
-                "markersize": 11 - 2 * number,
-            }  # equal curves stay visible
             axes.plot(
                 [part for part, _ in line],
                 [height for _, height in line],
                 color=colour,
                 marker="o",
                 label=curve,
-                **wide,
+                **_tapered(0.9 * number),
             )
         axes.set(xlabel="share of the brokers that want it", ylabel=label)
         axes.set_yscale("linear" if value == "events" else "log")
@@ -123,3 +116,8 @@ def draw_migration(rows: Rows) -> Figure:
         axes.margins(y=0.25)  # room for the legend
     figure.axes[0].legend(fontsize=8)
     return figure
+
+
+def _tapered(by: float) -> dict[str, float]:
+    """Return the width of a curve, thinner than the first one: curves under each other stay visible."""
+    return {"linewidth": max(1.0, 4.5 - by), "markersize": max(4.0, 10 - 2 * by)}

@@ -37,6 +37,12 @@ SCHEMES: Final = (
     "lbdd",
     "point-to-point",
 )
+
+GLOBAL: Final = ("match-first", "hypercube", "lbdd", "point-to-point")
+"""Schemes under which every broker knows the subscriptions of all others."""
+
+LOCAL: Final = tuple(scheme for scheme in SCHEMES if scheme not in GLOBAL)
+
 FIGURES: Final = (
     "messages",
     "crossings",
@@ -86,19 +92,12 @@ COMPARED: Final = tuple(
 MEMBERS: Final = TOPOLOGY["brokers_per_cluster"]
 
 
-GLOBAL: Final = ("match-first", "hypercube", "lbdd", "point-to-point")
-"""Schemes under which every broker knows the subscriptions of all others."""
-
-
 def _growing(clusters: Sequence[int], deaths_to: int, schemes: Sequence[str] = SCHEMES) -> tuple[Point, ...]:
     return tuple(
         Point(scheme, many, 8, many * MEMBERS, 10, 100, many <= deaths_to)
         for many in clusters
         for scheme in schemes
     )
-
-
-LOCAL: Final = tuple(scheme for scheme in SCHEMES if scheme not in GLOBAL)
 
 
 COMPARE: Final = {"quick": Repeated(COMPARED, 1), "paper": Repeated(COMPARED, 20)}
