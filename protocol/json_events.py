@@ -2,7 +2,9 @@
 
 Rules
 -----
-* JSON is parsed as RFC 8259 defines it: UTF-8, no NaN, no Infinity, no unpaired surrogates.
+* JSON is parsed as RFC 8259 defines it: UTF-8, no NaN, no Infinity, no unpaired surrogates. Every protocol and
+  verb that takes JSON of clients uses `parse`. A number too large for a float, such as ``1e400``, is rejected:
+  it would become an infinity, which no JSON can give back.
 * JSON has no timestamps: attributes that the client names as timestamps are parsed as ISO 8601, and a timestamp
   is written as an ISO 8601 string. Numbers that JSON cannot represent are the strings ``"Infinity"`` and
   ``"-Infinity"``.
@@ -21,6 +23,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+from .checks import shown
 from .errors import EventError
 from .values import Timestamp, is_null, moment_of
 
@@ -42,7 +45,7 @@ def parse(text: bytes | str, where: str) -> Any:
     """
     try:
         whole = text if isinstance(text, str) else text.decode("utf-8")
-        value = json.loads(whole, parse_constant=_constant)
+        value = _DECODER.decode(whole)
         if "\\ud" in whole or "\\uD" in whole:
             # This rejects an unpaired surrogate, which cannot be forwarded.
             json.dumps(value, ensure_ascii=False).encode()
@@ -59,6 +62,17 @@ def parse(text: bytes | str, where: str) -> Any:
 
 def _constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number in JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in _INFINITE:
+        raise ValueError(f"{shown(text)} is too large: numbers have 64 bits")
+    return value
+
+
+_INFINITE: Final = (math.inf, -math.inf)
+_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_constant)
 
 
 def moment(value: Any, where: str) -> Timestamp:

@@ -17,7 +17,6 @@ Reference: STOMP 1.2, "SEND", "MESSAGE", "Header content-type"; JMS 1.1, 3.4 and
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -26,7 +25,7 @@ from typing import Any, Final
 from ...protocol import checks
 from ...protocol.documents import of_json
 from ...protocol.errors import EventError, InputError
-from ...protocol.json_events import plain_value
+from ...protocol.json_events import parse, plain_value
 from ...protocol.values import Value, normalize
 from ...routing.language.questions import parse_selector
 from ..deliveries import Delivery
@@ -147,10 +146,7 @@ def _sayable(without: str, *texts: str) -> bool:
 
 def object_of(body: bytes) -> dict[str, Value]:
     """Parse a JSON body as an event; EventError if it is invalid."""
-    try:
-        told = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise EventError(f"the body is not JSON: {error}") from None
+    told = parse(body, "the body")
     if not isinstance(told, dict):
         raise EventError('the body is not a JSON object, as an event must be: write {"name": value, ...}')
     event: dict[str, Any] = {}
@@ -162,10 +158,6 @@ def object_of(body: bytes) -> dict[str, Value]:
         if plain is not None:
             event[name] = plain
     return event
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON value")
 
 
 def _text(frame: Frame, kind: str) -> dict[str, Value]:

@@ -100,7 +100,7 @@ def test_a_cloudevent_comes_as_it_was_published():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("wrong", [b'{"x": NaN}', b'{"x": -Infinity}', b'{"x": "\\ud800"}'])
+@pytest.mark.parametrize("wrong", [b'{"x": NaN}', b'{"x": -Infinity}', b'{"x": "\\ud800"}', b'{"x": 1e400}'])
 def test_what_json_does_not_allow_is_refused(wrong):
     with pytest.raises(InputError, match=r"-:1: (is not JSON|has half a surrogate pair)"):
         list(JsonLines("-").feed(wrong + b"\n"))
