@@ -191,6 +191,8 @@ class GatewayLimits:
         How long a client may read nothing of what was sent to it.
     heartbeat_seconds
         The time between two heartbeats of an idle stream.
+    stomp_heartbeat_seconds
+        The shortest interval of heart-beats that a STOMP client gets if it asks for it.
     """
 
     connections_max: int = 1_000
@@ -209,6 +211,7 @@ class GatewayLimits:
     request_seconds: float = 10.0
     stall_seconds: float = 15.0
     heartbeat_seconds: float = 15.0
+    stomp_heartbeat_seconds: float = 1.0
 
     def validate(self) -> GatewayLimits:
         """Validate the limits and return them; InputError if one is not a number above 0."""

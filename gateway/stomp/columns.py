@@ -31,19 +31,22 @@ from ...protocol.errors import EventError
 from ...protocol.values import Kind, Value, kind_of
 from .content import (
     BODY,
+    BODY_KIND,
+    CHARSETS,
     DESTINATION,
     EVERYTHING,
     JMS_NAMES,
     JSON,
     NOT_CONTENT,
-    TEXT_KIND,
+    TEXT,
+    is_text,
     media_type,
     object_of,
     typed,
 )
 from .runs import Sends
 
-_TOLD: Final = frozenset((TEXT_KIND, BODY, DESTINATION))
+_TOLD: Final = frozenset((BODY_KIND, BODY, DESTINATION))
 """Attributes that an event takes from parts of its frame other than the headers of that name."""
 COLUMNS_BYTES_MAX: Final = 32 << 20
 """Limit for JSON objects that differ in structure; beyond it each frame is processed individually."""
@@ -57,21 +60,18 @@ _NUMPY: Final = {Kind.BOOLEAN: np.bool_, Kind.INTEGER: np.int64, Kind.FLOAT: np.
 def batch_of_run(run: Sends) -> EventBatch | None:
     """Return the events of a run, or None if its frames must be processed individually."""
     headers = dict(zip(run.names, run.texts, strict=True))
-    destinations, kinds = run.values("destination"), set(run.values(TEXT_KIND))
+    destinations, kinds = run.values("destination"), set(run.values(BODY_KIND))
     if len(kinds) > 1 or not destinations or not all(destinations):
         return None
-    kind, charset = media_type(kinds.pop() if kinds else "")
+    header = kinds.pop().strip() if kinds else ""
+    kind, charset = media_type(header)
     content = {JMS_NAMES.get(name, name): text for name, text in headers.items() if name not in NOT_CONTENT}
-    if charset not in ("", "utf-8", "us-ascii") or len(content) + len(NOT_CONTENT & headers.keys()) < len(
-        headers
-    ):
+    if charset not in CHARSETS or len(content) + len(NOT_CONTENT & headers.keys()) < len(headers):
         return None
     try:
         if kind == JSON:
             return _objects(run.bodies, destinations) if not content else None
-        if kind and not kind.startswith("text/"):
-            return None
-        return _texts(run, content, destinations, kind)
+        return _texts(run, content, destinations, header or TEXT) if is_text(kind) else None
     except (EventError, UnicodeDecodeError):
         return None
 
@@ -87,7 +87,6 @@ def _objects(bodies: Sequence[bytes], destinations: Sequence[str]) -> EventBatch
 def _texts(run: Sends, content: dict[str, str], destinations: Sequence[str], kind: str) -> EventBatch | None:
     if not _TOLD.isdisjoint(content) or len(content) + len(_TOLD) > ATTRIBUTES_MAX:
         return None
-    kind = kind or "text/plain"
     if sum(map(len, run.texts)) + max(map(len, run.bodies)) + len(kind) > EVENT_BYTES_MAX:
         return None
     size, columns = len(run), dict[ColumnKey, Column]()
@@ -95,7 +94,7 @@ def _texts(run: Sends, content: dict[str, str], destinations: Sequence[str], kin
         name = check_name(given)
         columns |= {(name, its): column for its, column in _columns(text)}
     _add(columns, DESTINATION, destinations, without=EVERYTHING)
-    columns[TEXT_KIND, Kind.STRING] = Column(Kind.STRING, np.zeros(size, np.int32), None, (kind,))
+    columns[BODY_KIND, Kind.STRING] = Column(Kind.STRING, np.zeros(size, np.int32), None, (kind,))
     _add(columns, BODY, b"\0".join(run.bodies).decode().split("\0"), without="")
     return batch_from_columns(columns, size)
 

@@ -49,7 +49,6 @@ from .wishes import (
 
 FREE_BYTES: Final = 16 << 10
 """The bytes of frames and transactions that each connection may hold, whatever the total."""
-TICKS_A_HEARTBEAT: Final = 8
 ANSWERS: Final = ("ACK", "NACK", "COMMIT")
 """Frames after which a window may have room again."""
 
@@ -206,11 +205,9 @@ class Connection:
     # Time.
 
     async def _tick(self) -> None:
-        beat = self._gateway.limits.heartbeat_seconds / TICKS_A_HEARTBEAT
-        seconds = min(beat, self._gateway.limits.request_seconds / 2)
         while not self._over.is_set():
-            await asyncio.sleep(seconds)  # the clock of the session
-            outs = self._session.tick(self._clock())
+            await asyncio.sleep(self._session.tick_seconds)  # the clock of the session
+            outs = self._session.tick(self._clock(), self._decoder.partial)
             if outs == [Say(None)]:
                 if not len(self._out):  # else other bytes are on their way
                     self._say(Say(None))
@@ -234,7 +231,7 @@ class Connection:
                 await self._out.room()
         except FrameError as error:
             if await self._publish_all():
-                self.fail(None, str(error))
+                self.fail(self._decoder.partial, str(error))
             return
         await self._publish_all()
 

@@ -4,19 +4,22 @@ Rules
 -----
 * Events are content. A destination is a condition on one attribute, `JMSDestination`; ``/events`` is no
   condition.
-* A JSON body is an object, the event. Any other body is text: headers are the attributes, and ``body`` is the
-  text.
+* A JSON body is an object, the event. Of any other body the headers are the attributes; ``body`` is its text, or
+  ``body_base64`` its bytes in base64, and ``content-type`` its type as it was sent.
 * JSON values have types. In headers, integers, decimals, ``true`` and ``false`` get the type that they look
   like.
 * Conflicts are errors: an attribute may not have different values in a header and in the body.
-* An event that came as text is sent as text, with its headers; any other event is sent as JSON. So is text
-  with a NUL, at which many clients end a frame whatever its length says, and text that is not valid UTF-8.
+* An event that came as text or bytes is sent as it came, with its headers; any other event is sent as JSON. So
+  is text with a NUL, at which many clients end a frame whatever its length says, and text that is not valid
+  UTF-8.
 
 Reference: STOMP 1.2, "SEND", "MESSAGE", "Header content-type"; JMS 1.1, 3.4 and 3.8.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -35,8 +38,13 @@ EVERYTHING: Final = "/events"
 """The destination without a condition: events of all publishers, also of those without destinations."""
 DESTINATION: Final = "JMSDestination"
 BODY: Final = "body"
-TEXT_KIND: Final = "content-type"
+BYTES: Final = "body_base64"
+BODY_KIND: Final = "content-type"
 JSON: Final = "application/json"
+TEXT: Final = "text/plain"
+BINARY: Final = "application/octet-stream"
+CHARSETS: Final = ("", "utf-8", "utf8", "us-ascii", "ascii")
+"""Names of UTF-8 and of its subset; the empty one stands for no name."""
 
 JMS_NAMES: Final = {
     "correlation-id": "JMSCorrelationID",
@@ -60,22 +68,12 @@ def event_of(frame: Frame) -> dict[str, Value]:
     EventError
         If it carries no valid event; the message says what to send.
     """
-    kind, charset = media_type(frame.headers.get("content-type", ""))
-    if charset not in ("", "utf-8", "us-ascii"):
-        raise EventError(f"charset is {checks.shown(charset)}: send text in UTF-8")
     said = {
         JMS_NAMES.get(name, name): typed(value)
         for name, value in frame.headers.items()
         if name not in NOT_CONTENT
     }
-    if kind == JSON:
-        told = object_of(frame.body)
-    elif not kind or kind.startswith("text/"):
-        told = _text(frame, kind)
-    else:
-        raise EventError(
-            f"content-type is {checks.shown(kind)}: send an object as {JSON}, or text as text/plain"
-        )
+    told = _told(frame.headers.get("content-type", "").strip(), frame.body)
     destination = frame.headers["destination"]
     if destination != EVERYTHING:
         said[DESTINATION] = destination
@@ -120,18 +118,34 @@ def message_of(delivery: Delivery, known: Mapping[str, str], unsayable: str = "\
     destination = event.get(DESTINATION)
     there = isinstance(destination, str) and _sayable(unsayable, destination)
     headers = {**known, "destination": str(destination) if there else EVERYTHING}
-    kind = event.get(TEXT_KIND)
-    if isinstance(kind, str) and kind.startswith("text/"):
-        text = str(plain_value(event.get(BODY, "")))
-        as_text = headers | {"content-type": kind}
+    kind = event.get(BODY_KIND)
+    body = _body_of(event, kind) if isinstance(kind, str) else None
+    if body is not None:
+        as_sent = headers | {"content-type": str(kind)}
         for attribute, value in event.items():
             name = HEADER_NAMES.get(attribute, attribute)
-            if attribute not in (BODY, DESTINATION) and name and name not in MESSAGE_ONLY:
-                as_text[name] = written(value)
-        if _sayable(unsayable, *as_text, *as_text.values()) and _sayable("\0", text):
-            return Frame("MESSAGE", as_text, text.encode())
-    headers["content-type"] = f"{JSON};charset=utf-8"
+            if attribute not in (BODY, BYTES, DESTINATION) and name and name not in MESSAGE_ONLY:
+                as_sent[name] = written(value)
+        if _sayable(unsayable, *as_sent, *as_sent.values()):
+            return Frame("MESSAGE", as_sent, body)
+    headers["content-type"] = JSON
     return Frame("MESSAGE", headers, delivery.text.encode())
+
+
+def _body_of(event: Mapping[str, Any], kind: str) -> bytes | None:
+    """Return the body of an event that is sent as text or as bytes, or None."""
+    if not kind:
+        return None
+    if is_text(kind):
+        text = str(plain_value(event.get(BODY, "")))
+        return text.encode() if BYTES not in event and _sayable("\0", text) else None
+    given = event.get(BYTES)
+    if not isinstance(given, str) or BODY in event or media_type(kind)[0] == JSON:
+        return None
+    try:
+        return base64.b64decode(given, validate=True)
+    except (binascii.Error, ValueError):
+        return None
 
 
 def _sayable(without: str, *texts: str) -> bool:
@@ -160,23 +174,40 @@ def object_of(body: bytes) -> dict[str, Value]:
     return event
 
 
-def _text(frame: Frame, kind: str) -> dict[str, Value]:
-    told: dict[str, Value] = {TEXT_KIND: kind or "text/plain"}
-    if frame.body:
+def _told(header: str, body: bytes) -> dict[str, Value]:
+    """Return what a body says, given the content-type of its frame; EventError if it is invalid."""
+    kind, charset = media_type(header)
+    if charset not in CHARSETS:
+        raise EventError(f"charset is {checks.shown(charset)}: send text in UTF-8")
+    if kind == JSON:
+        return object_of(body)
+    if is_text(kind) and (kind or b"\0" not in body):
         try:
-            told[BODY] = frame.body.decode("utf-8")
+            text = body.decode("utf-8")
         except UnicodeDecodeError:
-            raise EventError("the body is not UTF-8 text: events have no attributes of bytes") from None
-    return told
+            if kind:
+                raise EventError(f"the body is not UTF-8 text: send bytes as {BINARY}") from None
+        else:
+            told: dict[str, Value] = {BODY_KIND: header or TEXT}
+            return told | ({BODY: text} if text else {})
+    if kind and ("/" not in kind or kind.endswith("+json")):
+        raise EventError(
+            f"content-type is {checks.shown(kind)}: send an object as {JSON}, text as {TEXT}, or bytes as {BINARY}"
+        )
+    return {BODY_KIND: header or BINARY, BYTES: base64.b64encode(body).decode()}
+
+
+def is_text(kind: str) -> bool:
+    """Return whether bodies of a media type are text; those without a type are, too."""
+    return not kind or kind.lower().startswith("text/")
 
 
 @lru_cache(MEDIA_TYPES_KEPT)
 def media_type(header: str) -> tuple[str, str]:
     """Return (type, charset) of a content-type, both in lower case; empty if absent."""
     kind, *parameters = (part.strip().lower() for part in header.split(";"))
-    charsets = [
-        part.removeprefix("charset=").strip('"') for part in parameters if part.startswith("charset=")
-    ]
+    said = (part.partition("=") for part in parameters)
+    charsets = [value.strip(' \t"') for name, _, value in said if name.strip() == "charset"]
     return kind, charsets[0] if charsets else ""
 
 

@@ -5,6 +5,7 @@ Rules
 * Input is bounded before it is stored: the command, all headers together, their number, the body.
 * A syntax error is a `FrameError` and ends decoding: the start of the next frame is unknown.
 * Lines end with LF or CR LF. Line ends between frames are heart-beats, and yield no frame.
+* A frame without a body ends with its NUL, whatever its content-length says: there is nothing to wait for.
 * The first of repeated headers counts. Nothing is trimmed. A NUL in a header is rejected, because some
   clients search for it as the end of the frame.
 * Every frame is escaped except those that open a connection, which 1.0 did not escape either.
@@ -142,6 +143,11 @@ class Decoder:
     def size(self) -> int:
         """The bytes held of an incomplete frame."""
         return len(self._buffer) + self._head_bytes * (self._command is not None)
+
+    @property
+    def partial(self) -> Frame | None:
+        """The command and the headers so far of a frame that is incomplete or invalid."""
+        return None if self._command is None else Frame(self._command, dict(self._headers))
 
     def feed(self, data: bytes) -> Iterator[Frame | Sends]:
         """Yield the frames that are complete now, runs of SENDs together; an incomplete frame waits for more bytes.
@@ -284,17 +290,17 @@ class Decoder:
         try:
             name, colon, value = line.decode("utf-8").partition(":")
         except UnicodeDecodeError:
-            raise FrameError(f"a header of {command} is not in UTF-8") from None
+            raise FrameError("a header is not in UTF-8") from None
         if not colon or not name or b"\r" in line or b"\0" in line:
-            raise FrameError(
-                f"{checks.shown(line)} is not a header of {command}: write name:value on one line"
-            )
+            raise FrameError(f"{checks.shown(line)} is not a header: write name:value on one line")
         if command not in NOT_ESCAPED:
             name, value = _unescaped(name), _unescaped(value)
         self._headers.setdefault(name, value)
 
     def _body_length(self) -> int | None:
-        """Return the value of content-length, or None if the body ends with the first NUL."""
+        """Return the number of bytes of the body, or None if it ends with the first NUL."""
+        if self._command not in WITH_BODY:
+            return 0
         given = self._headers.get("content-length")
         if given is None:
             return None
@@ -315,13 +321,11 @@ class Decoder:
         if end < 0 or have <= end:
             self._searched = have if self._length is None else 0
             return None
-        if self._buffer[end]:
-            raise FrameError(
-                f"the body of {self._command} has {end} bytes, and then no NUL: see content-length"
-            )
         assert self._command is not None
-        if end and self._command not in WITH_BODY:
-            raise FrameError(f"{self._command} has a body, which it must not have")
+        if self._buffer[end]:
+            if self._command not in WITH_BODY:
+                raise FrameError("it has a body, which it must not have")
+            raise FrameError(f"the body has {end} bytes, and then no NUL: see content-length")
         frame = Frame(self._command, self._headers, bytes(self._buffer[:end]))
         del self._buffer[: end + 1]
         self._command, self._headers, self._lines, self._in_body, self._searched = None, {}, 0, False, 0

@@ -23,12 +23,14 @@ from ..deliveries import Reading, shown
 from ..positions import identity
 from .content import (
     BODY,
+    BODY_KIND,
+    BYTES,
     DESTINATION,
     EVERYTHING,
     HEADER_NAMES,
     JSON,
     MESSAGE_ONLY,
-    TEXT_KIND,
+    is_text,
     message_of,
     written,
 )
@@ -76,13 +78,15 @@ def _parts(reading: Reading, unsayable: str) -> Sequence[bytes]:
 def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
     """Return the parts of uniform events, or None."""
     batch = reading.batch
-    places, kinds = _words(batch, DESTINATION), _words(batch, TEXT_KIND)
+    places, kinds = _words(batch, DESTINATION), _words(batch, BODY_KIND)
     if places is None or kinds is None or ("" in places and (DESTINATION, Kind.STRING) in batch.columns):
         return None
     names = {name: escaped(identity(name, 0))[:-1] for name in batch.publishers}
     named = [f"message-id:{names[publisher]}{sequence}\n" for publisher, sequence in reading.identities]
     placed = [f"destination:{escaped(place or EVERYTHING)}\n" for place in places]
-    text = [kind.startswith("text/") for kind in kinds]
+    if any(name == BYTES for name, _ in batch.columns):
+        return None
+    text = [bool(kind) and is_text(kind) for kind in kinds]
     if any(
         _has(unsayable, *column.words)
         for (name, _), column in batch.columns.items()
@@ -90,7 +94,7 @@ def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
     ):
         return None
     if not any(text):
-        return _joined([named, placed, [f"content-type:{JSON};charset=utf-8\n"] * len(batch)], reading.texts)
+        return _joined([named, placed, [f"content-type:{JSON}\n"] * len(batch)], reading.texts)
     bodies = _words(batch, BODY)
     if (
         bodies is None

@@ -15,21 +15,21 @@ are requested with the headers of ActiveMQ, Artemis and RabbitMQ (docs/stomp.md)
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from ...protocol import checks
-from ...protocol.errors import InputError, RayvousError
+from ...protocol.errors import RayvousError
 from ...protocol.values import Value
 from ..deliveries import Delivery, Reading
 from .acknowledging import Unacknowledged
 from .columns import batch_of_run
 from .content import event_of, selector_of
 from .frames import Frame
+from .headers import Refused, beats_of, key_of, needed, prefetch_of
 from .messages import head_of, header_line, parts_1_1, parts_1_2
-from .runs import KEY_HEADERS, Sends
+from .runs import Sends
 from .wishes import (
     Acknowledge,
     Close,
@@ -48,15 +48,10 @@ VERSIONS: Final = ("1.2", "1.1")
 """Preferred version first. In 1.1 an answer names a subscription and a message, and headers have no escape for CR."""
 SERVER: Final = "rayvous"
 OPENING: Final = ("CONNECT", "STOMP")
-_BEATS: Final = re.compile(r"([0-9]{1,9}),([0-9]{1,9})", re.ASCII)
+TICKS_A_HEARTBEAT: Final = 4
 _NAME_HEADERS: Final = ("activemq.subscriptionName", "durable-subscription-name", "durable-subscriber-name")
 _KEPT_HEADERS: Final = ("durable", "persistent")
-_PREFETCH_HEADERS: Final = ("prefetch-count", "activemq.prefetchSize")
 _ACKS: Final = ("auto", "client", "client-individual")
-
-
-class Refused(InputError):
-    """A frame asks for something that STOMP 1.2, or this gateway, does not allow."""
 
 
 class State(enum.Enum):
@@ -146,15 +141,27 @@ class Session:
         """Record that bytes were sent."""
         self._said = now
 
-    def tick(self, now: float) -> list[Out]:
+    @property
+    def tick_seconds(self) -> float:
+        """The longest time until the next tick that keeps the agreed heart-beats and the timeouts."""
+        limits = self._limits
+        beats = [self._beat_seconds, self._silence_seconds]
+        if self._state is not State.OPEN:
+            beats.append(limits.heartbeat_seconds)  # none is agreed yet
+        patience = min(limits.connect_seconds, limits.frame_seconds) / 2
+        return min([patience, *(beat / TICKS_A_HEARTBEAT for beat in beats if beat)])
+
+    def tick(self, now: float, partial: Frame | None = None) -> list[Out]:
         """Return a heart-beat if one is due, or the end if the client has been silent or slow for too long.
+
+        `partial` is the part of an incomplete frame that has come.
 
         Reference: STOMP 1.2, "Heart-beating".
         """
         if self._state is State.CLOSED:
             return []
         if self._waiting and (late := self._late(now)):
-            return self.failed(None, late)
+            return self.failed(partial, late)
         if self._beat_seconds and now - self._said >= self._beat_seconds / 2:
             return [Say(None)]
         return []
@@ -216,7 +223,7 @@ class Session:
     def _connect(self, frame: Frame) -> list[Out]:
         """STOMP 1.2, "Connecting", "Protocol Negotiation", "Heart-beating"."""
         headers = frame.headers
-        accepted = headers.get("accept-version", "1.0").split(",")
+        accepted = [each.strip() for each in headers.get("accept-version", "1.0").split(",")]
         version = next((each for each in VERSIONS if each in accepted), None)
         if version is None:
             raise Refused(
@@ -224,11 +231,8 @@ class Session:
             )
         self._version = version
         self._parts = parts_1_1 if version == "1.1" else parts_1_2
-        beats = _BEATS.fullmatch(headers.get("heart-beat", "0,0"))
-        if beats is None:
-            raise Refused("heart-beat must be two numbers of milliseconds, such as heart-beat:10000,10000")
         ours = self._limits.heartbeat_seconds
-        sends, wants = int(beats[1]) / 1000, int(beats[2]) / 1000
+        sends, wants = beats_of(frame)
         self._silence_seconds = max(sends, ours) if sends else 0.0
         self._beat_seconds = max(wants, ours) if wants else 0.0
         self._client_id = headers.get("client-id", "")
@@ -258,8 +262,8 @@ class Session:
 
     def _send(self, frame: Frame) -> list[Out]:
         """STOMP 1.2, "SEND"."""
-        _needed(frame, "destination")
-        key, frame = _key_of(frame)
+        needed(frame, "destination")
+        key, frame = key_of(frame)
         event = event_of(frame)  # now, so that an error names the right frame
         if "transaction" not in frame.headers:
             return [_publish((event,), key)]
@@ -271,7 +275,7 @@ class Session:
     def _subscribe(self, frame: Frame) -> list[Out]:
         """STOMP 1.2, "SUBSCRIBE"."""
         headers, limits = frame.headers, self._limits
-        id, destination = _needed(frame, "id"), _needed(frame, "destination")
+        id, destination = needed(frame, "id"), needed(frame, "destination")
         if id in self._by_id:
             raise Refused(f"id {checks.shown(id)} is in use: unsubscribe first, or take another")
         if len(self._by_id) >= limits.subscriptions_max:
@@ -287,7 +291,7 @@ class Session:
             raise Refused(
                 f"durable name {checks.shown(durable)} is in use here: unsubscribe first, or take another"
             )
-        window = _prefetch(frame, limits.unacknowledged_max)
+        window = prefetch_of(frame, limits.unacknowledged_max)
         self._numbers += 1
         unacknowledged = Unacknowledged(mode == "client", window, limits.unacknowledged_bytes_max)
         opens = None if mode == "auto" else unacknowledged
@@ -297,7 +301,7 @@ class Session:
 
     def _unsubscribe(self, frame: Frame) -> list[Out]:
         """STOMP 1.2, "UNSUBSCRIBE"; a frame that names a durable subscription ends it permanently."""
-        id, durable = _needed(frame, "id"), self._durable_name(frame)
+        id, durable = needed(frame, "id"), self._durable_name(frame)
         one = self._by_id.pop(id, None)
         outs: list[Out] = []
         if one is not None:
@@ -329,10 +333,10 @@ class Session:
 
     def _number_of(self, frame: Frame) -> int:
         if self._version == "1.1":
-            one = self._by_id.get(_needed(frame, "subscription"))
-            name = _needed(frame, "message-id")
+            one = self._by_id.get(needed(frame, "subscription"))
+            name = needed(frame, "message-id")
             return 0 if one is None or one.open is None else one.open.number_of(name)
-        id = _needed(frame, "id")
+        id = needed(frame, "id")
         number = int(id) if id.isascii() and id.isdigit() and len(id) < 16 else 0
         if not 0 < number <= self._numbers:
             raise Refused(f"no message has ack id {checks.shown(id)}: send the ack header of the MESSAGE")
@@ -358,7 +362,7 @@ class Session:
 
     def _begin(self, frame: Frame) -> list[Out]:
         """STOMP 1.2, "BEGIN"."""
-        name = _needed(frame, "transaction")
+        name = needed(frame, "transaction")
         if name in self._transactions:
             raise Refused(f"transaction {checks.shown(name)} has begun already: commit or abort it first")
         if len(self._transactions) >= self._limits.transactions_max:
@@ -382,7 +386,7 @@ class Session:
         return []
 
     def _transaction(self, frame: Frame) -> _Transaction:
-        name = _needed(frame, "transaction")
+        name = needed(frame, "transaction")
         if name not in self._transactions:
             raise Refused(f"transaction {checks.shown(name)} has not begun: send BEGIN first")
         return self._transactions[name]
@@ -391,7 +395,7 @@ class Session:
         """STOMP 1.2, "COMMIT": its events are published as one batch, and then positions advance."""
         transaction = self._transaction(frame)
         del self._transactions[frame.headers["transaction"]]
-        key, _ = _key_of(frame)
+        key, _ = key_of(frame)
         outs: list[Out] = [_publish(tuple(transaction.events), key)] if transaction.events else []
         for answer in transaction.answers:
             outs += self._settle(answer, self._number_of(answer))
@@ -444,36 +448,8 @@ class Session:
         return Say(head + part)
 
 
-def _key_of(frame: Frame) -> tuple[str | None, Frame]:
-    """Return the key of a frame, if any, and the frame without it: the key is not an attribute of the event."""
-    keys = [frame.headers[header] for header in KEY_HEADERS if header in frame.headers]
-    if not keys:
-        return None, frame
-    if len(keys) > 1:
-        raise Refused(f"{' and '.join(KEY_HEADERS)} mean the same: send only one of them")
-    headers = {name: value for name, value in frame.headers.items() if name not in KEY_HEADERS}
-    return keys[0], replace(frame, headers=headers)
-
-
 def _publish(events: tuple[dict[str, Value], ...], key: str | None) -> Publish | PublishOnce:
     return Publish(events) if key is None else PublishOnce(events, key)
-
-
-def _needed(frame: Frame, header: str) -> str:
-    value = frame.headers.get(header)
-    if not value:
-        raise Refused(f"{frame.command} needs a header {header}")
-    return value
-
-
-def _prefetch(frame: Frame, most: int) -> int:
-    """Return how many messages of a subscription may be open."""
-    for header in _PREFETCH_HEADERS:
-        if (given := frame.headers.get(header)) is not None:
-            if not (given.isascii() and given.isdigit() and len(given) < 10 and int(given)):
-                raise Refused(f"{header} is {checks.shown(given)}: it must be a whole number above 0")
-            return min(int(given), most)
-    return most
 
 
 def _out_of_place(state: State, command: str) -> str:

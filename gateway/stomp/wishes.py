@@ -41,7 +41,7 @@ class SessionLimits:
 
     connect_seconds: float = 10.0
     frame_seconds: float = 30.0
-    heartbeat_seconds: float = 10.0
+    heartbeat_seconds: float = 1.0
     heartbeat_grace: float = 2.0
     subscriptions_max: int = 100
     transactions_max: int = 16
@@ -56,7 +56,7 @@ class SessionLimits:
         return cls(
             connect_seconds=limits.request_seconds,
             frame_seconds=limits.request_seconds,
-            heartbeat_seconds=limits.heartbeat_seconds,
+            heartbeat_seconds=min(limits.stomp_heartbeat_seconds, limits.heartbeat_seconds),
             transaction_frames_max=limits.batch_events_max,
             transaction_bytes_max=limits.body_bytes_max,
             unacknowledged_max=limits.unacknowledged_max,

@@ -467,6 +467,16 @@ def test_heart_beats_are_sent_and_missed(served):
     served(work, replace(LIMITS, heartbeat_seconds=0.05))
 
 
+def test_an_error_about_an_invalid_frame_has_its_receipt(served):
+    async def work(client, core):
+        one = await client().connect()
+        one.coming.put_nowait(b"ACK\nid:1\ncontent-length:4\nreceipt:r-7\n\nbody\0")
+        error = await one.next("ERROR")
+        assert error.headers["receipt-id"] == "r-7" and "ACK: it has a body" in error.body.decode()
+
+    served(work)
+
+
 def test_a_half_open_connection_and_one_that_drips_are_let_go(served):
     async def work(client, core):
         silent, dripping = client(), await client().connect()

@@ -1,5 +1,6 @@
 """Conversion of STOMP messages to events, and of events to messages."""
 
+import base64
 import json
 
 import pytest
@@ -27,7 +28,14 @@ def matches(selector, event, destination="/events"):
 
 
 @pytest.mark.parametrize(
-    "kind", ["application/json", "application/json;charset=utf-8", "Application/JSON; charset=UTF-8"]
+    "kind",
+    [
+        "application/json",
+        "application/json;charset=utf-8",
+        "Application/JSON; charset=UTF-8",
+        "application/json;charset=utf8",
+        'application/json; charset = "utf-8"',
+    ],
 )
 def test_a_body_in_json_is_the_event(kind):
     """STOMP 1.2, "Header content-type"."""
@@ -106,7 +114,7 @@ def test_headers_beside_json_are_attributes_too_and_must_not_differ():
         (b'{"a": ' + b"9" * 5000 + b"}", "application/json", "not JSON: "),
         (b"\xff", "text/plain", "not UTF-8 text"),
         (b"x", "text/plain;charset=latin-1", "send text in UTF-8"),
-        (b"x", "application/octet-stream", "send an object as application/json"),
+        (b"{}", "application/problem+json", "send an object as application/json"),
         (b"x", "json", "send an object as application/json"),
     ],
 )
@@ -147,14 +155,51 @@ def test_an_event_goes_out_as_json_and_what_came_as_text_as_text(delivered):
     assert frame.headers == {
         "subscription": "0",
         "destination": "/topic/a",
-        "content-type": "text/html",
+        "content-type": "text/html;charset=utf-8",
         "origin": "JFK",
         "b": "true",
         "n": "1.5",
     }
     frame = message_of(delivered(1, event={"x": 1, "at": Timestamp(0)}), {})
-    assert frame.headers == {"destination": "/events", "content-type": "application/json;charset=utf-8"}
+    assert frame.headers == {"destination": "/events", "content-type": "application/json"}
     assert json.loads(frame.body) == {"x": 1, "at": "1970-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize("body", [b"\x00\xff\x89PNG", bytes(range(256)), b"plain", b""])
+@pytest.mark.parametrize("kind", ["application/octet-stream", "Image/PNG; q=1", None])
+def test_bytes_come_back_as_they_were_sent_with_their_type(delivered, body, kind):
+    """STOMP 1.2, "Header content-type": a body without a type may be bytes."""
+    event = sent(body, kind, "/topic/a", n="7")
+    if kind is None and body in (b"plain", b""):
+        assert event["content-type"] == "text/plain"
+        return
+    assert base64.b64decode(event["body_base64"]) == body and event["n"] == 7
+    frame = message_of(delivered(1, event=event), {})
+    assert frame.body == body
+    assert frame.headers == {
+        "destination": "/topic/a",
+        "content-type": kind or "application/octet-stream",
+        "n": "7",
+    }
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"content-type": "image/png"},
+        {"content-type": "image/png", "body_base64": "no base64!"},
+        {"content-type": "image/png", "body_base64": "é"},
+        {"content-type": "image/png", "body_base64": "AA==", "body": "beside"},
+        {"content-type": "application/json", "body_base64": "AA=="},
+        {"content-type": "text/plain", "body_base64": "AA==", "body": "beside"},
+        {"content-type": 7, "body_base64": "AA=="},
+        {"content-type": "", "body_base64": "AA=="},
+        {"body_base64": "AA=="},
+    ],
+)
+def test_what_is_not_bytes_with_a_type_goes_out_as_json(delivered, event):
+    frame = message_of(delivered(1, event=event), {})
+    assert frame.headers["content-type"] == "application/json" and json.loads(frame.body) == event
 
 
 def test_an_event_cannot_pass_for_the_gateway(delivered):
@@ -200,6 +245,6 @@ def test_json_comes_back_as_it_went(event):
 def test_what_has_a_nul_or_is_no_text_goes_out_as_json_which_escapes_it(delivered, where, bad):
     """Otherwise an event could end its frame and begin another, for clients that stop at the first NUL."""
     frame = message_of(delivered(1, event={"content-type": "text/plain", where: bad}), {})
-    assert where == "JMSDestination" or frame.headers["content-type"] == "application/json;charset=utf-8"
+    assert where == "JMSDestination" or frame.headers["content-type"] == "application/json"
     assert frame.headers["destination"] == "/events"
     assert encode(frame).count(b"\0") == 1

@@ -143,6 +143,23 @@ def test_a_body_is_as_long_as_it_says_or_ends_with_the_first_nul():
     assert decode(b"SEND\n\na\0\nACK\n\n\0") == [Frame("SEND", {}, b"a"), Frame("ACK")]
 
 
+@pytest.mark.parametrize("length", [b"0", b"5", b"999", b"x"])
+def test_a_frame_without_a_body_is_not_waited_for_whatever_its_length_says(length):
+    data = b"ACK\ncontent-length:" + length + b"\nid:1\n\n\0SEND\n\nx\0"
+    ack, send = decode(data)
+    assert (ack.command, ack.headers["id"], ack.body) == ("ACK", "1", b"") and send.body == b"x"
+
+
+def test_a_frame_that_is_invalid_or_incomplete_can_be_named():
+    decoder = Decoder(SMALL)
+    assert decoder.partial is None
+    assert list(decoder.feed(b"ACK\nreceipt:7\n")) == []
+    assert decoder.partial == Frame("ACK", {"receipt": "7"})
+    with pytest.raises(FrameError):
+        list(decoder.feed(b"\nbody\0"))
+    assert decoder.partial == Frame("ACK", {"receipt": "7"})
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
@@ -150,10 +167,10 @@ def test_a_body_is_as_long_as_it_says_or_ends_with_the_first_nul():
         (b"get\n", "'get' is not a command"),
         (b"MESSAGE\n\n\0", "'MESSAGE' is not a command"),
         (b"x" * 14, "begins with a command"),
-        (b"SEND\ndestination\n\n\0", "not a header of SEND"),
-        (b"SEND\n:/a\n\n\0", "not a header of SEND"),
-        (b"SEND\na:b\rc\n\n\0", "not a header of SEND"),
-        (b"SEND\na:b\0c\n\n\0", "not a header of SEND"),
+        (b"SEND\ndestination\n\n\0", "is not a header"),
+        (b"SEND\n:/a\n\n\0", "is not a header"),
+        (b"SEND\na:b\rc\n\n\0", "is not a header"),
+        (b"SEND\na:b\0c\n\n\0", "is not a header"),
         (b"SEND\na:\xff\n\n\0", "not in UTF-8"),
         (b"SEND\na:\\t\n\n\0", "is not an escape"),
         (b"SEND\na:\\\n\n\0", "is not an escape"),
@@ -165,7 +182,8 @@ def test_a_body_is_as_long_as_it_says_or_ends_with_the_first_nul():
         (b"SEND\n\n" + b"x" * 21, "longer than 20 bytes"),
         (b"SEND\na:1\nb:1\nc:1\nd:1\ne:1\n", "4 headers"),
         (b"SEND\na:" + b"x" * 200, "headers are longer than 200 bytes"),
-        (b"ACK\nid:1\n\nbody\0", "ACK has a body"),
+        (b"ACK\nid:1\n\nbody\0", "has a body, which"),
+        (b"ACK\ncontent-length:4\n\nbody\0", "has a body, which"),
     ],
 )
 def test_a_mistake_is_named_and_ends_what_is_read(data, says):

@@ -33,6 +33,7 @@ ODD = (
     ["y"],
 )
 PLAIN = {"content-type": "text/plain", "JMSDestination": "/a", "body": "hi", "price": 1.5, "symbol": "S"}
+BYTES = {"content-type": "Image/PNG; q=1", "body_base64": "/4k=", "price": 1.5}
 
 
 def decoded(data):
@@ -43,7 +44,9 @@ def decoded(data):
 @st.composite
 def batches(draw):
     """Draw a batch of equal events, except for some attributes of some of them."""
-    kinds = st.sampled_from([PLAIN, PLAIN, {"price": 1.5}, {"JMSDestination": "/a", "content-type": "x"}])
+    kinds = st.sampled_from(
+        [PLAIN, PLAIN, BYTES, {"price": 1.5}, {"JMSDestination": "/a", "content-type": "x"}]
+    )
     kind = draw(kinds)
     events = [dict(kind) for _ in range(draw(st.integers(1, 4)))]
     names = st.sampled_from([*PLAIN, "type", "JMSType", "message-id", "a:b", "gaps"])
@@ -72,10 +75,12 @@ def test_what_is_made_of_columns_is_what_is_made_of_events(batch, old):
     same(batch, old)
 
 
-@pytest.mark.parametrize("of", [PLAIN, {"price": 1.5}])
+@pytest.mark.parametrize(
+    "of", [PLAIN, {"price": 1.5}, BYTES, PLAIN | {"content-type": "Text/HTML; charset=utf8"}]
+)
 @pytest.mark.parametrize("odd", ODD, ids=ascii)
 def test_whatever_is_odd_in_one_event_of_a_batch(of, odd):
-    for name in (*PLAIN, "type", "a:b", "gaps"):
+    for name in (*PLAIN, *BYTES, "type", "a:b", "gaps"):
         same(batch_of([of, of | {name: odd}]))
         same(batch_of([of, of | {name: odd}]), old=True)
 

@@ -19,6 +19,7 @@ from rayvous.gateway.stomp.wishes import (
     Unsubscribe,
 )
 from rayvous.protocol.batch import batch_of
+from rayvous.protocol.gateways import GatewayLimits
 
 LIMITS = SessionLimits(
     subscriptions_max=2,
@@ -122,6 +123,33 @@ def test_nought_on_a_side_means_no_heart_beats_there(talks):
     assert talk.session.tick(1e6) == []
 
 
+@pytest.mark.parametrize("given", ["30000, 20000", " 30000 ,\t20000 "])
+def test_blanks_around_heart_beats_and_versions_do_not_matter(talks, given):
+    talk = talks(SessionLimits(heartbeat_seconds=1.0))
+    assert [type(out) for out in talk("CONNECT", accept_version="1.0, 1.1 , 1.2 ", heart_beat=given)] == [
+        Open
+    ]
+    (said,) = talk.session.opened()
+    assert said.frame.headers["version"] == "1.2"
+    assert talk.session.tick(9.9) == [] and talk.session.tick(10.0) == [Say(None)]
+
+
+def test_a_client_gets_the_interval_that_it_asks_for_down_to_the_limit(talks):
+    """Heart-beating: 15 s are for who asks for no less; the limit protects the gateway."""
+    limits = SessionLimits.of(GatewayLimits())
+    fast = talks(limits, **{"heart-beat": "1000,10"}).open().session
+    assert fast.tick(0.4) == [] and fast.tick(0.5) == [Say(None)]
+    assert fast.tick_seconds <= 0.25
+    assert fast.tick(2.1)[-1] == Close()
+    slow = talks(limits, **{"heart-beat": "0,20000"}).open().session
+    assert slow.tick(9.9) == [] and slow.tick(10.0) == [Say(None)] and slow.tick_seconds == 5.0
+
+
+def test_the_limit_of_stomp_is_never_above_the_interval_of_the_gateway():
+    assert SessionLimits.of(GatewayLimits(heartbeat_seconds=0.5)).heartbeat_seconds == 0.5
+    assert SessionLimits.of(GatewayLimits(stomp_heartbeat_seconds=5.0)).heartbeat_seconds == 5.0
+
+
 @pytest.mark.parametrize("given", ["1", "a,b", "-1,0", "1,2,3", "", "1.5,2", "٣,٣"])
 def test_heart_beats_are_two_numbers(talks, error, given):
     assert "heart-beat" in error(talks()("CONNECT", accept_version="1.2", heart_beat=given))
@@ -139,7 +167,8 @@ def test_a_frame_has_to_come_whole_in_time_however_it_drips(talk, error):
         session.took()
         session.waits(float(now), within=True)
         assert session.tick(float(now)) == []
-    assert "did not come whole" in error(session.tick(30.1))
+    late = session.tick(30.1, Frame("ACK", {"receipt": "7"}))
+    assert "did not come whole" in error(late) and late[0].frame.headers["receipt-id"] == "7"
 
 
 def test_a_frame_that_came_whole_starts_the_time_anew(talk):
