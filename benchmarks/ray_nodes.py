@@ -14,6 +14,7 @@ import ray
 from ray.cluster_utils import Cluster
 from ray.exceptions import RayActorError
 
+from ..actors.host.handle import HostHandle, Question
 from ..actors.network.directory import NAMESPACE
 from ..actors.network.launching import init_ray
 from ..actors.network.network import Network
@@ -89,14 +90,14 @@ def ray_nodes(nodes: int, address: str | None = None) -> Iterator[Nodes]:
         cluster.shutdown()
 
 
-def ask(net: Network, method: str) -> list[Any]:
+def ask(net: Network, question: Question) -> list[Any]:
     """Return the answers of all living hosts of a network."""
-    return list(ask_each(net, method).values())
+    return list(ask_each(net, question).values())
 
 
-def ask_each(net: Network, method: str) -> dict[str, Any]:
+def ask_each(net: Network, question: Question) -> dict[str, Any]:
     """Return the answers of all living hosts of a network, by their process."""
-    asked = [(host.pid.remote(), getattr(host, method).remote()) for host in net.hosts()]
+    asked = [(HostHandle(host).pid(), HostHandle(host).ask(question)) for host in net.hosts()]
     found = {}
     for pair in asked:
         with suppress(RayActorError):  # the host has died meanwhile
@@ -107,7 +108,7 @@ def ask_each(net: Network, method: str) -> dict[str, Any]:
 
 def brokers_by_node(net: Network) -> dict[str, list[BrokerId]]:
     """Return the brokers of each node."""
-    at = {host: ray.get(host.pid.remote(), timeout=ASK_SECONDS)[0] for host in net.hosts()}
+    at = {host: ray.get(HostHandle(host).pid(), timeout=ASK_SECONDS)[0] for host in net.hosts()}
     found: dict[str, list[BrokerId]] = {}
     for broker, host in net.directory.hosts.items():
         found.setdefault(at[host], []).append(broker)

@@ -43,6 +43,7 @@ from ...protocol.stability import Stable
 from ...routing.schemes.claims import claims_of
 from ..broker.damage import damage_store
 from ..host.broker_store import BrokerStores
+from ..host.handle import HostHandle
 from ..machines import links
 from ..machines.layout import Layout
 from ..machines.nodes import given_up, node_ids
@@ -173,7 +174,7 @@ class Breaker:
             self._met(broker)
             self.positions[broker] = place = places[broker]
             self.members[place.cluster] = (*self.members.get(place.cluster, ()), broker)
-            self._net.host_of(broker).link_faults.remote(self._forecast())
+            HostHandle(self._net.host_of(broker)).link_faults(self._forecast())
 
     def _met(self, broker: BrokerId) -> None:
         self._pids[broker] = self._net.pid_of(broker)
@@ -226,7 +227,7 @@ class Breaker:
             self._met(broker)
             self._dead.discard(broker)
             self._unreached.pop(broker, None)  # the pending call was to its earlier life
-            ray.get(self._net.host_of(broker).link_faults.remote(self._forecast()))
+            ray.get(HostHandle(self._net.host_of(broker)).link_faults(self._forecast()))
             return True
 
     def start_fallen(self) -> list[BrokerId]:
@@ -244,14 +245,14 @@ class Breaker:
         if not self._views or broker in self.silent() or len(self.living()) == 1:
             return False
         ray.get(self.rendezvous.retire.remote([broker]))
-        ray.get(self._net.host_of(broker).receive.remote(broker, RENDEZVOUS, [LeaveNetwork()]))
+        ray.get(HostHandle(self._net.host_of(broker)).tell(broker, RENDEZVOUS, [LeaveNetwork()]))
         self.at(self.now, self._end_when_out, broker, self._pids[broker])
         return True
 
     def _end_when_out(self, broker: BrokerId, pid: int) -> None:
         if broker in self._dead or self._pids[broker] != pid:
             return
-        out = broker not in self._paused and ray.get(self._net.host_of(broker).left.remote(broker))
+        out = broker not in self._paused and ray.get(HostHandle(self._net.host_of(broker)).left(broker))
         if not (out and self.crash(broker)):
             self.at(self.now + LEFT_SECONDS, self._end_when_out, broker, pid)
 
@@ -311,7 +312,7 @@ class Breaker:
         if broker in self.silent():
             return 0
         try:
-            answer = self._net.host_of(broker).damage.remote(broker, what, seed)
+            answer = HostHandle(self._net.host_of(broker)).damage(broker, what, seed)
             return int(ray.get(answer, timeout=REACHED_SECONDS))
         except RayActorError:  # it has just ended
             return 0
@@ -359,7 +360,7 @@ class Breaker:
                 self._unreached.pop(broker, None)  # a broker that died behind it is dead, not silent
         actors = {broker: self._host(broker) for broker in self._on_host(host)}
         self._unreached |= {
-            broker: actor.pid.remote() for broker, actor in actors.items() if actor is not None
+            broker: HostHandle(actor).pid() for broker, actor in actors.items() if actor is not None
         }
         self._hear()
 
@@ -377,7 +378,7 @@ class Breaker:
                 self._dead.add(broker)
             except RayActorError:  # unreachable at the moment
                 if (actor := self._host(broker)) is not None:
-                    self._unreached[broker] = actor.pid.remote()
+                    self._unreached[broker] = HostHandle(actor).pid()
                     continue
             self._unreached.pop(broker, None)
         if any(answer is not None for answer in list(self._unreached.values())):
@@ -414,5 +415,5 @@ class Breaker:
     def _tell(self) -> None:
         forecast = self._forecast()
         hosts = [host for broker in self.living() if (host := self._host(broker)) is not None]
-        told = [host.link_faults.remote(forecast) for host in hosts]
+        told = [HostHandle(host).link_faults(forecast) for host in hosts]
         ray.wait(told, num_returns=max(1, len(told) - len(self._paused)), timeout=TELL_SECONDS)

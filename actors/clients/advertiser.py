@@ -28,7 +28,8 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import MICRO, Advertise, Unadvertise, required
 from ...protocol.messages.pubsub import Detach
 from ...routing.language.questions import to_filter
-from ..host.requests import Stored
+from ..host.handle import HostHandle
+from ..host.requests import Request, Stored
 from ..network.directory import Directory
 from .quota import Excess, PublisherQuota
 
@@ -133,7 +134,7 @@ class Advertiser:
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
             messages = [make()] if link is None else link.back()
-            asked = host.request.remote(broker, self._name, messages, self._session)
+            asked = HostHandle(host).request(broker, self._name, messages, self._session)
             answer = self._calls.answer(asked, host, left)
             self._calls.settle(host, done)
             return answer
@@ -148,8 +149,8 @@ class Advertiser:
         if self._link is None:
 
             def call(host: Any, broker: BrokerId, again: bool, left: float) -> int:
-                asked = [Detach(), Stored("subscriptions")]
-                return int(ray.get(host.request.remote(broker, self._name, asked), timeout=left))
+                asked: list[Request] = [Detach(), Stored("subscriptions")]
+                return int(ray.get(HostHandle(host).request(broker, self._name, asked), timeout=left))
 
             self._link = ClientLink(self._calls.ask(call, seconds))
         return self._link
@@ -160,7 +161,7 @@ class Advertiser:
         """Tell a new broker the advertisements, and the `past` ones whose events are republished."""
         for number in [*past, *self._said]:
             message = self._message(number, past.get(number))
-            await host.request.remote(broker, self._name, [message], self._session)
+            await HostHandle(host).request(broker, self._name, [message], self._session)
 
     def _message(self, number: int, past: Advertised | None = None) -> Advertise:
         item, rate, default = past or self._said[number]
@@ -180,7 +181,7 @@ class Advertiser:
             Of the advertisements; None for all that are not withdrawn.
         """
         for number in list(self._said if numbers is None else numbers):
-            host.request.remote(broker, self._name, [Unadvertise(number, time.time_ns())])
+            HostHandle(host).request(broker, self._name, [Unadvertise(number, time.time_ns())])
 
     def withdraw_all(self) -> None:
         """Withdraw every advertisement; a dead broker has no state."""

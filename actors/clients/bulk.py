@@ -38,6 +38,7 @@ from ...protocol.effects import Effect
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId
 from ...routing.schemes.mesh import MeshRouter
+from ..host.handle import HostHandle
 from ..host.hosted_broker import HostedBroker
 
 SLICE_BYTES: Final = 65_536
@@ -309,8 +310,8 @@ class Payloads:
         parts: list[Bytes] = []
         had = 0
         with suppress(RayActorError):
-            host = await self._actor_of(other)
-            while (found := await self._call(host, "payload_part", other, name, had)) is not None:
+            at_other = self._at(await self._actor_of(other))
+            while (found := await at_other.payload_part(other, name, had)) is not None:
                 payload, part = found
                 parts.append(part)
                 had += len(part)
@@ -325,19 +326,19 @@ class Payloads:
         """Send a child everything that arrives for it, one call at a time; return the outcome there and behind it."""
         name, sent = passing.payload.name, 0
         try:
-            host = await self._actor_of(child)
-            way.has = await self._call(host, "bulk_begin", child, passing.payload)
+            at_child = self._at(await self._actor_of(child))
+            way.has = await at_child.bulk_begin(child, passing.payload)
             await passing.tell()
             while True:
                 await passing.until(lambda: way.has < passing.has or passing.ended)
                 load = passing.load(way.has)
                 if not len(load):
                     break
-                await self._call(host, "bulk_slices", child, name, way.has, load)
+                await at_child.bulk_slices(child, name, way.has, load)
                 way.has += -(-len(load) // passing.payload.slice_bytes)
                 sent += len(load)
                 await passing.tell()
-            outcome: Outcome = await self._call(host, "bulk_end", child, name)
+            outcome: Outcome = await at_child.bulk_end(child, name)
         except RayActorError as error:
             if isinstance(error, ActorDiedError):
                 self._died(at, child)
@@ -349,8 +350,9 @@ class Payloads:
         outcome.add(Outcome(sent={at: sent}))
         return outcome
 
-    async def _call(self, host: Any, method: str, *args: Any) -> Any:
-        return await (getattr(self, method)(*args) if host is None else getattr(host, method).remote(*args))
+    def _at(self, host: Any) -> Payloads | HostHandle:
+        """Return what takes payloads at a host; None is this one."""
+        return self if host is None else HostHandle(host)
 
     def _keep(self, broker: BrokerId, payload: Payload, whole: Bytes) -> None:
         """Store a payload that has arrived, and notify its recipients once."""

@@ -17,6 +17,7 @@ from ray.exceptions import ActorDiedError, RayActorError
 from ...faults.membership.places import Tiers
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle
 from ..host.requests import Accepted
 from .client import CALL_AGAIN_SECONDS, Context
 from .durable import DurableSubscriber, ReturningPublisher
@@ -79,7 +80,7 @@ def _accepted(host: Any, broker: BrokerId, publisher: ClientId, seconds: float) 
     while True:
         left = max(0.0, deadline - time.monotonic())
         try:
-            return ray.get(host.request.remote(broker, publisher, [Accepted()]), timeout=left)
+            return ray.get(HostHandle(host).request(broker, publisher, [Accepted()]), timeout=left)
         except ActorDiedError:
             raise
         except RayActorError:

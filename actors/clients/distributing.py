@@ -26,6 +26,7 @@ from ...protocol.batch import EventBatch, batch_of
 from ...protocol.checks import text, whole_number
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
+from ..host.handle import HostHandle
 from .bulk import GONE, SLICES_WAITING_MAX, Outcome, Payload, bytes_of, next_targets
 
 
@@ -127,7 +128,7 @@ class CutPayload:
             Whether the brokers that have it notify their clients.
         """
         started = time.monotonic()
-        wanted = targets = answer(host.bulk_targets.remote(broker, batch))
+        wanted = targets = answer(HostHandle(host).bulk_targets(broker, batch))
         outcome = Outcome()
         gone: set[BrokerId] = set()
         payload = Payload(
@@ -155,11 +156,11 @@ class CutPayload:
     def _round(self, host: Any, payload: Payload, answer: Callable[[Any], Any]) -> Outcome:
         """Send what the broker lacks, and return the outcome."""
         broker = payload.origin
-        has = answer(host.bulk_begin.remote(broker, payload))
+        has = answer(HostHandle(host).bulk_begin(broker, payload))
         for first in range(has, payload.slices, SLICES_WAITING_MAX):
             part = self.whole[first * self.slice_bytes : (first + SLICES_WAITING_MAX) * self.slice_bytes]
-            answer(host.bulk_slices.remote(broker, self.name, first, part))
-        outcome: Outcome = answer(host.bulk_end.remote(broker, self.name))
+            answer(HostHandle(host).bulk_slices(broker, self.name, first, part))
+        outcome: Outcome = answer(HostHandle(host).bulk_end(broker, self.name))
         return outcome
 
 
@@ -181,7 +182,7 @@ def read_payload(host: Any, broker: BrokerId, event: Mapping[str, Any], seconds:
         raise InputError("this event describes no payload: it has no attribute 'payload'")
     out = bytearray()
     while True:
-        nbytes, part = ray.get(host.payload.remote(broker, name, len(out)), timeout=seconds)
+        nbytes, part = ray.get(HostHandle(host).payload(broker, name, len(out)), timeout=seconds)
         out += part.data
         if len(out) >= nbytes:
             return bytes(out)

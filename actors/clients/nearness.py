@@ -26,6 +26,7 @@ from ray.exceptions import RayError
 from ...faults.membership.places import Tiers
 from ...protocol.checks import one_of
 from ...protocol.ids import BrokerId
+from ..host.handle import HostHandle
 
 Placement: TypeAlias = Literal["nearest", "least-loaded"]
 """Where a client is placed: at the broker with the shortest round trip, or the one with the fewest clients."""
@@ -145,7 +146,7 @@ class Nearness:
                 asked_at = self._clock()
                 try:
                     async with asyncio.timeout(PING_SECONDS):
-                        node = await host.ping.remote(broker)
+                        node = await HostHandle(host).ping(broker)
                 except (RayError, TimeoutError):
                     break
                 seconds = self._clock() - asked_at

@@ -21,7 +21,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from itertools import chain, pairwise
@@ -32,7 +32,8 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError
 from ...protocol.errors import BrokerUnavailable, ClientError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Back
-from ..host.frames import called, unpacked
+from ..host.frames import unpacked
+from ..host.handle import HostHandle
 from ..host.sessions import Farewell, GivenUp, Proposal
 from ..logs import Log
 from .inbox import Inbox
@@ -158,7 +159,7 @@ class ClientProcess:
 
         async def start() -> None:
             if self._returns:
-                await host.request.remote(broker, client, [Back(inbox.had)], self.session)
+                await HostHandle(host).request(broker, client, [Back(inbox.had)], self.session)
             self._inboxes[client], self._brokers[client] = inbox, broker
             self.poll(host)
 
@@ -279,7 +280,7 @@ class ClientProcess:
             if up_to_date:
                 self._heard(host, now)
         del self._polls[host]
-        host.end_session.remote(self.session)
+        HostHandle(host).end_session(self.session)
 
     def _heard(self, host: Any, now: float) -> None:
         """Record that a host had nothing more for its subscribers: if it dies, they may lack only what came later."""
@@ -294,10 +295,10 @@ class ClientProcess:
     async def _fetch(self, host: Any, acknowledged: int) -> list[Any]:
         patience = self._patience_seconds
         if patience is None:
-            answer = await called(host, "poll", self.session, acknowledged, POLL_SECONDS)
+            answer = await HostHandle(host).poll(self.session, acknowledged, POLL_SECONDS)
         else:
             async with asyncio.timeout(patience * 1.5):
-                answer = await called(host, "poll", self.session, acknowledged, patience / 2)
+                answer = await HostHandle(host).poll(self.session, acknowledged, patience / 2)
         return unpacked([answer])  # type: ignore[no-any-return]
 
     def _give_up(self, host: Any, error: Exception) -> None:
@@ -306,7 +307,7 @@ class ClientProcess:
         left = isinstance(error, RayActorError | TimeoutError | BrokerUnavailable)
         dead = isinstance(error, ActorDiedError)
         if not dead and not self.ending:
-            host.end_session.remote(self.session)  # before anything that this process tells it later
+            HostHandle(host).end_session(self.session)  # before anything that this process tells it later
         if left and self._movers and not self.ending:
             self.given_up[host] += not dead
             self._move_all(host, dead)
@@ -322,12 +323,17 @@ class ClientProcess:
                 for client, inbox in list(self._inboxes.items()):
                     if inbox.host == host:
                         broker, back = self._brokers[client], [Back(inbox.had)]
-                        await host.request.remote(broker, client, back, self.session)
+                        await HostHandle(host).request(broker, client, back, self.session)
                 return True
             except ActorDiedError:
                 return False
             except RayError:
                 await asyncio.sleep(COME_BACK_SECONDS)
+
+    def end_sessions(self, hosts: Iterable[Any]) -> None:
+        """Let these hosts forget this process."""
+        for host in hosts:
+            HostHandle(host).end_session(self.session)
 
     def close(self) -> None:
         """Stop polling and end the thread. Threads that wait for something here get an error."""

@@ -27,7 +27,7 @@ from ...protocol.batch import EventBatch, batch_of
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Events, Flush
-from ..host.frames import called
+from ..host.handle import HostHandle
 from ..host.requests import Stored
 from .advertiser import Advertiser, Calls
 from .bulk import SLICE_BYTES
@@ -169,7 +169,7 @@ class Publisher(Client):
 
     def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
         """Continue after the last number that a stable broker has of a publisher of this name."""
-        stored = ray.get(host.request.remote(broker, self.name, [Stored()]), timeout=seconds)
+        stored = ray.get(HostHandle(host).request(broker, self.name, [Stored()]), timeout=seconds)
         self._machine.come_back(time.time(), stored, ())
         self._counted = True
 
@@ -201,7 +201,7 @@ class Publisher(Client):
             if again and self._taken[0] == broker and self._taken[1] >= last:
                 return  # the move has republished it
             events = [Events(batch, again=again)]
-            self._answer(called(host, "request", broker, self.name, events, "", time.time()), host, seconds)
+            self._answer(HostHandle(host).publish(broker, self.name, events, time.time()), host, seconds)
             self._stay(host)  # the next broker, too, must have all events up to the last
             self.on_accepted(broker, batch)
 
@@ -209,23 +209,25 @@ class Publisher(Client):
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         async with asyncio.timeout(patience_seconds):
-            await host.pid.remote()
+            await HostHandle(host).pid()
             past = dict(self._machine.withdrawn)
             await self._adverts.say_again(host, broker, past)
         with self._machine_turn:
             again, taken_over = self._machine.moved(time.time()), self._machine.taken_over()
         for events in again:
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await called(host, "request", broker, self.name, [events], "", time.time())
+                await HostHandle(host).publish(broker, self.name, [events], time.time())
             self._taken = (broker, int(events.batch.sequence[-1]))
             self.on_accepted(broker, events.batch)
         self._adverts.withdraw_at(host, broker, past)
         if again and broker != self.broker:
-            self.host.request.remote(self.broker, self.name, [taken_over])  # without waiting for the answer
+            HostHandle(self.host).request(
+                self.broker, self.name, [taken_over]
+            )  # without waiting for the answer
 
     def _say_what_it_knows(self) -> None:
         with self._machine_turn:  # no event with a higher number is sent before this
-            self.host.request.remote(self.broker, self.name, [self._machine.has_published()])
+            HostHandle(self.host).request(self.broker, self.name, [self._machine.has_published()])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         self._adverts.withdraw_at(host, broker)
@@ -316,7 +318,7 @@ class Publisher(Client):
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
             question = Flush(next(_QUESTIONS))
-            self._answer(host.request.remote(broker, self.name, [question]), host, left)
+            self._answer(HostHandle(host).request(broker, self.name, [question]), host, left)
 
         with self._turn:
             self._open()

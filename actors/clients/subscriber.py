@@ -38,6 +38,7 @@ from ...protocol.messages.pubsub import Answers, Cancel, Detach, Lost
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle
 from ..host.requests import Lacking, WhoAnswers
 from .client import Client, Context
 from .distributing import read_payload
@@ -171,11 +172,11 @@ class Subscriber(Client):
             ]
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> bool:
-            waiting = host.request.remote(broker, self.name, registers, self._process.session)
+            waiting = HostHandle(host).request(broker, self.name, registers, self._process.session)
             try:
                 self._answer(waiting, host, left)
             except (GetTimeoutError, RayTaskError) as error:
-                cancel = host.request.remote(broker, self.name, [Cancel(number) for number in numbers])
+                cancel = HostHandle(host).request(broker, self.name, [Cancel(number) for number in numbers])
                 self._answer(cancel, host, limits.call_seconds)
                 if isinstance(error, RayTaskError):
                     raise
@@ -207,13 +208,13 @@ class Subscriber(Client):
         # Pending subscriptions are requested again by the calls that wait for them.
         said = self._machine.here(time.time(), max(away, 0.0), self._machine.in_force())
         async with asyncio.timeout(seconds):
-            await host.request.remote(broker, self.name, said, self._process.session)
+            await HostHandle(host).request(broker, self.name, said, self._process.session)
 
     def _say_what_it_knows(self) -> None:
-        self.host.request.remote(self.broker, self.name, [self._machine.has_had()])
+        HostHandle(self.host).request(self.broker, self.name, [self._machine.has_had()])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
-        host.request.remote(broker, self.name, [Detach()])
+        HostHandle(host).request(broker, self.name, [Detach()])
 
     def _fail(self, error: RayvousError) -> None:
         self._inbox.fail(error)
@@ -248,7 +249,7 @@ class Subscriber(Client):
         self._check_number(number)
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            self._answer(host.request.remote(broker, self.name, [Cancel(number)]), host, left)
+            self._answer(HostHandle(host).request(broker, self.name, [Cancel(number)]), host, left)
             self._settle(host, lambda: self._machine.cancel(number))
 
         self._ask(call, self._directory.limits.call_seconds)
@@ -280,7 +281,7 @@ class Subscriber(Client):
         """Return the broker's answer to a question about this subscriber's subscriptions."""
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            return self._answer(host.request.remote(broker, self.name, [question]), host, left)
+            return self._answer(HostHandle(host).request(broker, self.name, [question]), host, left)
 
         return self._ask(call, self._directory.limits.call_seconds)
 
@@ -437,7 +438,7 @@ class Subscriber(Client):
         forgiven = () if self._recovery is None else (BrokerUnavailable, StorageFailed)
         with suppress(*forgiven), broker_errors(str(self)):
             broker, host = self._process.run(self._arrived())
-            call = host.request.remote(broker, self.name, [Detach()])
+            call = HostHandle(host).request(broker, self.name, [Detach()])
             ray.get(call, timeout=self._directory.limits.call_seconds)
         self._inbox.close()
         self._process.forget(self.name)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ray import ObjectRef, cloudpickle
@@ -73,20 +73,6 @@ def in_pieces(data: bytes) -> list[bytes]:
 def called(host: Any, method: str, *arguments: Any) -> ObjectRef[bytes]:
     """Call one of :data:`METHODS` of a host's actor by `BrokerHost.call`; return a reference to the packed answer."""
     return host.call.remote(*in_pieces(packed((method, arguments))))
-
-
-def receiver(host: Any) -> Callable[..., Awaitable[object]]:
-    """Return a function that hands loads to an actor's brokers: ``receive(to, source, messages, ...)``.
-
-    The messages may be a reference into the object store.
-    """
-
-    async def receive(to: int, source: int, messages: Any, *said: Any) -> object:
-        if isinstance(messages, ObjectRef):
-            return await host.receive.remote(to, source, messages, *said)
-        return unpacked([await called(host, "receive", to, source, messages, *said)])
-
-    return receive
 
 
 async def answered(host: Any, pieces: Sequence[bytes]) -> bytes:

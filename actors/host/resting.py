@@ -28,6 +28,7 @@ from ray.exceptions import ActorDiedError
 from ...protocol.effects import Rested
 from ...protocol.ids import BrokerId, BrokerLink
 from ...protocol.messages.recovery import Recovery
+from .handle import HostHandle
 from .hosted_broker import HostedBroker
 from .outbox import Outbox, first_line
 from .standing import HERE, Host, Standing, Stands
@@ -165,7 +166,7 @@ class Resting:
     async def _beat(self, host: Any) -> None:
         stands = self.standing.untold(host)
         try:
-            await host.host_beat.remote(self._name, stands)
+            await HostHandle(host).host_beat(self._name, stands)
         except ActorDiedError:
             self._unreached.add(host)
             for source, to in self.standing.died(host):

@@ -31,8 +31,8 @@ from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.telemetry.tables import CarriedOut
 from ..chaos.link_faults import Forecast, HostLinkFaults
 from ..logs import HOST, Log
-from .frames import receiver
 from .group import MulticastGroup
+from .handle import HostHandle
 from .outbox import Flight, LinkMessage, Outbox, Peer, Regrouped, Unreached, first_line
 
 Receive = Callable[..., Awaitable[object]]
@@ -119,7 +119,7 @@ class Transport:
             local = broker in self._seated
             if not local:
                 self._actors[broker] = hosts[broker]
-            receive = self._receive if local else receiver(hosts[broker])
+            receive = self._receive if local else HostHandle(hosts[broker]).receive
             peer = self._peers[broker] = Peer(broker, receive, local)
         return peer
 

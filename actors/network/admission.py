@@ -18,6 +18,7 @@ from ...protocol.messages.admission import Judgement, WouldAdmit, required
 from ...routing.language.questions import to_filter
 from ..clients.process import ClientProcess
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle
 from .hosts import Hosts
 
 _QUESTIONS: Final = count(1)
@@ -48,7 +49,8 @@ class NetworkAdmission:
             raise checks.wrong("share", share, "above 0, and at most 1")
         with broker_errors(f"burdening brokers of network {self._hosts.name!r}"):
             calls = [
-                self._hosts.host_of(broker).burden.remote(cost, share) for broker, cost in cpu_seconds.items()
+                HostHandle(self._hosts.host_of(broker)).burden(cost, share)
+                for broker, cost in cpu_seconds.items()
             ]
             ray.get(calls, timeout=self._hosts.directory.limits.call_seconds)
 
@@ -89,5 +91,5 @@ class NetworkAdmission:
         host = self._hosts.host_of(at)
         with broker_errors(f"asking broker {at} of network {self._hosts.name!r}"):
             question = WouldAdmit(next(_QUESTIONS), item, priority)
-            call = host.request.remote(at, self._process.session, [question])
+            call = HostHandle(host).request(at, self._process.session, [question])
             return ray.get(call, timeout=self._hosts.directory.limits.call_seconds)  # type: ignore[no-any-return]

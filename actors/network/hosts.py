@@ -35,6 +35,7 @@ from ...protocol.messages.recovery import Recovery
 from ..chaos.convergence import standing
 from ..chaos.link_faults import Forecast
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle, Question
 from ..machines.links import hosts_here
 from ..pictures.graph import graph_of_places
 from .directory import Directory
@@ -99,7 +100,7 @@ class Hosts:
 
     def ask(
         self,
-        method: str,
+        question: Question,
         *args: Any,
         timeout_seconds: float | None = None,
         without: Collection[BrokerId] = (),
@@ -110,11 +111,11 @@ class Hosts:
         With `all_living`, raise BrokerUnavailable if a host that is not known to be dead does not answer.
         """
         self.require_open()
-        with broker_errors(f"{method} in network {self.name!r}"):
+        with broker_errors(f"{question} in network {self.name!r}"):
             if self.recovery is None:
                 # A query may be repeated, so Ray retries it on a host that it restarts.
-                again = {"max_task_retries": -1} if self.directory.numbered else {}
-                calls = [getattr(host, method).options(**again).remote(*args) for host in self.hosts()]
+                again = -1 if self.directory.numbered else 0
+                calls = [HostHandle(host, again=again).ask(question, *args) for host in self.hosts()]
                 return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
             answers: list[Any] = []
             known = self.directory.hosts
@@ -123,14 +124,14 @@ class Hosts:
                 self.find_reborn()
                 silent = self._silent.keys() & set(known.values()) - asked
                 if all_living and silent and not self._hear_silent(silent, timeout_seconds):
-                    raise BrokerUnavailable(f"{method} in network {self.name!r}: a broker does not answer")
+                    raise BrokerUnavailable(f"{question} in network {self.name!r}: a broker does not answer")
                 hosts = [host for host in self.hosts() if host not in asked]
                 if not hosts:
                     return answers
                 asked.update(hosts)
-                calls = [getattr(host, method).remote(*args) for host in hosts]
+                calls = [HostHandle(host).ask(question, *args) for host in hosts]
                 by_host = dict(zip(hosts, calls, strict=True))
-                if method == "survey":  # a host answers a survey at once, whatever else it does
+                if question == "survey":  # a host answers a survey at once, whatever else it does
                     by_host = self._without_silent(by_host)
                 answers += self._answers(by_host, timeout_seconds, all_living)
 
@@ -279,7 +280,7 @@ class Hosts:
     def _whereabouts(self, broker: BrokerId) -> tuple[str, int]:
         host = self.host_of(broker)
         with broker_errors(f"asking broker {broker} for its process"):
-            node, pid = ray.get(host.pid.remote(), timeout=60)
+            node, pid = ray.get(HostHandle(host).pid(), timeout=60)
         return node, pid
 
     def restart_broker(self, broker: BrokerId) -> None:
@@ -320,7 +321,7 @@ class Hosts:
             raise
         self.directory.hosts.update(dict.fromkeys(brokers, new))
         others = [other for other in self.hosts() if other != new]
-        told = [other.relink.remote(broker, new, life) for other in others for broker in brokers]
+        told = [HostHandle(other).relink(broker, new, life) for other in others for broker in brokers]
         if told:
             ray.wait(told, num_returns=len(told), timeout=TELL_SECONDS)
         self.tell(f"started {self._named(new)} again")
@@ -330,7 +331,7 @@ class Hosts:
         if host in self.dead:
             return False
         try:
-            ray.get(host.pid.remote(), timeout=TELL_SECONDS)
+            ray.get(HostHandle(host).pid(), timeout=TELL_SECONDS)
         except ActorDiedError:
             self.dead.add(host)
             return False
@@ -371,5 +372,5 @@ class Hosts:
     def _buried(self, host: Any) -> list[BrokerId]:
         """Wait until Ray knows that a host is dead; return its brokers."""
         while host not in self.dead:
-            self._answers({host: host.pid.remote()}, 60)
+            self._answers({host: HostHandle(host).pid()}, 60)
         return [broker for broker, other in self.directory.hosts.items() if other == host]

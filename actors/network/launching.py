@@ -26,6 +26,7 @@ from ...protocol.configs import Position
 from ...protocol.errors import InputError, MissingExtra, NetworkExists, RayUnavailable
 from ...protocol.ids import BrokerId
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle
 from ..host.host import BrokerHost
 from ..telemetry.collector import Collector
 from ..telemetry.files import network_of, run_name
@@ -259,7 +260,7 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
         with broker_errors(f"launching network {name!r}"):
             numbers = {} if earlier is None else accepted([host for host, _ in made])
             ray.get(rendezvous.open.remote(directory, earlier, numbers))
-            ray.get([host.begin.remote() for host, _ in made])
+            ray.get([HostHandle(host).begin() for host, _ in made])
     except BaseException:
         for started in actors:
             ray.kill(started)
@@ -312,7 +313,7 @@ def launch_hosts(
         actors.append(host)
         made.append((host, seated))
         directory.hosts.update(dict.fromkeys([position.broker for position in seated], host))
-        waiting[host.seat.remote(seated, life)] = len(seated)
+        waiting[HostHandle(host).seat(seated, life)] = len(seated)
     ready = 0
     pending = list(waiting)
     while pending:
@@ -331,7 +332,7 @@ def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], re
         needed = {other for position in seated for other in position.neighbours}
         # A position may name a broker that has since left an earlier network.
         known = {broker: directory.hosts[broker] for broker in sorted(needed) if broker in directory.hosts}
-        calls.append(host.connect.remote(known, None if directory.recovery is None else rendezvous))
+        calls.append(HostHandle(host).connect(known, None if directory.recovery is None else rendezvous))
     with broker_errors("connecting brokers"):
         ray.get(calls)
 
@@ -357,13 +358,13 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
     try:
         for place in places:
             hosts[place.broker] = _start_host(directory, [place.broker], members=place.members)
-        ray.get([hosts[place.broker].seat_newcomer.remote(place, life) for place in places])
+        ray.get([HostHandle(hosts[place.broker]).seat_newcomer(place, life) for place in places])
         known = {**directory.hosts, **hosts}
         for place in places:  # skips neighbours that have left in the meantime
             met = {other: known[other] for other in place.neighbours if other in known}
-            ray.get(hosts[place.broker].connect.remote(met, rendezvous))
+            ray.get(HostHandle(hosts[place.broker]).connect(met, rendezvous))
         ray.get(rendezvous.admit.remote(places, hosts))
-        ray.get([host.begin.remote() for host in hosts.values()])
+        ray.get([HostHandle(host).begin() for host in hosts.values()])
     except BaseException:
         for broker, host in hosts.items():
             rendezvous.forget.remote(broker)
@@ -377,13 +378,15 @@ def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerI
     _end_unborn(directory, rendezvous, brokers, life)
     host = _start_host(directory, brokers, life)
     try:
-        ray.get(host.seat.remote(positions, life))
+        ray.get(HostHandle(host).seat(positions, life))
         known, met = directory.hosts, {other for position in positions for other in position.neighbours}
         ray.get(
-            host.connect.remote({other: known[other] for other in sorted(met) if other in known}, rendezvous)
+            HostHandle(host).connect(
+                {other: known[other] for other in sorted(met) if other in known}, rendezvous
+            )
         )
         ray.get([rendezvous.reborn.remote(broker, host, life) for broker in brokers])
-        ray.get(host.begin.remote())
+        ray.get(HostHandle(host).begin())
     except BaseException:
         ray.kill(host)
         raise

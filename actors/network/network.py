@@ -363,8 +363,7 @@ class Network:
                 with suppress(BrokerUnavailable):
                     client.close()
             self._attached.leave(clients)
-            for host in self.hosts():
-                host.end_session.remote(self._process.session)
+            self._process.end_sessions(self.hosts())
         self._process.close()
         if self._started_ray:
             ray.shutdown()

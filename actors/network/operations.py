@@ -24,9 +24,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
+from ray import ObjectRef
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 
 from ...protocol import checks
@@ -37,8 +38,11 @@ from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
 from ...routing.schemes.claims import claims_of
 from ..broker import check, newcomer
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle
 from .hosts import Hosts
 from .launching import start_new
+
+T = TypeVar("T")
 
 LOOK_SECONDS = 0.05
 ANSWER_SECONDS_MIN = 1.0
@@ -153,7 +157,7 @@ class Operations:
         """Return whether a broker that is still known has left: its remover may have ended before it was forgotten."""
         host = self._hosts.directory.hosts.get(broker)
         try:
-            return host is not None and bool(ray.get(host.left.remote(broker), timeout=self._patience))
+            return host is not None and bool(ray.get(HostHandle(host).left(broker), timeout=self._patience))
         except (RayActorError, GetTimeoutError):
             return False
 
@@ -161,14 +165,14 @@ class Operations:
         """Make the clients of these brokers go to others, and accept none; detach those that have not gone in time."""
         ray.get(self._hosts.rendezvous.retire.remote(brokers), timeout=60)
         patience = self._patience
-        self._tell(brokers, "dismiss", patience)
+        self._tell(brokers, HostHandle.dismiss, patience)
 
         def gone() -> bool:
-            attached = sum(self._tell(brokers, "attached", patience))
+            attached = sum(self._tell(brokers, HostHandle.attached, patience))
             return not attached and not ray.get(self._hosts.rendezvous.clients_at.remote(brokers), timeout=60)
 
         self._until(gone, time.monotonic() + patience)
-        self._tell(brokers, "detach_all", patience)
+        self._tell(brokers, HostHandle.detach_all, patience)
 
     @property
     def _patience(self) -> float:
@@ -176,11 +180,13 @@ class Operations:
         assert self._hosts.recovery is not None
         return 2 * self._hosts.recovery.client_patience_seconds
 
-    def _tell(self, brokers: list[BrokerId], method: str, seconds: float) -> list[Any]:
+    def _tell(
+        self, brokers: list[BrokerId], say: Callable[[HostHandle, BrokerId], ObjectRef[T]], seconds: float
+    ) -> list[T]:
         """Return the answers of the hosts of these brokers that are reachable and answer in time."""
         answers = []
         deadline = time.monotonic() + seconds
-        for broker, call in [(b, getattr(self._hosts.host_of(b), method).remote(b)) for b in brokers]:
+        for broker, call in [(b, say(HostHandle(self._hosts.host_of(b)), b)) for b in brokers]:
             try:
                 answers.append(ray.get(call, timeout=max(0.0, deadline - time.monotonic())))
             except ActorDiedError:
@@ -198,14 +204,14 @@ class Operations:
             return ray.get(call, timeout=min(left, self._patience))
 
         def told() -> bool:
-            answer(host.dismiss.remote(broker))
-            answer(host.detach_all.remote(broker))
-            answer(host.receive.remote(broker, RENDEZVOUS, [LeaveNetwork()]))
+            answer(HostHandle(host).dismiss(broker))
+            answer(HostHandle(host).detach_all(broker))
+            answer(HostHandle(host).tell(broker, RENDEZVOUS, [LeaveNetwork()]))
             return True
 
         def unseated() -> bool:
-            if answer(host.left.remote(broker)):
-                rest.append(answer(host.unseat.remote(broker)))
+            if answer(HostHandle(host).left(broker)):
+                rest.append(answer(HostHandle(host).unseat(broker)))
             return bool(rest)
 
         try:
@@ -252,7 +258,7 @@ class Operations:
             if one["designated"] and one["parent"] is not None:
                 host = self._hosts.host_of(broker)
                 with broker_errors(f"asking broker {broker} for a nearer parent"):
-                    ray.get(host.receive.remote(broker, RENDEZVOUS, [Reconsider()]), timeout=60)
+                    ray.get(HostHandle(host).tell(broker, RENDEZVOUS, [Reconsider()]), timeout=60)
                 self._until(
                     lambda here=broker: not self._stand(here).get("searching"),  # type: ignore[misc]
                     time.monotonic() + SEARCH_SECONDS_MAX,

@@ -34,6 +34,7 @@ from ...protocol.ids import BrokerId, ClientId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
 from ...routing.schemes.claims import claims_of
 from ..broker import rendezvous_of, start_of
+from ..host.handle import HostHandle
 from ..parts import of
 from .directory import Directory as Directory
 from .names import SEQUENCE, LastingNames
@@ -457,7 +458,7 @@ class Rendezvous:
             if answer.to not in self._directory.hosts:
                 continue
             # Not waited for: a broker that gets no answer asks again.
-            self._directory.hosts[answer.to].receive.remote(answer.to, RENDEZVOUS, [answer.message])
+            HostHandle(self._directory.hosts[answer.to]).tell(answer.to, RENDEZVOUS, [answer.message])
 
     def end(self) -> None:
         """End for good, once everything is written."""

@@ -24,6 +24,7 @@ from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId
 from ..chaos.convergence import Convergence
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle
 from .hosts import Hosts
 from .operations import Operations
 
@@ -121,7 +122,7 @@ class Rolling:
         host = self._hosts.host_of(brokers[0])
         if self._hosts.lives(host):
             self._operations.send_clients_away(brokers)
-            ray.get(host.quiet.remote(False), timeout=timeout_seconds)
+            ray.get(HostHandle(host).quiet(False), timeout=timeout_seconds)
             self._hosts.kill_broker(brokers[0])
         self._hosts.start_again(brokers)
         self._convergence.await_convergence(timeout_seconds)
@@ -129,11 +130,11 @@ class Rolling:
     def _restart(self, broker: BrokerId, timeout_seconds: float) -> None:
         """Let Ray restart a process whose brokers resume from their stores, and wait until they have resumed."""
         host, deadline = self._hosts.host_of(broker), time.monotonic() + timeout_seconds
-        again = {"max_task_retries": -1}
-        before = ray.get(host.pid.options(**again).remote(), timeout=timeout_seconds)
+        handle = HostHandle(host, again=-1)
+        before = ray.get(handle.pid(), timeout=timeout_seconds)
         ray.kill(host, no_restart=False)
-        while ray.get(host.pid.options(**again).remote(), timeout=timeout_seconds) == before:
+        while ray.get(handle.pid(), timeout=timeout_seconds) == before:
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(f"broker {broker} does not end within {timeout_seconds} s")
         left = max(0.001, deadline - time.monotonic())
-        ray.get(host.describe.options(**again).remote(), timeout=left)
+        ray.get(handle.describe(), timeout=left)

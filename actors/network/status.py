@@ -22,6 +22,7 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, BrokerLink, ClusterId
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle, Question
 from ..host.survey import Look
 from ..telemetry.latency import quantile, together
 from .gateways import GatewaysSeen, GatewayStatus
@@ -202,13 +203,13 @@ def status_of(
 
 
 def _said(
-    hosts: Hosts, questions: Sequence[str], seconds: float
+    hosts: Hosts, questions: Sequence[Question], seconds: float
 ) -> tuple[dict[str, dict[BrokerId, Any]], set[BrokerId]]:
     """Return the brokers' answers to each question, asked all at once, and the living brokers that did not answer."""
     at: dict[Any, list[BrokerId]] = {}
     for broker in hosts.brokers():
         at.setdefault(hosts.host_of(broker), []).append(broker)
-    calls = {host: [getattr(host, question).remote() for question in questions] for host in at}
+    calls = {host: [HostHandle(host).ask(question) for question in questions] for host in at}
     if calls:
         asked = [call for its in calls.values() for call in its]
         ray.wait(asked, num_returns=len(asked), timeout=seconds)

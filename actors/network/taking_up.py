@@ -27,6 +27,7 @@ from ...protocol.errors import InputError
 from ...protocol.ids import ClientId
 from ...protocol.messages.recovery import Recovery
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle
 from ..host.survey import highest
 from .directory import Directory
 from .names import PUBLISHER, SEQUENCE, SUBSCRIBER, seen_later
@@ -169,4 +170,4 @@ def take_up(settings: Settings, rendezvous: Any) -> Earlier | None:
 
 def accepted(hosts: Sequence[Any]) -> dict[ClientId, int]:
     """Return the last number of each publisher that any broker of these hosts has accepted."""
-    return highest(*ray.get([host.accepted_here.remote() for host in hosts]))
+    return highest(*ray.get([HostHandle(host).accepted_here() for host in hosts]))

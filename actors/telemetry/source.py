@@ -15,6 +15,7 @@ from ray.exceptions import RayError
 from ...protocol.errors import InputError, RayvousError
 from ...protocol.telemetry.tables import TelemetryConfig
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle
 from ..logs import Log
 from ..network.rendezvous import Directory
 from .files import prepare_folder
@@ -57,7 +58,7 @@ def save_telemetry(directory: Directory) -> None:
     """Flush what brokers and the collector still have into the folder, if the network has one."""
     if directory.telemetry is None or directory.telemetry.folder is None:
         return
-    flushes = [host.flush_telemetry.remote() for host in dict.fromkeys(directory.hosts.values())]
+    flushes = [HostHandle(host).flush_telemetry() for host in dict.fromkeys(directory.hosts.values())]
     ray.wait(flushes, num_returns=len(flushes), timeout=SAVE_SECONDS)  # dead hosts have nothing to flush
     try:
         read_telemetry(directory.collector)

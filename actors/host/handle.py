@@ -1,0 +1,237 @@
+"""The typed handle of a host's actor: every call that one process makes to the `BrokerHost` of another.
+
+Rules
+-----
+* A method here has the name and the arguments of the method of `BrokerHost` that it calls; a test compares them.
+  So mypy checks what one process asks of another.
+* A call is made at once, and calls of one process to one host begin there in the order in which they were made.
+  The answer can be awaited, or waited for with ``ray.get``; who ignores it does not wait.
+* `publish`, `poll` and `receive` carry events: their arguments and answers travel as bytes (`frames`).
+* The handle is put around the actor where a call is made. Directories, messages and comparisons hold Ray's own
+  handle, which Ray serialises, kills and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ray import ObjectRef
+
+from ...protocol.batch import EventBatch
+from ...protocol.configs import Position
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.pubsub import Events
+from .frames import called, unpacked
+from .outbox import LinkMessage
+from .requests import Request
+
+if TYPE_CHECKING:
+    from ..chaos.link_faults import Forecast
+    from ..clients.bulk import Bytes, Outcome, Payload
+    from .standing import Stands
+    from .survey import Look
+
+
+Question: TypeAlias = Literal[
+    "accepted_here",
+    "books",
+    "check",
+    "cpu_seconds",
+    "dead_letters",
+    "describe",
+    "flush_telemetry",
+    "link_faults",
+    "look",
+    "own_bytes",
+    "quiet",
+    "seen",
+    "survey",
+]
+"""What is asked of every host of a network alike; these are methods of `BrokerHost`."""
+
+
+class HostHandle:
+    """What other processes ask of a host.
+
+    Parameters
+    ----------
+    actor
+        The actor of the host.
+    again
+        How often Ray repeats a call on a restarted host (``max_task_retries``); -1 without limit. Only for
+        questions, which may be asked twice.
+    """
+
+    __slots__ = ("_actor", "_again")
+
+    def __init__(self, actor: Any, *, again: int = 0) -> None:
+        self._actor = actor
+        self._again = again
+
+    def _call(self, method: str, *arguments: Any) -> ObjectRef[Any]:
+        made = getattr(self._actor, method)
+        if self._again:
+            made = made.options(max_task_retries=self._again)
+        return made.remote(*arguments)
+
+    # Between brokers.
+
+    async def receive(
+        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
+    ) -> str:
+        """Hand messages, or a reference to them in the object store, to a broker; return the Ray node of its host."""
+        said = (life, *since) if life or since else ()
+        if isinstance(messages, ObjectRef):
+            return await self._call("receive", to, source, messages, *said)  # type: ignore[no-any-return]
+        answer = await called(self._actor, "receive", to, source, messages, *said)
+        return unpacked([answer])  # type: ignore[no-any-return]
+
+    def tell(self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage]) -> ObjectRef[str]:
+        """Hand messages to a broker as `receive` does, by a call of Ray alone; for the rendezvous point."""
+        return self._call("receive", to, source, messages)
+
+    def host_beat(self, host: str, stands: Sequence[Stands]) -> ObjectRef[None]:
+        """Tell the host that another host lives; `stands` says what changes in the heartbeats that this replaces."""
+        return self._call("host_beat", host, stands)
+
+    # Of clients.
+
+    def request(
+        self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = ""
+    ) -> ObjectRef[Any]:
+        """Pass a client's messages to its broker, in order; the answer is the answer to the last (see `requests`)."""
+        said = (session,) if session else ()
+        return self._call("request", at, client, messages, *said)
+
+    def publish(
+        self, at: BrokerId, client: ClientId, messages: Sequence[Events], since: float
+    ) -> ObjectRef[bytes]:
+        """Pass a publisher's events to its broker, which accepts them; `since` is when the publisher called."""
+        return called(self._actor, "request", at, client, messages, "", since)
+
+    def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> ObjectRef[bytes]:
+        """Fetch the parcels that wait for a client process, packed; see :meth:`Session.poll`."""
+        return called(self._actor, "poll", session, acknowledged, timeout_seconds)
+
+    def end_session(self, name: str) -> ObjectRef[None]:
+        """Let the host forget a client process."""
+        return self._call("end_session", name)
+
+    def ping(self, at: BrokerId) -> ObjectRef[str]:
+        """Ask for the Ray node of the host, once the broker has handled everything that arrived before."""
+        return self._call("ping", at)
+
+    # Payloads; see `Payloads`.
+
+    def bulk_targets(self, at: BrokerId, batch: EventBatch) -> ObjectRef[tuple[BrokerId, ...]]:
+        """Ask which brokers have subscribers of a payload."""
+        return self._call("bulk_targets", at, batch)
+
+    def bulk_begin(self, to: BrokerId, payload: Payload) -> ObjectRef[int]:
+        """Prepare a broker for a payload; the answer is how many slices are there."""
+        return self._call("bulk_begin", to, payload)
+
+    def bulk_slices(self, to: BrokerId, name: str, first: int, part: Bytes) -> ObjectRef[None]:
+        """Send the slices of a payload from number `first` on."""
+        return self._call("bulk_slices", to, name, first, part)
+
+    def bulk_end(self, to: BrokerId, name: str) -> ObjectRef[Outcome]:
+        """Say that all slices of a payload were sent; the answer is the outcome at all brokers behind this one."""
+        return self._call("bulk_end", to, name)
+
+    def payload(self, at: BrokerId, name: str, start: int) -> ObjectRef[tuple[int, Bytes]]:
+        """Ask for the size of a payload, and its bytes from `start` on."""
+        return self._call("payload", at, name, start)
+
+    def payload_part(self, at: BrokerId, name: str, start: int) -> ObjectRef[tuple[Payload, Bytes] | None]:
+        """Ask for the description of a payload, and its bytes from `start` on."""
+        return self._call("payload_part", at, name, start)
+
+    # Launching, and brokers that are started again.
+
+    def seat(self, positions: Sequence[Position], life: int = 0) -> ObjectRef[None]:
+        """Make the brokers of these positions."""
+        return self._call("seat", positions, life)
+
+    def seat_newcomer(self, position: Position, life: int) -> ObjectRef[None]:
+        """Make a broker that joins a running network."""
+        return self._call("seat_newcomer", position, life)
+
+    def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> ObjectRef[None]:
+        """Make the links of every broker of the host."""
+        return self._call("connect", hosts, rendezvous)
+
+    def begin(self) -> ObjectRef[None]:
+        """Start ticking, once every host is connected."""
+        return self._call("begin")
+
+    def relink(self, broker: BrokerId, host: Any, life: int) -> ObjectRef[None]:
+        """Tell the host the new actor of a broker."""
+        return self._call("relink", broker, host, life)
+
+    # Questions about the host.
+
+    def pid(self) -> ObjectRef[tuple[str, int]]:
+        """Ask for the Ray node and the process id."""
+        return self._call("pid")
+
+    def quiet(self, deliveries: bool = True) -> ObjectRef[int]:
+        """Wait until nothing waits to leave; the answer is how many messages the host has handled."""
+        return self._call("quiet", deliveries)
+
+    def describe(self) -> ObjectRef[dict[BrokerId, dict[str, int]]]:
+        """Ask for the sizes of the state of each broker."""
+        return self._call("describe")
+
+    def look(self) -> ObjectRef[dict[BrokerId, Look]]:
+        """Ask for the status of each broker."""
+        return self._call("look")
+
+    def accepted_here(self, *publishers: ClientId) -> ObjectRef[dict[ClientId, int]]:
+        """Ask which sequence of each of these publishers, or of all, was accepted last."""
+        return self._call("accepted_here", *publishers)
+
+    def flush_telemetry(self) -> ObjectRef[None]:
+        """Make the host send its telemetry."""
+        return self._call("flush_telemetry")
+
+    def ask(self, question: Question, *arguments: Any) -> ObjectRef[Any]:
+        """Ask a question that is put to every host of a network alike, by its name; see `BrokerHost`."""
+        return self._call(question, *arguments)
+
+    # Brokers that leave.
+
+    def dismiss(self, broker: BrokerId) -> ObjectRef[None]:
+        """Let clients start nothing more at a broker, and send them away."""
+        return self._call("dismiss", broker)
+
+    def attached(self, broker: BrokerId) -> ObjectRef[int]:
+        """Ask how many subscribers a broker has."""
+        return self._call("attached", broker)
+
+    def detach_all(self, broker: BrokerId) -> ObjectRef[None]:
+        """Detach all clients of a broker."""
+        return self._call("detach_all", broker)
+
+    def left(self, broker: BrokerId) -> ObjectRef[bool]:
+        """Ask whether a broker has left the network."""
+        return self._call("left", broker)
+
+    def unseat(self, broker: BrokerId) -> ObjectRef[int]:
+        """Remove a broker that has left; the answer is how many brokers are still there."""
+        return self._call("unseat", broker)
+
+    # Faults, for tests.
+
+    def link_faults(self, forecast: Forecast) -> ObjectRef[None]:
+        """Cut, slow down and degrade links, and slow down brokers."""
+        return self._call("link_faults", forecast)
+
+    def damage(self, broker: BrokerId, what: str, seed: str) -> ObjectRef[int]:
+        """Damage a part of the state of a broker; the answer is how many entries were damaged."""
+        return self._call("damage", broker, what, seed)
+
+    def burden(self, cpu_seconds: float, share: float = 1.0) -> ObjectRef[None]:
+        """Make each event that a broker takes in cost this CPU time, at this share of a CPU."""
+        return self._call("burden", cpu_seconds, share)
