@@ -226,6 +226,11 @@ class EventBatch:
                 batch_of([way for _, event in nested for way in event.ways]),
             ]
         )
+        # The columns have one element of each array; the ways themselves know the whole arrays.
+        known = self.events()
+        batch._events.append(
+            (*map(known.__getitem__, flat), *(way for _, event in nested for way in event.ways))
+        )
         return Ways(batch, np.concatenate(owners).astype(np.intp))
 
     @property

@@ -22,20 +22,24 @@ Source: Event Ruler (aws/event-ruler), README, JSON array matching: membership o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from .errors import EventError
-from .values import NULL, Timestamp, Value, is_null
+from .values import NULL, Timestamp, Value, is_null, normalize
 
 __all__ = [
     "ELEMENTS_MAX",
     "FORM",
     "NESTING_MAX",
     "WAYS_MAX",
+    "Array",
     "NestedEvent",
+    "Way",
+    "array_at",
+    "arrays_at",
     "document",
     "flattened",
     "has_arrays",
@@ -56,6 +60,23 @@ ELEMENTS_MAX: Final = WAYS_MAX * 256
 
 _LEAF: Final = 0
 _TIME: Final = ""  # attribute names are not empty, so an object with this key stands for a timestamp or null
+
+
+Array: TypeAlias = tuple[Value | None, ...]
+"""The elements of an array, in order; an element that is an object is None."""
+
+
+class Way(dict[str, Value]):
+    """A flat event that an event with arrays stands for; the parsed form still has the arrays as a whole."""
+
+    __slots__ = ("form",)
+
+    def __init__(self, attributes: Mapping[str, Value], form: Mapping[str, Any]) -> None:
+        super().__init__(attributes)
+        self.form = form
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Way, (dict(self), self.form)
 
 
 class NestedEvent(dict[str, Value]):
@@ -233,9 +254,65 @@ def inner_names(form: Any, path: str = "", *, inside: bool = False) -> Iterator[
         yield path, type(form)
 
 
-def ways(attributes: Mapping[str, Value], form: Mapping[str, Any]) -> list[dict[str, Value]]:
+def ways(attributes: Mapping[str, Value], form: Mapping[str, Any]) -> list[Way]:
     """Return the ways of an event, made from its attributes outside of arrays and its form."""
-    return [dict(attributes) | way for way in _object_ways(form, "", inside=False)]
+    return [Way({**attributes, **way}, form) for way in _object_ways(form, "", inside=False)]
+
+
+def array_at(event: Mapping[str, Any], name: str) -> Array | None:
+    """Return the whole array at a name of an event, or of one of its ways; None if there is none.
+
+    Conditions on lists ask for arrays here and nowhere else. The elements of an array inside an array are elements of
+    the outer one, and those at ``lines.item`` are the items of all lines. A single value is an array of one element. A
+    null that is no element is none.
+    """
+    return arrays_at([event], name)[0]
+
+
+def arrays_at(events: Iterable[Mapping[str, Any]], name: str) -> list[Array | None]:
+    """Return what :func:`array_at` returns for each event; the form that the ways of an event share is read once."""
+    known: dict[int, Array | None] = {}
+    out: list[Array | None] = []
+    for event in events:
+        if isinstance(event, NestedEvent):
+            event = event.ways[0]
+        found = None
+        if isinstance(event, Way):
+            form = id(event.form)
+            if form not in known:
+                known[form] = _array_in(event.form, name)
+            found = known[form]
+        if found is None:
+            value = normalize(event.get(name))
+            found = None if value is None or is_null(value) else (value,)
+        out.append(found)
+    return out
+
+
+def _array_in(form: Mapping[str, Any], name: str) -> Array | None:
+    found: list[Value | None] = []
+    return tuple(found) if _gather(form, "", name, found, inside=False) else None
+
+
+def _gather(form: Any, path: str, name: str, found: list[Value | None], *, inside: bool) -> bool:
+    """Add the elements at a name to `found`; return whether there is an array, or a value in one, of that name."""
+    if isinstance(form, list):
+        there = path == name
+        for each in form:
+            there |= _gather(each, path, name, found, inside=True)
+        return there
+    if path == name:
+        if inside:
+            found.append(None if _is_object(form) else _value(form))
+        return inside
+    if not _is_object(form):
+        return False
+    there = False
+    for key, inner in form.items():
+        here = f"{path}.{key}" if path else key
+        if here == name or name.startswith(here + "."):
+            there |= _gather(inner, here, name, found, inside=inside)
+    return there
 
 
 def _object_ways(form: Mapping[str, Any], path: str, *, inside: bool) -> Iterator[dict[str, Value]]:

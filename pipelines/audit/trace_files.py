@@ -55,7 +55,7 @@ from ...faults.checker.trace import (
     check_trace,
     lives,
 )
-from ...protocol.documents import NestedEvent
+from ...protocol.documents import NestedEvent, ways
 from ...protocol.errors import InputError
 from ...protocol.values import NULL, Timestamp, Value, is_null
 
@@ -189,7 +189,7 @@ def encode_event(event: Mapping[str, Any]) -> str:
     """Return an event as JSON, which :func:`decode_event` reads back."""
     plain = _plain(event)
     if isinstance(event, NestedEvent):
-        plain[_WAYS] = [_plain(way) for way in event.ways]
+        plain[_WAYS] = event.form or [_plain(way) for way in event.ways]
     return json.dumps(plain)
 
 
@@ -206,9 +206,11 @@ def _plain_value(value: Value) -> Any:
 def decode_event(text: str) -> dict[str, Value]:
     """Return the event encoded by :func:`encode_event`."""
     event: dict[str, Any] = json.loads(text)
-    ways = event.pop(_WAYS, None)
+    nested = event.pop(_WAYS, None)  # the form; in older traces, the ways
     read = _read(event)
-    return read if ways is None else NestedEvent(read, list(map(_read, ways)))
+    if isinstance(nested, str):
+        return NestedEvent(read, ways(read, json.loads(nested)), nested)
+    return read if nested is None else NestedEvent(read, list(map(_read, nested)))
 
 
 def _read(event: dict[str, Any]) -> dict[str, Value]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...protocol.batch import EventBatch, Mask, Rows
 from ...protocol.values import Value
+from .arrays import computed_terms
 from .computed import Computed, Key, key_text, universe
 from .domains import Domain
 from .masks import domain_mask, mask_of
@@ -52,7 +53,7 @@ class Clause:
 
     def __str__(self) -> str:
         terms = [domain_text(name, domain) for name, domain in self.constraints]
-        terms += [key.condition(domain) for key, domain in self.computed]
+        terms += computed_terms(self.computed)
         return " AND ".join(terms) or "TRUE"
 
     @property

@@ -30,6 +30,7 @@ from ..language.cases import either_case
 from ..language.expressions import Literal
 from ..language.like_tests import pieces_of
 from ..language.piece_finder import Piece
+from .arrays import Element, Whole
 from .clauses import Clause, clause_of
 from .computed import Asked, Calculated, Key, order_of, universe
 from .domains import EVERYTHING, Domain
@@ -314,6 +315,10 @@ def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[Key, Domain]:
             return Asked(node), Domain(booleans=frozenset((wanted,)))
         case p.Undefined(expression):
             return Calculated(expression), Domain.MISSING if wanted else _NUMBER
+        case p.HasElement(name, literal):
+            return Element(name, literal), Domain(booleans=frozenset((wanted,)))
+        case p.IsList(name, literals):
+            return Whole(name), _in_group(Whole.domain(literals), "", wanted=wanted)
         case p.IsNull(name):
             return name, Domain.ABSENT if wanted else Domain.PRESENT
         case p.IsMissing(name):

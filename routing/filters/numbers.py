@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...protocol.batch import Column, EventBatch, Mask, Rows
+from ...protocol.documents import Array, arrays_at
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Kind, Value
-from ..language.expressions import Arithmetic, Expression, Literal, Ref
+from ..language.expressions import Arithmetic, Expression, Literal, Ref, Size
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -54,6 +55,11 @@ class Chosen:
                 out[place] = column.value(place)  # type: ignore[union-attr]  # it is there
         return out
 
+    def arrays(self, name: str) -> list[Array | None]:
+        """Return the whole array at a name of each chosen event; None where there is none."""
+        events = self._batch.events()  # those of a batch of ways know the arrays, which columns do not
+        return arrays_at(map(events.__getitem__, self._rows), name)
+
     def present(self, column: Column) -> Mask:
         """Return the mask of the events that have a value in a column."""
         return np.ones(len(self), np.bool_) if column.present is None else column.present
@@ -87,6 +93,11 @@ def numbers_of(expression: Expression, chosen: Chosen) -> Numbers:
                 np.full(size, is_whole),
                 np.full(size, is_real),
             )
+        case Size(name):
+            arrays = chosen.arrays(name)
+            there = np.array([array is not None for array in arrays], np.bool_)
+            sizes = np.array([len(array or ()) for array in arrays], np.int64)
+            return Numbers(sizes, np.zeros(size), there, np.zeros(size, np.bool_))
         case Arithmetic(op, left, right):
             with np.errstate(all="ignore"):
                 return _calculated(op, numbers_of(left, chosen), numbers_of(right, chosen))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Set
 from typing import Any, Final
 
 from ...protocol.values import Timestamp, Value
-from ..language.expressions import Arithmetic, Expression, Literal, Ref
+from ..language.expressions import Arithmetic, Expression, Literal, Ref, Size
 from ..language.values import CHARACTERS_MAX as CHARACTERS_MAX
 from .domains import BOTH, Domain
 from .intervals import EVERYTHING, Interval, Intervals, complement, prefix_interval, settle_strings
@@ -82,6 +82,8 @@ def expression_text(expression: Expression) -> str:
             return name_text(name)
         case Literal(value):
             return literal_text(value)
+        case Size(name):
+            return f"SIZE({name_text(name)})"
         case Arithmetic(op, left, right):
             one, other = expression_text(left), expression_text(right)
             if op in "*/" and isinstance(left, Arithmetic) and left.op in "+-":

@@ -14,12 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...protocol.errors import FilterTooComplex, SelectorError
+from ...protocol.values import Value
 from . import predicates as p
 from . import relations as r
 from .cesql import expression_of
 from .conditions import MIRRORED
-from .expressions import Expression, Literal, Ref, arithmetic, negative
+from .expressions import Expression, Literal, Ref, Size, arithmetic, negative
 from .in_case import InCase
+from .lists import QUANTIFIERS
 from .literals import at, read_number, read_timestamp, unquoted
 
 if TYPE_CHECKING:
@@ -150,6 +152,18 @@ def builder(*, strict: bool) -> Any:
             about, in_case = subject(part)
             return _perhaps(negation, part, _made(word, in_case, _made(text, r.text_condition, about, make)))
 
+        def elements(
+            self, part: Part, negation: Token | None, word: Token, which: Token, *items: Part
+        ) -> Part:
+            made = _made(which, QUANTIFIERS[which.type], _array(part), _literals(word, items))
+            return _perhaps(negation, part, made)
+
+        def is_list(self, part: Part, op: Token, word: Token, *items: Part | None) -> Part:
+            if op not in ("=", "<>", "!="):
+                at(op, "lists have no order: use = or <>")
+            made = _made(word, p.IsList, _array(part), _literals(word, items))
+            return Part(made if op == "=" else _made(op, p.Not, made), part.at)
+
         def is_(self, part: Part, _is: Token, negation: Token | None, word: Token) -> Part:
             if word.type == "NULL":
                 return _perhaps(negation, part, _made(word, r.no_value, _judged(part)))
@@ -170,6 +184,9 @@ def builder(*, strict: bool) -> Any:
             if not isinstance(part.says, Ref):
                 at(part.at, f"{word.upper()} needs an attribute")
             return Part(InCase(part.says.name, word.type == "UPPER"), word)
+
+        def size(self, word: Token, part: Part) -> Part:
+            return Part(_made(word, Size, _array(part)), word)
 
         def name(self, token: Token) -> Part:
             if not strict and token.type == "ESCAPE":
@@ -196,6 +213,24 @@ def builder(*, strict: bool) -> Any:
 
 def _joined(parts: Sequence[Any], kind: type[p.And] | type[p.Or]) -> Part:
     return Part(_made(parts[1], kind, tuple(condition(part) for part in parts[::2])), parts[0].at)
+
+
+def _array(part: Part) -> str:
+    """Return the name of the attribute that a condition on a whole array is about."""
+    if not isinstance(part.says, Ref):
+        at(part.at, "CONTAINS ALL, ANY and NONE, ARRAY and SIZE need an attribute")
+    return part.says.name
+
+
+def _literals(word: Token, items: Sequence[Part | None]) -> tuple[Value, ...]:
+    found: list[Value] = []
+    for item in items:
+        if item is None:  # an empty list
+            continue
+        if not isinstance(item.says, Literal):
+            at(item.at, f"{word.upper()} needs strings, numbers, truth values or timestamps in its list")
+        found.append(item.says.value)
+    return tuple(found)
 
 
 def _perhaps(negation: Token | None, part: Part, made: p.Predicate) -> Part:

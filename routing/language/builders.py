@@ -17,9 +17,10 @@ from typing import Any, Final, NoReturn
 from ...protocol.checks import shown, text
 from ...protocol.errors import NoTruthValue, SelectorError
 from ..filters.printing import expression_text
-from .expressions import Expression, Literal, Ref, arithmetic, negative
+from .expressions import Expression, Literal, Ref, Size, arithmetic, negative
 from .in_case import InCase
-from .predicates import Cidr, Contains, ILike, IsMissing, Like, Predicate, Prefix, Suffix
+from .lists import contains_all, contains_any, contains_none, elements_of
+from .predicates import Cidr, Contains, ILike, IsList, IsMissing, Like, Not, Predicate, Prefix, Suffix
 from .relations import between, comparison, no_value, one_of
 
 __all__ = ["Attribute", "Term", "attr"]
@@ -112,8 +113,16 @@ class Attribute(Term):
         self.name = text("attribute name", name, SelectorError)
         super().__init__(Ref(self.name))
 
+    __hash__: Final = None  # type: ignore[assignment]  # == makes a condition
+
     def __repr__(self) -> str:
         return f"attr({self.name!r})"
+
+    def __eq__(self, value: Any) -> Predicate:  # type: ignore[override]
+        return IsList(self.name, tuple(value)) if isinstance(value, list | tuple) else super().__eq__(value)
+
+    def __ne__(self, value: Any) -> Predicate:  # type: ignore[override]
+        return Not(self == value) if isinstance(value, list | tuple) else super().__ne__(value)
 
     def like(self, pattern: str, escape: str | None = None) -> Predicate:
         """Return the condition that the string matches a LIKE pattern (``%`` any text, ``_`` a character)."""
@@ -146,6 +155,22 @@ class Attribute(Term):
     def lower(self) -> CasedText:
         """Return the text in lower case, for comparison with texts in lower case."""
         return CasedText(InCase(self.name, upper=False))
+
+    def contains_all(self, values: Iterable[Any]) -> Predicate:
+        """Return the condition that the array has each of the values, possibly among others."""
+        return contains_all(self.name, elements_of(values))
+
+    def contains_any(self, values: Iterable[Any]) -> Predicate:
+        """Return the condition that the array has at least one of the values."""
+        return contains_any(self.name, elements_of(values))
+
+    def contains_none(self, values: Iterable[Any]) -> Predicate:
+        """Return the condition that the array has none of the values."""
+        return contains_none(self.name, elements_of(values))
+
+    def size(self) -> Term:
+        """Return the number of elements of the array, for comparison with a number; a single value is one element."""
+        return Term(Size(self.name))
 
     def is_missing(self) -> Predicate:
         """Return the condition that the event does not have the attribute; a null attribute is not missing."""

@@ -24,7 +24,7 @@ from ...protocol.errors import EventError, FilterTooComplex, NoTruthValue, Selec
 from ...protocol.values import Value
 from ..filters.networks import network_of
 from .expressions import Expression
-from .values import DEPTH_MAX, GROUPS, check_length, check_literal
+from .values import DEPTH_MAX, GROUPS, check_length, check_literal, is_integer
 
 if TYPE_CHECKING:
     from .cesql_values import Node
@@ -226,6 +226,31 @@ class IsMissing(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
+class HasElement(Predicate):
+    """``attribute CONTAINS ALL (literal)``: the array has an element that equals the literal."""
+
+    attribute: str
+    literal: Value
+
+    def __post_init__(self) -> None:
+        _set(self, "attribute", _attribute_name(self.attribute))
+        _set(self, "literal", _element(self.literal))
+
+
+@dataclass(frozen=True, slots=True)
+class IsList(Predicate):
+    """``attribute = ARRAY[literals]``: the array has exactly these elements, in this order."""
+
+    attribute: str
+    literals: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        _set(self, "attribute", _attribute_name(self.attribute))
+        check_length("ARRAY", self.literals)
+        _set(self, "literals", tuple(map(_element, self.literals)))
+
+
+@dataclass(frozen=True, slots=True)
 class Relation(Predicate):
     """``left op right`` for anything other than one attribute and one literal; made by `comparison`."""
 
@@ -301,6 +326,12 @@ def _depth_over(terms: Iterable[Predicate]) -> int:
     if depth > DEPTH_MAX:
         raise FilterTooComplex(f"AND, OR and NOT are nested more than {DEPTH_MAX} deep")
     return depth
+
+
+def _element(value: Value) -> Value:
+    """Return a literal in its one form: 1.0 is 1."""
+    literal = check_literal(value)
+    return int(literal) if type(literal) is float and is_integer(literal) else literal
 
 
 def _check_op(op: str) -> None:

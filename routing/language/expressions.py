@@ -20,11 +20,22 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from ...protocol.batch import check_name
+from ...protocol.documents import array_at
 from ...protocol.errors import EventError, FilterTooComplex, SelectorError
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Value, comparable
 from .values import DEPTH_MAX, GROUPS, check_literal
 
-__all__ = ["Arithmetic", "Expression", "Literal", "Ref", "arithmetic", "calculate", "negative", "value_of"]
+__all__ = [
+    "Arithmetic",
+    "Expression",
+    "Literal",
+    "Ref",
+    "Size",
+    "arithmetic",
+    "calculate",
+    "negative",
+    "value_of",
+]
 
 _CALCULATE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add,
@@ -74,6 +85,24 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """``SIZE(name)``: the number of elements of an array; no value where there is none."""
+
+    name: str
+    depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", Ref(self.name).name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Size, (self.name,)
+
+    def names(self) -> Iterator[str]:
+        """Iterate over the attributes that it uses."""
+        yield self.name
+
+
+@dataclass(frozen=True, slots=True)
 class Arithmetic:
     """``left op right``, with `op` one of ``+ - * /``; made by :func:`arithmetic`."""
 
@@ -102,7 +131,7 @@ class Arithmetic:
         yield from self.right.names()
 
 
-Expression: TypeAlias = Ref | Literal | Arithmetic
+Expression: TypeAlias = Ref | Literal | Size | Arithmetic
 
 
 def arithmetic(op: str, left: Expression, right: Expression) -> Expression:
@@ -150,5 +179,8 @@ def value_of(expression: Expression, event: Mapping[str, Any]) -> Value | None:
             return comparable(event.get(name))
         case Literal(value):
             return value
+        case Size(name):
+            found = array_at(event, name)
+            return None if found is None else len(found)
         case Arithmetic(op, left, right):
             return calculate(op, value_of(left, event), value_of(right, event))

@@ -23,13 +23,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from ...protocol.checks import shown
 from ...protocol.errors import FilterTooComplex, SelectorError
 from ...protocol.values import Timestamp, Value
 from . import predicates as p
+from .expressions import Literal, Size
 from .in_case import escaped
+from .lists import QUANTIFIERS
+from .relations import comparison
 
 __all__ = ["eventbridge", "parse_pattern"]
 
@@ -85,8 +89,8 @@ class _Place:
     def fail(self, message: str) -> NoReturn:
         raise SelectorError(f"{self.path}: {message}")
 
-    def make(self, make: Callable[..., p.Predicate], *arguments: Any) -> p.Predicate:
-        """Make a condition about the attribute; an error gets the position."""
+    def make(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        """Make a condition or a value about the attribute; an error gets the position."""
         try:
             return make(self.name, *arguments)
         except (SelectorError, FilterTooComplex) as error:
@@ -188,9 +192,10 @@ def _matcher(matcher: Mapping[str, Any], place: _Place) -> p.Predicate:
     if len(matcher) != 1:
         place.fail(f"expected an object with one matcher, found {len(matcher)}")
     ((word, argument),) = matcher.items()
-    find = _MATCHERS.get(word)
+    matchers = _MATCHERS if place.eventbridge else _OUR_MATCHERS
+    find = matchers.get(word)
     if find is None:
-        place.fail(f"no matcher is called {shown(word)}: use one of {', '.join(sorted(_MATCHERS))}")
+        place.fail(f"no matcher is called {shown(word)}: use one of {', '.join(sorted(matchers))}")
     return find(argument, place.at(f".{word}"))
 
 
@@ -207,6 +212,20 @@ def _in_either_case(argument: Any, place: _Place, pattern: str) -> p.Predicate:
 
 def _exactly(argument: Any, place: _Place) -> p.Predicate:
     return place.make(p.Compare, "=", _text(argument, place))
+
+
+def _exactly_ours(argument: Any, place: _Place) -> p.Predicate:
+    if not isinstance(argument, list | tuple):
+        return _exactly(argument, place)
+    return place.make(p.IsList, _literals_of(argument, place))
+
+
+def _elements(word: str, argument: Any, place: _Place) -> p.Predicate:
+    return place.make(QUANTIFIERS[word], _literals_of(_list(argument, place, "values"), place))
+
+
+def _literals_of(values: Sequence[Any], place: _Place) -> tuple[Value, ...]:
+    return tuple(_literal(value, place.at(f"[{i}]")) for i, value in enumerate(values))
 
 
 def _ignoring_case(argument: Any, place: _Place) -> p.Predicate:
@@ -258,6 +277,16 @@ def _exists(argument: Any, place: _Place) -> p.Predicate:
 
 
 def _numeric(argument: Any, place: _Place) -> p.Predicate:
+    return _both(_comparisons(argument, place))
+
+
+def _size(argument: Any, place: _Place) -> p.Predicate:
+    parts = argument if isinstance(argument, list | tuple) else ["=", argument]
+    size = place.make(Size)
+    return _both([comparison(term.op, size, Literal(term.literal)) for term in _comparisons(parts, place)])
+
+
+def _comparisons(argument: Any, place: _Place) -> list[p.Compare]:
     parts = _list(argument, place, "comparisons and numbers")
     if len(parts) % 2 or len(parts) > 4:
         place.fail('expected a comparison and a number, once or twice: [">", 60, "<=", 120]')
@@ -273,7 +302,7 @@ def _numeric(argument: Any, place: _Place) -> p.Predicate:
         terms.append(p.Compare(place.name, op, literal))
     if len(terms) == 2 and not all(_reaches(one, other) for one in terms for other in terms):
         place.fail(f"the range is empty: no number is {' '.join(map(str, parts))}")
-    return _both(terms)
+    return terms
 
 
 def _reaches(lower: p.Compare, upper: p.Compare) -> bool:
@@ -350,6 +379,13 @@ _MATCHERS: Final[dict[str, Callable[[Any, _Place], p.Predicate]]] = {
     "prefix": _prefix,
     "suffix": _suffix,
     "wildcard": _wildcard,
+}
+_OUR_MATCHERS: Final[dict[str, Callable[[Any, _Place], p.Predicate]]] = _MATCHERS | {
+    "contains-all": partial(_elements, "ALL"),
+    "contains-any": partial(_elements, "ANY"),
+    "contains-none": partial(_elements, "NONE"),
+    "exactly": _exactly_ours,
+    "size": _size,
 }
 _WORDS: Final = frozenset(_MATCHERS)
 _BUT: Final = ("prefix", "suffix", "equals-ignore-case", "wildcard")

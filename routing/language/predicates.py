@@ -37,8 +37,10 @@ from .conditions import (
     Compare,
     Constant,
     Contains,
+    HasElement,
     ILike,
     In,
+    IsList,
     IsMissing,
     IsNull,
     IsTruth,
@@ -56,6 +58,7 @@ from .conditions import (
 )
 from .expressions import Expression, value_of
 from .like_tests import like_test, pieces_of
+from .lists import holds_for
 from .relations import OPERATORS
 from .values import DEPTH_MAX, GROUPS, check_literal
 
@@ -74,8 +77,10 @@ __all__ = [
     "Compare",
     "Constant",
     "Contains",
+    "HasElement",
     "ILike",
     "In",
+    "IsList",
     "IsMissing",
     "IsNull",
     "IsTruth",
@@ -138,6 +143,8 @@ def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
             return _related(left, op, right, event)
         case CloudSql(node):
             return result_of(node, event)
+        case HasElement() | IsList():
+            return holds_for(predicate, event)
         case Compare(attribute, op, literal):
             value = _value(event, attribute)
             return OPERATORS[op](value, literal) if _comparable(value, literal) else None
@@ -235,6 +242,8 @@ def _compiled(predicate: Predicate) -> Test:
             return lambda event: _related(left, op, right, event)
         case CloudSql(node):
             return lambda event: result_of(node, event)
+        case HasElement() | IsList():
+            return lambda event: holds_for(predicate, event)
         case IsNull(attribute):
             return lambda event: (value := event.get(attribute)) is None or value is NULL or value != value
         case IsMissing(attribute):

@@ -30,7 +30,9 @@ from .conditions import (
     CloudSql,
     Compare,
     Constant,
+    HasElement,
     In,
+    IsList,
     IsMissing,
     IsNull,
     IsTruth,
@@ -42,7 +44,7 @@ from .conditions import (
     check_bounds,
     check_one_group,
 )
-from .expressions import Arithmetic, Expression, Literal, Ref
+from .expressions import Arithmetic, Expression, Literal, Ref, Size
 from .values import GROUPS
 
 __all__ = [
@@ -81,14 +83,14 @@ def comparison(op: str, left: Expression, right: Expression, *, strict: bool = T
         return Relation(left, op, right)
     if isinstance(left, Ref):
         return Compare(left.name, op, right.value)
-    if isinstance(left, Arithmetic):
+    if isinstance(left, Arithmetic | Size):
         if GROUPS[type(right.value)] == "number":
             return Relation(left, op, right)
         if not strict:
             return Relation(left, "<>", left)  # false, or unknown where it has no value
-        raise SelectorError(
-            f"an arithmetic expression is a number, and cannot be compared with a {GROUPS[type(right.value)]}"
-        )
+        word = "SIZE" if isinstance(left, Size) else "an arithmetic expression"
+        group = GROUPS[type(right.value)]
+        raise SelectorError(f"{word} is a number, and cannot be compared with a {group}")
     if op not in ("=", "<>") and bool in (type(left.value), type(right.value)):
         raise SelectorError(f"booleans have no order: use = or <> instead of {op}")
     if strict:
@@ -201,7 +203,7 @@ def two_valued(predicate: Predicate, *, positive: bool | None = True) -> Predica
             return Or(tuple(two_valued(term, positive=positive) for term in terms))
         case IsTruth(term, value):
             return IsTruth(two_valued(term, positive=None), value)
-        case Constant() | IsNull() | IsMissing() | Undefined() | CloudSql():
+        case Constant() | IsNull() | IsMissing() | Undefined() | CloudSql() | HasElement() | IsList():
             return predicate
     if positive:
         return predicate

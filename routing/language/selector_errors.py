@@ -19,7 +19,22 @@ _OPERATORS: Final = frozenset(
     ("COMPARISON", "BETWEEN", "IN", "LIKE", "ILIKE", "IS", "PREFIX", "SUFFIX", "CONTAINS", "CIDR", "NOT")
 )
 _ALSO_NAMES: Final = frozenset(
-    ("CIDR", "CONTAINS", "ESCAPE", "ILIKE", "MISSING", "PREFIX", "SUFFIX", "UPPER", "LOWER")
+    (
+        "ALL",
+        "ANY",
+        "ARRAY",
+        "CIDR",
+        "CONTAINS",
+        "ESCAPE",
+        "ILIKE",
+        "LOWER",
+        "MISSING",
+        "NONE",
+        "PREFIX",
+        "SIZE",
+        "SUFFIX",
+        "UPPER",
+    )
 )
 _COMES_NEXT: Final = (
     ("AND", "AND"),

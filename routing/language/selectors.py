@@ -40,7 +40,21 @@ SQL (:mod:`.cesql`)."""
 
 _OPERATORS: Final = ("CIDR", "CONTAINS", "ILIKE", "PREFIX", "SUFFIX")
 _SOFT_KEYWORDS: Final = frozenset(
-    (*_OPERATORS, "CESQL", "ESCAPE", "LOWER", "MISSING", "TIMESTAMP", "UNKNOWN", "UPPER")
+    (
+        *_OPERATORS,
+        "ALL",
+        "ANY",
+        "ARRAY",
+        "CESQL",
+        "ESCAPE",
+        "LOWER",
+        "MISSING",
+        "NONE",
+        "SIZE",
+        "TIMESTAMP",
+        "UNKNOWN",
+        "UPPER",
+    )
 )
 _RESERVED: Final = KEYWORDS | _SOFT_KEYWORDS
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ...protocol.errors import EventError, SelectorError
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value, is_null, normalize
 
-__all__ = ["CHARACTERS_MAX", "DEPTH_MAX", "GROUPS", "check_length", "check_literal"]
+__all__ = ["CHARACTERS_MAX", "DEPTH_MAX", "GROUPS", "check_length", "check_literal", "is_integer"]
 
 CHARACTERS_MAX: Final = 128 * 1024
 """The maximum length of a selector, both as input and as printed normal form, so that every printed filter parses."""
@@ -46,6 +46,11 @@ def check_literal(value: Any) -> Value:
     if type(literal) is Timestamp and not INTEGER_MIN <= literal <= INTEGER_MAX:
         raise SelectorError("a timestamp must be in the years 1678 to 2262")
     return literal
+
+
+def is_integer(number: float) -> bool:
+    """Return whether a float is an integer of 64 bits."""
+    return number.is_integer() and INTEGER_MIN <= number <= INTEGER_MAX
 
 
 def check_length(word: str, given: str | tuple[Any, ...]) -> None:

@@ -37,8 +37,11 @@ from rayvous.pipelines.audit.trace_files import (
     load_trace,
     save_trace,
 )
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.documents import array_at
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.values import Timestamp
+from rayvous.protocol.values import NULL, Timestamp
+from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
@@ -84,6 +87,17 @@ values = st.one_of(
 def test_an_event_comes_back_value_by_value(event):
     again = decode_event(encode_event(event))
     assert again == event and [type(value) for value in again.values()] == [type(v) for v in event.values()]
+
+
+def test_an_event_with_arrays_comes_back_with_its_arrays():
+    (event,) = batch_of([{"t": ["a", {"b": NULL}], "x": 1}]).events()
+    again = decode_event(encode_event(event))
+    assert (again, again.ways, again.form) == (event, event.ways, event.form)
+    assert array_at(again, "t") == ("a", None)
+    old = decode_event(
+        '{"x": 1, "": [{"x": 1, "t": 5}, {"x": 1, "t": 6}]}'
+    )  # from before the form was written
+    assert to_filter("t = 6 AND x = 1").matches(old)
 
 
 def test_a_trace_comes_back(tmp_path):

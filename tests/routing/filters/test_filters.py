@@ -23,7 +23,7 @@ from rayvous.routing.filters.filter import (
 )
 from rayvous.routing.filters.normal import STEPS_MAX
 from rayvous.routing.language import predicates as p
-from rayvous.routing.language.expressions import Arithmetic, Expression, Literal, Ref, arithmetic
+from rayvous.routing.language.expressions import Arithmetic, Expression, Literal, Ref, Size, arithmetic
 from rayvous.routing.language.relations import comparison, names_of, two_valued
 from rayvous.routing.language.selectors import parse_selector
 
@@ -149,6 +149,9 @@ computed_leaves = st.one_of(
     st.builds(_related, OPS, expressions, expressions),
     expressions.filter(lambda e: isinstance(e, Arithmetic)).map(p.Undefined),
     st.just(p.Constant(None)),
+    st.builds(p.HasElement, names, values),
+    st.builds(p.IsList, names, st.lists(values, max_size=1).map(tuple)),
+    st.builds(_related, OPS, names.map(Size), expressions),
 )
 leaves = st.one_of(
     plain_leaves,

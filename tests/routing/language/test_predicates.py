@@ -145,6 +145,8 @@ leaves = st.one_of(
     st.builds(p.IsMissing, names),
     st.builds(p.ILike, names, st.sampled_from(["A%", "_", "%b%", "aB!%", ""])),
     st.builds(p.Cidr, names, st.sampled_from(["10.0.0.0/8", "::/0"])),
+    st.builds(p.HasElement, names, literals),
+    st.builds(p.IsList, names, st.lists(literals, max_size=1).map(tuple)),
     st.sampled_from([p.TRUE, p.FALSE]),
 )
 conditions = st.recursive(

@@ -26,6 +26,8 @@ LEAVES = [
     "a IS NOT NULL",
     "t ILIKE 'X%'",
     "a + a.b > 2",
+    "a CONTAINS ALL (1)",
+    "SIZE(a.b) > 1",
 ]
 SELECTORS = st.lists(st.sampled_from(LEAVES), min_size=1, max_size=3).flatmap(
     lambda leaves: st.sampled_from([" AND ", " OR ", " AND NOT "]).map(lambda word: word.join(leaves))
