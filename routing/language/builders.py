@@ -113,8 +113,6 @@ class Attribute(Term):
         self.name = text("attribute name", name, SelectorError)
         super().__init__(Ref(self.name))
 
-    __hash__: Final = None  # type: ignore[assignment]  # == makes a condition
-
     def __repr__(self) -> str:
         return f"attr({self.name!r})"
 

@@ -24,7 +24,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from ...protocol.checks import shown
 from ...protocol.errors import FilterTooComplex, SelectorError
@@ -37,6 +37,7 @@ from .relations import comparison
 
 __all__ = ["eventbridge", "parse_pattern"]
 
+_Made = TypeVar("_Made")
 _NUMERIC: Final = ("=", "<", "<=", ">", ">=")
 _ESCAPE: Final = "\\"
 _NESTING_MAX: Final = p.DEPTH_MAX // 4
@@ -89,7 +90,7 @@ class _Place:
     def fail(self, message: str) -> NoReturn:
         raise SelectorError(f"{self.path}: {message}")
 
-    def make(self, make: Callable[..., Any], *arguments: Any) -> Any:
+    def make(self, make: Callable[..., _Made], *arguments: Any) -> _Made:
         """Make a condition or a value about the attribute; an error gets the position."""
         try:
             return make(self.name, *arguments)
