@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .actors.clients.event_files import read_events
     from .actors.clients.notification import Notification
     from .actors.clients.publisher import Publisher
     from .actors.clients.subscriber import Subscriber
@@ -116,6 +117,7 @@ _HOMES = {
     "intersects": "routing.language.comparing",
     "merge": "routing.language.comparing",
     "networks": "actors.network.network",
+    "read_events": "actors.clients.event_files",
     "report": "pipelines.run",
     "to_filter": "routing.language.questions",
 }
@@ -171,6 +173,7 @@ __all__ = [
     "intersects",
     "merge",
     "networks",
+    "read_events",
     "report",
     "to_filter",
 ]

@@ -19,7 +19,7 @@ from ..protocol.errors import InputError, MissingExtra, RayvousError
 from ..protocol.extras import require
 from . import console
 from .inputs import check_out
-from .options import AsJson, Hosts, TraceDir, at_most
+from .options import AsJson, Hosts, TraceDir, Types, at_most, column_types
 from .verb_app import VerbApp
 from .verbs.bench import bench
 from .verbs.doctor import doctor
@@ -116,6 +116,7 @@ def demo(
         ),
     ] = None,
     trace_dir: TraceDir = None,
+    types: Types = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish real flights to subscribers over a tree of brokers on Ray, and check every delivery.
@@ -142,7 +143,7 @@ def demo(
         check_out(out)
     options = DemoOptions(
         events, subscriptions, clusters, brokers_per_cluster, degree, subscribers, publishers, limit,
-        brokers_per_actor, scheme, seed, out, spark, kill, trace_dir,
+        brokers_per_actor, scheme, seed, out, spark, kill, trace_dir, column_types(types),
     )  # fmt: skip
     result = run_demo(options, as_json=as_json)
     raise typer.Exit(0 if result["verdict"] == "holds" else 1)

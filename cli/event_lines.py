@@ -1,108 +1,17 @@
-"""Events as lines: incremental parsing of JSON lines, and printing of notifications.
-
-Pure except for the reading of CSV and Parquet files, which is batch by batch: a file may be larger than
-memory.
-"""
+"""Notifications as lines. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
-
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..actors.clients.notification import Notification
-from ..protocol.batch import EVENT_BYTES_MAX
-from ..protocol.documents import of_json
-from ..protocol.errors import EventError, InputError
-from ..protocol.json_events import cloud_event, iso, moment, parse, plain_value
-from .inputs import one_line
+from ..protocol.json_events import cloud_event, iso, plain_value
 
 Format: TypeAlias = Literal["json", "table", "cloudevents"]
 FORMATS: Final = get_args(Format)
 COLUMN_WIDTH: Final = 14
-
-
-class Line(NamedTuple):
-    """An event and its line number in the file; for files without lines, the event's number."""
-
-    number: int
-    event: dict[str, Any]
-
-
-class JsonLines:
-    """Parses bytes into events: one JSON object per line; empty lines are skipped.
-
-    Parameters
-    ----------
-    source
-        The file, or ``-``, for error messages.
-    timestamps
-        Attributes that are ISO 8601 timestamps, which JSON has no values for.
-    """
-
-    def __init__(self, source: str, timestamps: Iterable[str] = ()) -> None:
-        self._source = source
-        self._timestamps = tuple(timestamps)
-        self._rest = b""
-        self._number = 0
-
-    def feed(self, data: bytes) -> Iterator[Line]:
-        """Yield the events of the lines that are complete now; the rest waits for more bytes.
-
-        Raises
-        ------
-        InputError
-            If a line is not a JSON object, or too long; the message has its number. The lines before it were yielded.
-        """
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            yield from self._event(line)
-        if len(self._rest) > EVENT_BYTES_MAX:
-            raise InputError(f"{self._source}:{self._number + 1}: is longer than {EVENT_BYTES_MAX:,} bytes")
-
-    def end(self) -> Iterator[Line]:
-        """Yield the event of a last line without a line end, as `feed` does."""
-        line, self._rest = self._rest, b""
-        yield from self._event(line)
-
-    def _event(self, line: bytes) -> Iterator[Line]:
-        self._number += 1
-        if not line.strip():
-            return
-        where = f"{self._source}:{self._number}"
-        try:
-            event = parse(line, where)
-            if not isinstance(event, dict):
-                raise EventError(f"{where}: is not a JSON object, as an event must be")
-            for name in self._timestamps:
-                if event.get(name) is not None:
-                    event[name] = moment(event[name], f"{where}: {name}")
-        except EventError as error:
-            raise InputError(str(error)) from None
-        yield Line(self._number, of_json(event))
-
-
-def table_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a CSV or Parquet file in batches.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
-    try:
-        if path.suffix.lower() == ".csv":
-            yield from pyarrow.csv.open_csv(path)
-        else:
-            with pyarrow.parquet.ParquetFile(path) as file:
-                yield from file.iter_batches()
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {one_line(error)}") from None
 
 
 # Notifications.

@@ -1,4 +1,4 @@
-"""Input of a run: events and selectors, from files or from the flights of 2013.
+"""Input of a run: selectors from a file, and the flights of 2013; events in files: `actors.clients.event_files`.
 
 Every problem with a file is a `ScenarioError` that names the file and, if there is one, the line.
 """
@@ -8,49 +8,20 @@ from __future__ import annotations
 import math
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet
 
+from ..protocol.batch import EventBatch
 from ..protocol.errors import InputError, MissingExtra, ScenarioError
 from ..protocol.extras import extra
+from ..protocol.values import Timestamp
 
 FLIGHT_COLUMNS: Final = (
     "carrier", "flight", "tailnum", "origin", "dest", "distance", "air_time", "dep_delay", "arr_delay", "scheduled",
 )  # fmt: skip
-
-
-def read_events(path: Path, limit: int) -> pa.Table:
-    """Read up to `limit` events from a CSV, JSONL or Parquet file.
-
-    Raises
-    ------
-    ScenarioError
-        If the file is missing, empty, of another type, or broken.
-    """
-    readers: dict[str, Callable[[Path], pa.Table]] = {
-        ".csv": pyarrow.csv.read_csv,
-        ".jsonl": pyarrow.json.read_json,
-        ".ndjson": pyarrow.json.read_json,
-        ".json": pyarrow.json.read_json,
-        ".parquet": pyarrow.parquet.read_table,
-    }
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise ScenarioError(f"{path}: events are read from .csv, .jsonl or .parquet files")
-    _check_file(path)
-    try:
-        table = reader(path)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: cannot be read: {one_line(error)}") from None
-    if not table.num_rows:
-        raise ScenarioError(f"{path}: it has no events")
-    return table.slice(0, limit)
 
 
 def read_selectors(path: Path) -> list[tuple[int, str]]:
@@ -191,22 +162,24 @@ _ALERTS: Final[tuple[Callable[[random.Random], str], ...]] = (
 )
 
 
-def selectors_for(table: pa.Table, count: int, seed: int) -> list[str]:
-    """Return selectors that fit the columns of any table: a value, a range, or both, taken from its rows."""
+def selectors_for(batch: EventBatch, count: int, seed: int) -> list[str]:
+    """Return selectors that fit the attributes of any events: a value, a range, or both, taken from these."""
     random_ = random.Random(f"selectors {seed}")
-    columns = [name for name in table.column_names if _literal(_a_value(table, name, random_)) is not None]
-    if not columns:
+    events = batch.events()
+    known = dict.fromkeys(name for event in events for name in event)
+    names = [name for name in known if _literal(_a_value(events, name, random_)) is not None]
+    if not names:
         raise InputError("no column of the events can be compared with anything: give --subscriptions FILE")
     out = []
     for _ in range(count):
-        names = random_.sample(columns, min(len(columns), random_.choice((1, 1, 2))))
-        out.append(" AND ".join(_condition(table, name, random_) for name in names))
+        chosen = random_.sample(names, min(len(names), random_.choice((1, 1, 2))))
+        out.append(" AND ".join(_condition(events, name, random_) for name in chosen))
     return out
 
 
-def _condition(table: pa.Table, name: str, random_: random.Random) -> str:
+def _condition(events: Sequence[Mapping[str, Any]], name: str, random_: random.Random) -> str:
     quoted = '"' + name.replace('"', '""') + '"'
-    value = _a_value(table, name, random_)
+    value = _a_value(events, name, random_)
     literal = _literal(value)
     if literal is None:
         return f"{quoted} IS NULL"
@@ -215,10 +188,9 @@ def _condition(table: pa.Table, name: str, random_: random.Random) -> str:
     return f"{quoted} {random_.choice(('<', '>', '<=', '>='))} {literal}"
 
 
-def _a_value(table: pa.Table, name: str, random_: random.Random) -> Any:
-    column = table[name]
+def _a_value(events: Sequence[Mapping[str, Any]], name: str, random_: random.Random) -> Any:
     for _ in range(20):
-        value = column[random_.randrange(len(column))].as_py()
+        value = events[random_.randrange(len(events))].get(name)
         if _literal(value) is not None:
             return value
     return None
@@ -227,10 +199,10 @@ def _a_value(table: pa.Table, name: str, random_: random.Random) -> Any:
 def _literal(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).upper()
+    if isinstance(value, Timestamp):
+        return f"TIMESTAMP '{value.isoformat()}'"
     if isinstance(value, int | float):
         return repr(value) if math.isfinite(value) else None
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
-    if hasattr(value, "isoformat"):
-        return f"TIMESTAMP '{value.isoformat()}'"
     return None

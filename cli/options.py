@@ -40,3 +40,23 @@ TraceDir = Annotated[
     Path | None,
     typer.Option(help="Folder for the trace of every event, for rayvous audit; created if missing."),
 ]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Types of columns, as NAME=TYPE,...: boolean, integer, float, string or timestamp; may be repeated."
+    ),
+]
+
+
+def column_types(given: list[str] | None) -> dict[str, str]:
+    """Return the types of ``--types`` by column; InputError if one has no type, or a column has two."""
+    types: dict[str, str] = {}
+    for pair in ",".join(given or ()).split(","):
+        name, equals, word = pair.strip().rpartition("=")
+        if not pair.strip():
+            continue
+        if not equals or not name:
+            raise InputError(f"--types {pair}: write NAME=TYPE, for example zip=string")
+        if types.setdefault(name, word) != word:
+            raise InputError(f"--types: column {name!r} has two types, {types[name]} and {word}")
+    return types

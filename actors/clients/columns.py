@@ -1,12 +1,20 @@
 """Tables at the edge: pandas, Arrow and columns of Python or numpy values, converted to batches and back.
 
-Rule: a null is a missing value, and so is NaN. Timestamps become nanoseconds UTC; dates are midnight UTC. A
-column of an unknown kind is rejected by name, and nothing of its table is published.
+Rules
+-----
+* A null is a missing value, and so is NaN. Timestamps become nanoseconds UTC; dates are midnight UTC.
+* A column of an unknown kind is rejected by name, and a value that no event can have by column and row. Then
+  nothing of the table is published.
+* A named index of a DataFrame is a column: it is the key of a group, or the time of a row. One without a name
+  numbers rows, and is dropped.
+* Every object with the Arrow PyCapsule interface is a table: of Polars, DuckDB, pandas, or a library yet to come.
+
+Source: "The Arrow PyCapsule Interface", Arrow columnar format documentation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,30 +40,65 @@ def batch_from(data: Any) -> EventBatch:
     Parameters
     ----------
     data
-        A pandas DataFrame, an Arrow table or record batch, a mapping from attribute name to column (a list or a
-        numpy array), a sequence of mappings (one per event), or an :class:`EventBatch`.
+        A pandas DataFrame, an Arrow table or record batch, any other object with ``__arrow_c_stream__`` or
+        ``__arrow_c_array__`` (a Polars frame, a DuckDB relation, a reader of record batches, which is read to its
+        end), a mapping from attribute name to column (a list or a numpy array), a sequence of mappings (one per
+        event), or an :class:`EventBatch`.
 
     Raises
     ------
     EventError
-        If a column has an invalid name or no known kind, or columns differ in length.
+        If a column has an invalid name or no known kind, a value that no event can have, or columns differ in
+        length.
     """
     if isinstance(data, EventBatch):
         return data
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         return batch_of(data)
     table = _arrow(data)
-    if table.num_columns > ATTRIBUTES_MAX:
-        raise EventError(f"{table.num_columns} columns, the limit is {ATTRIBUTES_MAX} attributes")
+    check_columns(table.column_names)
     columns: dict[ColumnKey, Column] = {}
-    for given_name, chunked in zip(table.column_names, table.columns, strict=True):
-        name = check_name(given_name)
-        if table.column_names.count(name) > 1:
-            raise EventError(f"column {name!r} occurs more than once")
-        column = _column(name, chunked)
+    for name, chunked in zip(table.column_names, table.columns, strict=True):
+        column = _column(check_name(name), chunked)
         if column is not None:
             columns[name, column.kind] = column
     return batch_from_columns(columns, table.num_rows)
+
+
+class ValueRefused(EventError):
+    """A value of a table cannot be a value of an event.
+
+    Attributes
+    ----------
+    column, row
+        Its place; the first row is 0.
+    why
+        What is wrong with it.
+    """
+
+    def __init__(self, column: str, row: int, why: str) -> None:
+        super().__init__(f"column {column!r}, row {row}: {why}")
+        self.column, self.row, self.why = column, row, why
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ValueRefused, (self.column, self.row, self.why)
+
+
+def check_columns(names: Sequence[Any]) -> None:
+    """Check the names of a table's columns.
+
+    Raises
+    ------
+    EventError
+        If there are too many, a name is invalid, or one occurs twice.
+    """
+    if len(names) > ATTRIBUTES_MAX:
+        raise EventError(f"{len(names)} columns, the limit is {ATTRIBUTES_MAX} attributes")
+    seen = set()
+    for name in map(check_name, names):
+        if name in seen:
+            raise EventError(f"column {name!r} occurs more than once")
+        seen.add(name)
 
 
 def _arrow(data: Any) -> pa.Table:
@@ -67,16 +110,46 @@ def _arrow(data: Any) -> pa.Table:
         if isinstance(data, Mapping):
             plain = [(check_name(name), values) for name, values in data.items()]
             return pa.table({name: _array(name, values) for name, values in plain})
-        if type(data).__module__.partition(".")[0] == "pandas":
-            return pa.Table.from_pandas(data, preserve_index=False)
+        if _is_of(data, "pandas", "DataFrame"):
+            return _with_index(data)
+        if _is_of(data, "pandas", "Series"):
+            raise EventError("a pandas Series is one column without a name: give series.to_frame(name)")
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data).read_all()
+        if hasattr(data, "__arrow_c_array__"):
+            return pa.Table.from_batches([pa.record_batch(data)])
     except EventError:
         raise
     except (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError) as error:
         raise EventError(f"the columns cannot be read as a table: {error}") from None
     raise EventError(
-        f"a {type(data).__name__} is not a table: give a DataFrame, an Arrow table, a mapping of columns, "
-        "or a list of mappings"
+        f"a {type(data).__name__} is not a table: give a DataFrame (pandas, Polars), an Arrow table or another "
+        "object with __arrow_c_stream__, a mapping of columns, or a list of mappings"
     )
+
+
+def _is_of(data: Any, package: str, name: str) -> bool:
+    """Return whether an object is of a class of a package, or of a class derived from it, without importing it."""
+    return any(
+        each.__name__ == name and each.__module__.partition(".")[0] == package for each in type(data).__mro__
+    )
+
+
+def _with_index(frame: Any) -> pa.Table:
+    """Return a DataFrame of pandas as a table; the named levels of its index are the first columns."""
+    levels = {}
+    for level, name in enumerate(frame.index.names):
+        if name is None:
+            continue
+        if name in levels or name in frame.columns:
+            raise EventError(
+                f"index {name!r} has the name of a column: rename one, or drop the index with reset_index(drop=True)"
+            )
+        levels[check_name(name)] = frame.index.get_level_values(level)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for place, (name, values) in enumerate(levels.items()):
+        table = table.add_column(place, name, pa.chunked_array([_array(name, values)]))
+    return table
 
 
 def _array(name: str, values: Any) -> Any:
@@ -104,27 +177,73 @@ def _column(name: str, chunked: pa.ChunkedArray) -> Column | None:
     present = None if missing is None else ~missing
     if pa.types.is_boolean(kind):
         return Column(Kind.BOOLEAN, _numpy(array, False, np.bool_), present)
-    if pa.types.is_integer(kind):
-        try:
-            array = array.cast(pa.int64())
-        except pa.ArrowInvalid as error:
-            raise EventError(f"column {name!r}: {error}") from None
+    wanted = kind_of_type(name, kind)
+    if wanted is Kind.INTEGER:
+        array = _cast(name, array, pa.int64(), "has more than 64 bits")
         return Column(Kind.INTEGER, _numpy(array, 0, np.int64), present)
-    if pa.types.is_floating(kind):
+    if wanted is Kind.FLOAT:
         return _floats(_numpy(array.cast(pa.float64()), float("nan"), np.float64))
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        try:
-            array = array.cast(pa.timestamp("ns")).cast(pa.int64())
-        except pa.ArrowInvalid as error:
-            raise EventError(f"column {name!r}: outside the years 1678 to 2262: {error}") from None
+    if wanted is Kind.TIMESTAMP:
+        array = _cast(name, array, pa.timestamp("ns"), "is outside the years 1678 to 2262").cast(pa.int64())
         return Column(Kind.TIMESTAMP, _numpy(array, 0, np.int64), present)
+    return _strings(name, array if pa.types.is_dictionary(kind) else array.dictionary_encode(), present)
+
+
+def kind_of_type(name: str, kind: pa.DataType) -> Kind:
+    """Return the kind of the values of a column of an Arrow type.
+
+    Raises
+    ------
+    EventError
+        If no event can have such values.
+    """
     if pa.types.is_dictionary(kind):
-        return _strings(name, array, present)
+        kind = kind.value_type
+    if pa.types.is_boolean(kind):
+        return Kind.BOOLEAN
+    if pa.types.is_integer(kind):
+        return Kind.INTEGER
+    if pa.types.is_floating(kind):
+        return Kind.FLOAT
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return Kind.TIMESTAMP
     if _is_string(kind):
-        return _strings(name, array.dictionary_encode(), present)
+        return Kind.STRING
+    if pa.types.is_null(kind):
+        return Kind.NULL
     raise EventError(
         f"column {name!r} is of type {kind}: use booleans, integers, floats, strings or timestamps"
     )
+
+
+def _cast(name: str, array: pa.Array, kind: pa.DataType, why: str) -> pa.Array:
+    """Cast without loss; what cannot be cast is refused by its row."""
+    try:
+        return array.cast(kind)
+    except pa.ArrowInvalid:
+        row = first_refused(array, lambda part: _castable(part, kind))
+        raise ValueRefused(name, row, f"{array[row].cast(pa.string()).as_py()} {why}") from None
+
+
+def first_refused(array: pa.Array, accepted: Callable[[pa.Array], bool]) -> int:
+    """Return the first row that is not accepted, of an array that is not accepted as a whole; by halving."""
+    row = 0
+    while len(array) > 1:
+        half = len(array) // 2
+        left = array.slice(0, half)
+        if accepted(left):
+            row += half
+            left = array.slice(half)
+        array = left
+    return row
+
+
+def _castable(values: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        values.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _is_string(kind: pa.DataType) -> bool:

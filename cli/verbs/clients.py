@@ -18,19 +18,18 @@ from ...protocol.errors import EventError, InputError
 from .. import console
 from ..interrupts import Interruptible
 from ..joined import Address, NetworkName, joined
-from ..options import AsJson
+from ..options import AsJson, Types, column_types
 
 if TYPE_CHECKING:
+    from ...actors.clients.json_lines import JsonLines, Line
     from ...actors.clients.publisher import Publisher
     from ...actors.clients.subscriber import Subscriber
     from ...actors.network.network import Network
-    from ..event_lines import JsonLines, Line
+    from ...protocol.batch import EventBatch
 
 DRAIN_MAX: Final = 1_000
 """Notifications that are printed, and then acknowledged, at once."""
 READ_BYTES: Final = 1 << 16
-LINES: Final = (".jsonl", ".ndjson", ".json")
-TABLES: Final = (".csv", ".parquet")
 PACE_SECONDS: Final = 0.05
 """With a rate, events are published in portions of this duration."""
 
@@ -181,25 +180,35 @@ def publish(
             help="Selector that covers the events to publish, for networks with admission; may be repeated."
         ),
     ] = None,
+    types: Types = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of events.")] = None,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish events from a file or from standard input, line by line as they arrive.
 
-    Ends when the network has accepted all events. An invalid line ends it, too: the message gives its number, and how
-    many events before it were published.
+    Ends when the network has accepted all events. An invalid line of JSON ends it, too: the message gives its number,
+    and how many events before it were published. A table, CSV or Parquet, is checked before its first event is
+    published; the message gives the column and the line or row.
 
     Examples
     --------
       rayvous publish flights events.jsonl
+      rayvous publish flights events.csv --types zip=string,seen=timestamp
       rayvous publish flights events.parquet --rate 1000 --as faa
       tail -f log.jsonl | rayvous publish flights - --timestamp at
     """
+    from ...actors.clients.csv_columns import kinds_of
+    from ...actors.clients.event_files import TABLES, EventTable, check_file
+    from ...actors.clients.json_lines import JsonLines
     from ...routing.language.questions import to_filter
-    from ..event_lines import JsonLines, table_batches
 
-    path = None if source == "-" else _checked(Path(source))
+    path = None if source == "-" else Path(source)
+    kinds = column_types(types)
+    table = None
+    if path is not None:
+        check_file(path)
+        table = EventTable(path, kinds) if path.suffix.lower() in TABLES else None
     for each in advertise or ():
         to_filter(each)
     begun = time.monotonic()
@@ -211,12 +220,12 @@ def publish(
         feed = _Feed(publisher, rate, limit, interrupts)
         try:
             with suppress(KeyboardInterrupt), console.steps() as steps:
-                if path is not None and path.suffix.lower() in TABLES:
+                if table is not None:
                     feed.tables(
-                        table_batches(path), source, lambda done: steps.show("published", done, max(done, 1))
+                        table.blocks(), source, lambda done: steps.show("published", done, max(done, 1))
                     )
                 else:
-                    feed.lines(_read(path, interrupts), JsonLines(source, timestamp or ()))
+                    feed.lines(_read(path, interrupts), JsonLines(source, timestamp or (), kinds_of(kinds)))
         except (InputError, EventError) as error:
             raise InputError(f"{error}; published before it: {feed.published:,}") from None
         publisher.flush()
@@ -231,16 +240,6 @@ def publish(
         console.print_json(result)
     else:
         console.out.print(f"published: {feed.published:,} events as {publisher.name}", markup=False)
-
-
-def _checked(path: Path) -> Path:
-    if path.suffix.lower() not in (*LINES, *TABLES):
-        raise InputError(
-            f"{path}: events are read from .jsonl, .csv or .parquet files, or - for standard input"
-        )
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
-    return path
 
 
 def _read(path: Path | None, interrupts: Interruptible) -> Iterator[bytes]:
@@ -320,14 +319,16 @@ class _Feed:
                     self.published += 1
             self._pace()
 
-    def tables(self, batches: Iterator[Any], source: str, tell: Callable[[int], None]) -> None:
+    def tables(self, batches: Iterator[EventBatch], source: str, tell: Callable[[int], None]) -> None:
         """Publish rows of tables."""
+        import numpy as np
+
         for batch in batches:
             start = 0
-            while start < batch.num_rows and not self._full:
-                portion = self._portion(batch.num_rows - start)
+            while start < len(batch) and not self._full:
+                portion = self._portion(len(batch) - start)
                 try:
-                    self._publisher.publish_batch(batch.slice(start, portion))
+                    self._publisher.publish_batch(batch.take(np.arange(start, start + portion)))
                 except EventError as error:
                     raise InputError(f"{source}: {error}") from None
                 start += portion

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...actors.clients.columns import batch_from
+from ...actors.clients.event_files import read_events
 from ...actors.clients.publisher import Publisher
 from ...actors.clients.subscriber import Subscriber
 from ...actors.network.launching import joined_ray
@@ -31,7 +32,7 @@ from ...routing.language.selectors import parse_selector
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import ClusterTree
 from .. import console
-from ..inputs import flight_alerts, flights, read_events, read_selectors, selectors_for
+from ..inputs import flight_alerts, flights, read_selectors, selectors_for
 from ..killing import Killing, check_kind, recovery_for
 from .audit import check_trace_dir, keep_trace
 
@@ -61,6 +62,7 @@ class DemoOptions:
     spark: bool
     kill: str | None = None
     trace_dir: Path | None = None
+    types: Mapping[str, str] | None = None
 
     def validate(self) -> None:
         """Raise InputError if a number is out of range or a name is invalid."""
@@ -136,14 +138,16 @@ def _start_spark(stack: ExitStack) -> SparkStart:
 
 
 def _read(options: DemoOptions) -> _Input:
-    table = flights(options.limit) if options.events is None else read_events(options.events, options.limit)
-    batch = batch_from(table)
+    if options.events is None:
+        batch = batch_from(flights(options.limit))
+    else:
+        batch = read_events(options.events, types=options.types, limit=options.limit)
     if options.subscriptions is not None:
         numbered = read_selectors(options.subscriptions)
     elif options.events is None:
         numbered = list(enumerate(flight_alerts(options.subscribers, options.seed), 1))
     else:
-        numbered = list(enumerate(selectors_for(table, options.subscribers, options.seed), 1))
+        numbered = list(enumerate(selectors_for(batch, options.subscribers, options.seed), 1))
     selectors: dict[str, str] = {}
     for number, text in numbered:
         name = f"subscriber-{number}"

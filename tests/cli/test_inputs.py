@@ -1,13 +1,12 @@
-"""Reading files of events and selectors, the flights, and generated selectors; errors name the file."""
+"""Reading files of selectors, the flights, and generated selectors; errors name the file."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from rayvous.actors.clients.columns import batch_from
-from rayvous.cli.inputs import flight_alerts, flights, read_events, read_selectors, selectors_for
+from rayvous.cli.inputs import flight_alerts, flights, read_selectors, selectors_for
+from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import InputError, ScenarioError
 from rayvous.routing.language.questions import to_filter
 
@@ -17,67 +16,12 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("e.csv", "x,s\n1,a\n2,\n3,c\n"),
-        ("E.CSV", "x,s\r\n1,a\r\n2,\r\n3,c\r\n"),
-        ("e.jsonl", '{"x": 1, "s": "a"}\n{"x": 2}\n{"s": "c", "x": 3}\n'),
-        ("e.ndjson", '{"x": 1, "s": "a"}\n\n{"x": 2, "s": null}\n{"x": 3, "s": "c"}'),
-    ],
-)
-def test_events_are_read(tmp_path: Path, name: str, content: str) -> None:
-    table = read_events(write(tmp_path / name, content), 100)
-    events = batch_from(table).events()
-    assert [event["x"] for event in events] == [1, 2, 3]
-    assert [event.get("s") or None for event in events] == ["a", None, "c"]
-    assert read_events(tmp_path / name, 2).num_rows == 2
-
-
-def test_parquet_is_read(tmp_path: Path) -> None:
-    table = pa.table({"x": [1, None, 3], "s": ["a", "b", None]})
-    pyarrow.parquet.write_table(table, tmp_path / "e.parquet")
-    assert batch_from(read_events(tmp_path / "e.parquet", 2)).events() == ({"x": 1, "s": "a"}, {"s": "b"})
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("e.csv", "", "is empty"),
-        ("e.csv", "x,s\n", "it has no events"),
-        ("e.csv", "x,s\n1\n", "cannot be read"),
-        ("e.csv", b"x\n\xff\xfe\n\0", None),
-        ("e.jsonl", '{"x": 1}\n{"x": "a"}\n', "cannot be read"),
-        ("e.jsonl", '{"x": 1', "cannot be read"),
-        ("e.parquet", "no parquet at all", "cannot be read"),
-        ("e.xlsx", "x", "events are read from .csv, .jsonl or .parquet"),
-        ("e", "x", "events are read from"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_named(
-    tmp_path: Path, name: str, content: str | bytes, message: str | None
-) -> None:
-    path = write(tmp_path / name, content)
-    if message is None:  # whatever the reader makes of it, the result is a table or a named error
-        try:
-            assert read_events(path, 10).num_rows > 0
-        except ScenarioError as error:
-            assert str(path) in str(error)
-        return
-    with pytest.raises(ScenarioError, match=message) as caught:
-        read_events(path, 10)
-    assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "read", [lambda path: read_events(path, 1), read_selectors], ids=["events", "selectors"]
-)
-def test_what_is_no_file_is_named(tmp_path: Path, read: Callable[[Path], object]) -> None:
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="there is no such file"):
-        read(tmp_path / "missing.csv")
-    (tmp_path / "folder.csv").mkdir()
+        read_selectors(tmp_path / "missing.txt")
+    (tmp_path / "folder.txt").mkdir()
     with pytest.raises(ScenarioError, match="is not a file"):
-        read(tmp_path / "folder.csv")
+        read_selectors(tmp_path / "folder.txt")
 
 
 def test_selectors_come_with_their_lines(tmp_path: Path) -> None:
@@ -130,24 +74,23 @@ def test_selectors_fit_the_columns_of_any_table() -> None:
             "nothing": pa.nulls(3),
         }
     )
-    selectors = selectors_for(table, 400, 1)
-    assert selectors == selectors_for(table, 400, 1) and len(selectors) == 400
+    batch = batch_from(table)
+    selectors = selectors_for(batch, 400, 1)
+    assert selectors == selectors_for(batch, 400, 1) and len(selectors) == 400
     filters = [to_filter(selector) for selector in selectors]
     names = {name for item in filters for name in item.attributes}
     assert {"x", "f", 'a "quoted" name', "b", "t", "d", "zoned"} <= names
-    events = batch_from(table).events()
+    events = batch.events()
     matched = sum(any(item.matches(event) for event in events) for item in filters)
     assert matched > 200, "values are taken from the rows, so most match something"
 
 
 def test_an_infinite_value_makes_a_selector_too() -> None:
-    for selector in selectors_for(pa.table({"f": [1.0, float("inf"), float("-inf")]}), 50, 1):
+    for selector in selectors_for(batch_from({"f": [1.0, float("inf"), float("-inf")]}), 50, 1):
         to_filter(selector)
 
 
-@pytest.mark.parametrize(
-    "table", [pa.table({"n": pa.nulls(3)}), pa.table({"l": [[1], [2]]})], ids=["nulls", "lists"]
-)
-def test_a_table_with_nothing_to_compare_is_refused(table: pa.Table) -> None:
+@pytest.mark.parametrize("events", [[{"n": None}] * 3, [{"l": [1]}, {"l": [2]}]], ids=["nulls", "lists"])
+def test_events_with_nothing_to_compare_are_refused(events: list[dict[str, object]]) -> None:
     with pytest.raises(InputError, match="no column of the events can be compared"):
-        selectors_for(table, 1, 0)
+        selectors_for(batch_of(events), 1, 0)
