@@ -19,7 +19,7 @@ from . import predicates as p
 from . import relations as r
 from .cesql import expression_of
 from .conditions import MIRRORED
-from .expressions import Expression, Literal, Ref, Size, arithmetic, negative
+from .expressions import Expression, Literal, Ref, Size, arithmetic, negative, positive
 from .in_case import InCase
 from .lists import QUANTIFIERS
 from .literals import at, read_number, read_timestamp, unquoted
@@ -31,10 +31,24 @@ __all__ = ["Part", "builder"]
 
 
 class Part(NamedTuple):
-    """The meaning of a part of the text, and its first token."""
+    """The meaning of a part of the text, its first token, and its text if it is names joined by hyphens."""
 
     says: p.Predicate | Expression | InCase
     at: Token
+    written: str = ""
+
+    @property
+    def is_hyphenated(self) -> bool:
+        """Whether it was written like a name with a hyphen in it, and so is a subtraction."""
+        return "-" in self.written
+
+    @property
+    def hint(self) -> str:
+        """What to write for an attribute of that name."""
+        name = self.written
+        return (
+            f' ({name} is a subtraction; for an attribute of that name write "{name}")' if "-" in name else ""
+        )
 
 
 _TRUTHS: Final = {"TRUE": True, "FALSE": False, "UNKNOWN": None}
@@ -46,12 +60,12 @@ _TEXTS: Final[dict[str, Callable[[str, str], p.Predicate]]] = {
 }
 
 
-def _made(token: Token, make: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `make`; an error gets the position of `token`."""
+def _made(token: Token, make: Callable[..., Any], *arguments: Any, hint: str = "") -> Any:
+    """Call `make`; an error gets the position of `token`, and a hint."""
     try:
         return make(*arguments)
     except (SelectorError, FilterTooComplex) as error:
-        at(token, str(error))
+        at(token, f"{error}{hint}")
 
 
 def condition(part: Part) -> p.Predicate:
@@ -64,7 +78,7 @@ def condition(part: Part) -> p.Predicate:
         case Literal(bool() as truth):
             return p.TRUE if truth else p.FALSE
         case _:
-            return at(part.at, "a value is no condition: compare it with something")
+            return at(part.at, f"a value is no condition: compare it with something{part.hint}")
 
 
 def value(part: Part) -> Expression:
@@ -117,18 +131,27 @@ def builder(*, strict: bool) -> Any:
             if isinstance(right.says, InCase):
                 left, right, sign = right, left, MIRRORED.get(sign, sign)
             about, in_case = subject(left)
-            made = _made(op, partial(r.comparison, strict=strict), sign, about, value(right))
+            made = _made(
+                op,
+                partial(r.comparison, strict=strict),
+                sign,
+                about,
+                value(right),
+                hint=left.hint or right.hint,
+            )
             return Part(_made(op, in_case, made), left.at)
 
         def between(self, part: Part, negation: Token | None, word: Token, *rest: Any) -> Part:
             low, _, high = rest
             make = partial(r.between, strict=strict)
-            return _perhaps(negation, part, _made(word, make, value(part), value(low), value(high)))
+            return _perhaps(
+                negation, part, _made(word, make, value(part), value(low), value(high), hint=part.hint)
+            )
 
         def one_of(self, part: Part, negation: Token | None, word: Token, *items: Part) -> Part:
             make = partial(r.one_of, strict=strict)
             about, in_case = subject(part)
-            made = _made(word, make, about, [value(item) for item in items])
+            made = _made(word, make, about, [value(item) for item in items], hint=part.hint)
             return _perhaps(negation, part, _made(word, in_case, made))
 
         def like(self, part: Part, negation: Token | None, word: Token, pattern: Token, *rest: Any) -> Part:
@@ -142,7 +165,7 @@ def builder(*, strict: bool) -> Any:
                 return kind(name, p.plain_pattern(unquoted(pattern), character), "\\")
 
             about, in_case = subject(part)
-            made = _made(escape or pattern, r.text_condition, about, make)
+            made = _made(escape or pattern, r.text_condition, about, make, hint=part.hint)
             return _perhaps(negation, part, _made(word, in_case, made))
 
         def text(self, part: Part, negation: Token | None, word: Token, text: Token) -> Part:
@@ -150,7 +173,8 @@ def builder(*, strict: bool) -> Any:
                 return _TEXTS[word.type](name, unquoted(text))
 
             about, in_case = subject(part)
-            return _perhaps(negation, part, _made(word, in_case, _made(text, r.text_condition, about, make)))
+            made = _made(text, r.text_condition, about, make, hint=part.hint)
+            return _perhaps(negation, part, _made(word, in_case, made))
 
         def elements(
             self, part: Part, negation: Token | None, word: Token, which: Token, *items: Part
@@ -165,6 +189,11 @@ def builder(*, strict: bool) -> Any:
             return Part(made if op == "=" else _made(op, p.Not, made), part.at)
 
         def is_(self, part: Part, _is: Token, negation: Token | None, word: Token) -> Part:
+            if word.type in ("NULL", "MISSING") and part.is_hyphenated:
+                at(
+                    part.at,
+                    f'{part.written} is a subtraction: for an attribute of that name write "{part.written}"',
+                )
             if word.type == "NULL":
                 return _perhaps(negation, part, _made(word, r.no_value, _judged(part)))
             if word.type == "MISSING":
@@ -175,10 +204,12 @@ def builder(*, strict: bool) -> Any:
             return _perhaps(negation, part, made)
 
         def calculate(self, left: Part, op: Token, right: Part) -> Part:
-            return Part(_made(op, arithmetic, str(op), value(left), value(right)), left.at)
+            made = _made(op, arithmetic, str(op), value(left), value(right))
+            return Part(made, left.at, _hyphenated(left, op, right))
 
         def signed(self, sign: Token, part: Part) -> Part:
-            return Part(_made(sign, negative, value(part)), sign) if sign == "-" else Part(value(part), sign)
+            make = negative if sign == "-" else positive
+            return Part(_made(sign, make, value(part)), sign)
 
         def cased(self, word: Token, part: Part) -> Part:
             if not isinstance(part.says, Ref):
@@ -191,13 +222,16 @@ def builder(*, strict: bool) -> Any:
         def name(self, token: Token) -> Part:
             if not strict and token.type == "ESCAPE":
                 at(token, "ESCAPE is reserved in JMS: put it in double quotes")
-            return Part(_made(token, Ref, str(token) if token.type != "QUOTED" else unquoted(token)), token)
+            if token.type == "QUOTED":
+                return Part(_made(token, Ref, unquoted(token)), token)
+            return Part(_made(token, Ref, str(token)), token, str(token))
 
         def boolean(self, token: Token) -> Part:
             return Part(Literal(token.type == "TRUE"), token)
 
         def number(self, *tokens: Token) -> Part:
-            return Part(Literal(read_number(tokens[-1], negative=tokens[0] == "-")), tokens[0])
+            written = str(tokens[0]) if len(tokens) == 1 else ""
+            return Part(Literal(read_number(tokens[-1], negative=tokens[0] == "-")), tokens[0], written)
 
         def string(self, token: Token) -> Part:
             return Part(Literal(unquoted(token)), token)
@@ -215,10 +249,19 @@ def _joined(parts: Sequence[Any], kind: type[p.And] | type[p.Or]) -> Part:
     return Part(_made(parts[1], kind, tuple(condition(part) for part in parts[::2])), parts[0].at)
 
 
+def _hyphenated(left: Part, op: Token, right: Part) -> str:
+    """Return the text of a subtraction that was written without blanks, like a name; or the empty text."""
+    end = (left.at.start_pos or 0) + len(left.written)
+    tight = end == op.start_pos and op.end_pos == right.at.start_pos
+    if op != "-" or not tight or not left.written or not right.written or isinstance(left.says, Literal):
+        return ""
+    return f"{left.written}-{right.written}"
+
+
 def _array(part: Part) -> str:
     """Return the name of the attribute that a condition on a whole array is about."""
     if not isinstance(part.says, Ref):
-        at(part.at, "CONTAINS ALL, ANY and NONE, ARRAY and SIZE need an attribute")
+        at(part.at, f"CONTAINS ALL, ANY and NONE, ARRAY and SIZE need an attribute{part.hint}")
     return part.says.name
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "arithmetic",
     "calculate",
     "negative",
+    "positive",
     "value_of",
 ]
 
@@ -156,6 +157,12 @@ def negative(term: Expression) -> Expression:
     if isinstance(term, Literal) and type(term.value) is float:
         return Literal(-term.value)
     return arithmetic("-", Literal(0), term)
+
+
+def positive(term: Expression) -> Expression:
+    """Return a term as a number: 0 plus an attribute; other numbers are unchanged."""
+    added = arithmetic("+", Literal(0), term)
+    return added if isinstance(term, Ref) else term
 
 
 def calculate(op: str, left: Any, right: Any) -> int | float | None:

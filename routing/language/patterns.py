@@ -21,6 +21,7 @@ Source: Amazon EventBridge, comparison operators for event patterns; Event Ruler
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,12 +35,14 @@ from .expressions import Literal, Size
 from .in_case import escaped
 from .lists import QUANTIFIERS
 from .relations import comparison
+from .values import CHARACTERS_MAX, check_length
 
 __all__ = ["eventbridge", "parse_pattern"]
 
 _Made = TypeVar("_Made")
 _NUMERIC: Final = ("=", "<", "<=", ">", ">=")
 _ESCAPE: Final = "\\"
+_ONCE: Final = "put all its alternatives into one list"
 _NESTING_MAX: Final = p.DEPTH_MAX // 4
 _ZEROS: Final[tuple[Value, ...]] = (0, Timestamp(0))
 
@@ -52,7 +55,7 @@ def parse_pattern(pattern: Mapping[str, Any]) -> p.Predicate:
     SelectorError
         If it is not a pattern; the message says which element is wrong and why.
     """
-    return _pattern(pattern, _Place("pattern", "", eventbridge=False), depth=0)
+    return _whole(pattern, _Place("pattern", "", eventbridge=False))
 
 
 def eventbridge(pattern: Mapping[str, Any] | str) -> p.Predicate:
@@ -69,11 +72,41 @@ def eventbridge(pattern: Mapping[str, Any] | str) -> p.Predicate:
         If it is not a pattern; the message says which element is wrong and why.
     """
     if isinstance(pattern, str):
+        check_length("a pattern", pattern)
         try:
-            pattern = json.loads(pattern)
+            pattern = json.loads(pattern, object_pairs_hook=_object)
+        except SelectorError:
+            raise
         except (ValueError, RecursionError) as error:
             raise SelectorError(f"the pattern is not JSON: {error}") from None
-    return _pattern(pattern, _Place("pattern", "", eventbridge=True), depth=0)
+    return _whole(pattern, _Place("pattern", "", eventbridge=True))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; a name that is there twice is rejected, since all but the last would be ignored."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise SelectorError(f"the pattern has the name {shown(twice)} twice in one object: {_ONCE}")
+    return found
+
+
+def _whole(pattern: Any, place: _Place) -> p.Predicate:
+    """Return the condition of a whole pattern, which has the limit of text on its size."""
+    size, waiting = 0, [pattern]
+    while waiting:
+        each = waiting.pop()
+        inner: Any = ()
+        if isinstance(each, Mapping):
+            inner = (*each, *each.values())
+        elif isinstance(each, list | tuple):
+            inner = each
+        size += len(each) + 2 if isinstance(each, str) else 1 + len(inner)
+        if size > CHARACTERS_MAX:
+            place.fail(f"more than {CHARACTERS_MAX} characters as JSON, which is the limit")
+        waiting.extend(inner)
+    return _pattern(pattern, place, 0, set())
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +131,8 @@ class _Place:
             self.fail(str(error))
 
 
-def _pattern(pattern: Any, place: _Place, depth: int) -> p.Predicate:
+def _pattern(pattern: Any, place: _Place, depth: int, names: set[str]) -> p.Predicate:
+    """Return the condition of a pattern; `names` has the attributes of the objects that it is in, and gets its own."""
     if not isinstance(pattern, Mapping):
         place.fail(f"expected an object, found {_shown(pattern)}")
     if depth > _NESTING_MAX:
@@ -113,15 +147,23 @@ def _pattern(pattern: Any, place: _Place, depth: int) -> p.Predicate:
         if isinstance(name, str) and name == "$or" and (not place.eventbridge or _is_or(given)):
             branches = _list(given, here, "patterns")
             terms.append(
-                _any([_pattern(branch, here.at(f"[{i}]"), depth + 1) for i, branch in enumerate(branches)])
+                _any(
+                    [
+                        _pattern(branch, here.at(f"[{i}]"), depth + 1, set())
+                        for i, branch in enumerate(branches)
+                    ]
+                )
             )
             continue
         here = _Place(path, f"{place.name}.{name}" if place.name else name, place.eventbridge)
         if isinstance(given, Mapping):
             if not isinstance(name, str):
                 here.fail("a name is a string")
-            terms.append(_pattern(given, here, depth + 1))
+            terms.append(_pattern(given, here, depth + 1, names))
         else:
+            if here.name in names:
+                here.fail(f"the attribute {shown(here.name)} is there twice: {_ONCE}")
+            names.add(here.name)
             terms.append(_alternatives(given, here))
     return _both(terms)
 
@@ -321,6 +363,11 @@ def _anything_but(argument: Any, place: _Place) -> p.Predicate:
         kinds: Sequence[type] = [str]
     else:
         elements = argument if isinstance(argument, list | tuple) else [argument]
+        for i, element in enumerate(elements):
+            if isinstance(element, Mapping):
+                place.at(f"[{i}]").fail(
+                    'a list has values only: write {"prefix": ["a", "b"]} instead of a list'
+                )
         values = [_literal(element, place.at(f"[{i}]")) for i, element in enumerate(elements)]
         if not values:
             place.fail("an empty list of values")

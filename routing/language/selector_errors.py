@@ -6,6 +6,7 @@ the mistake is common among users of another language.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -55,11 +56,33 @@ _HINTS: Final = {
     "&": "write AND",
     "|": "write OR",
     "%": "arithmetic is + - * /",
+    "@": "for arrays there are CONTAINS ALL, CONTAINS ANY and CONTAINS NONE",
+    "~": "patterns are LIKE and ILIKE",
+    "{": "a pattern in JSON is given as a mapping, or to rv.eventbridge",
+    "?": "there are no parameters: write the value",
+    ":": "there are no parameters: write the value",
     "`": "other attribute names stand in double quotes",
     "‘": "strings stand in plain single quotes",
     "’": "strings stand in plain single quotes",
     "“": "strings stand in plain single quotes",
 }
+
+
+_COMMENT: Final = re.compile(r"""'(?:[^']|'')*'?|"(?:[^"]|"")*"?|(--|/\*)""")
+
+
+def refuse_comments(text: str) -> None:
+    """Raise SelectorError if there is a comment of SQL outside of strings and quoted names."""
+    if "--" not in text and "/*" not in text:
+        return
+    for found in _COMMENT.finditer(text):
+        if (sign := found[1]) is not None:
+            before = text[: found.start()]
+            line, column = before.count("\n") + 1, found.start() - before.rfind("\n")
+            hint = "; a minus before a negative number needs a blank: - -5" if sign == "--" else ""
+            raise _error(
+                line, column, f"{sign} begins a comment in SQL, and selectors have none: leave it out{hint}"
+            )
 
 
 def _error(line: int, column: int, message: str) -> SelectorError:
@@ -152,6 +175,28 @@ def _hint(found: Token, before: Token | None) -> str:
         return " (strings stand in single quotes, attribute names in double quotes)"
     if found.type == "COMPARISON" and before is not None and before.type == "COMPARISON":
         return " ('equal' is =)" if before == "=" else ""
-    if found.type == "NULL" and before is not None and before.type == "COMPARISON":
-        return " (write IS NULL or IS NOT NULL)"
+    word = "" if before is None else before.upper()
+    if found.type == "NULL" and before is not None:
+        if before.type == "COMPARISON":
+            return " (write IS NULL or IS NOT NULL)"
+        return " (a list has no NULL: write OR a IS NULL)" if before.type in ("LPAR", "COMMA") else ""
+    if found.type == "LSQB":
+        if before is not None and before.type == "COMPARISON":
+            return " (a list is ARRAY['a', 'b'])"
+        return ' (other attribute names stand in double quotes: "My-Prop")' if word != "ARRAY" else ""
+    if found.type == "LPAR" and before is not None:
+        return _hint_of_call(word) if before.type in ("NAME", "ANY", "ALL", "ARRAY", "CONTAINS") else ""
+    if before is not None and before.type == "IN":
+        return " (IN takes a list in parentheses; for an array: tags CONTAINS ALL ('a'))"
     return ""
+
+
+def _hint_of_call(word: str) -> str:
+    """Return the hint for a name before a parenthesis: a function of another language."""
+    if word == "EXISTS":
+        return " (write a IS NOT NULL)"
+    if word in ("NOW", "CURRENT_TIMESTAMP", "GETDATE", "SYSDATE"):
+        return " (there is no clock: write TIMESTAMP '2013-01-01 05:00:00')"
+    if word in ("ANY", "ALL", "ARRAY", "CONTAINS") or word.startswith("ARRAY_"):
+        return " (for arrays: tags CONTAINS ALL ('a', 'b'), tags = ARRAY['a', 'b'], SIZE(tags) > 2)"
+    return " (the functions are UPPER, LOWER and SIZE; CESQL 'LENGTH(a) < 9' has more)"

@@ -5,6 +5,7 @@ Rules
 * The grammar is in ``selectors.lark``. Keywords may be in any case, but in ASCII letters only: a word with other
   letters that looks like a keyword, or becomes one in upper case, is a name. Attribute names and strings are
   case-sensitive. ``"any name"`` in double quotes is an attribute, ``'it''s'`` in single quotes is a string.
+* Comments of SQL are refused: ``a > 10 -- 5`` would otherwise be arithmetic.
 * Empty text, or text of spaces only, is the condition that is always true, as in JMS.
 * For any text, the result is a condition or a :class:`SelectorError` with line, column, the token found and what was
   expected, in human-readable words.
@@ -26,7 +27,7 @@ from .builder import builder
 from .cesql import parse_cesql
 from .parsing import check_text, parse, parser_of
 from .relations import two_valued
-from .selector_errors import syntax_error
+from .selector_errors import refuse_comments, syntax_error
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -87,6 +88,7 @@ def parse_selector(text: str, dialect: Dialect = "rayvous") -> p.Predicate:
     if dialect == "cesql":
         return parse_cesql(text)
     check_text("a selector", text)
+    refuse_comments(text)
     parser = _parser(strict=dialect != "jms")
     condition: p.Predicate = parse(
         parser,
