@@ -7,9 +7,9 @@ Rules
   reverse.
 * A product is expanded only after its size was checked against the limit: an AND of ORs is multiplied one factor at a
   time, and clauses that are empty, covered or mergeable are removed immediately.
-* The work is limited in the same way: the steps to compare all pairs of clauses are counted before they are taken. A
-  filter that needs more than :data:`STEPS_MAX` is rejected within some hundredths of a second. The limit does not
-  depend on clocks.
+* The work is limited in the same way: the steps to compare all pairs of clauses, or of patterns, are counted before
+  they are taken. A filter that needs more than :data:`STEPS_MAX` is rejected. What is not counted takes time in
+  proportion to the size of the filter. The limit does not depend on clocks.
 * Reduction is complete: no clause covers another, and no two that differ in one attribute can be merged. So a normal
   form is unchanged after printing and parsing.
 
@@ -48,6 +48,9 @@ STEPS_MAX: Final = 33_000
 _STEPS_OF_PRODUCT: Final = 25
 """The steps to make one clause from two."""
 
+_COMPARED_MAX: Final = 1024
+"""Longer patterns are not compared with each other (`likes.STEPS_MAX`), so that they take no more steps."""
+
 Clauses: TypeAlias = list[Clause]
 _ALWAYS: Final = Clause(())
 _NUMBER: Final = Domain(numbers=EVERYTHING)
@@ -78,6 +81,7 @@ class _Normalizer:
     def __init__(self, clauses_max: int) -> None:
         self.clauses_max = clauses_max
         self._steps_left = STEPS_MAX
+        self._truths: dict[tuple[int, bool | None, bool], Clauses] = {}
 
     def clauses(self, predicate: p.Predicate, *, wanted: bool, but: bool = False) -> Clauses:
         """Return the clauses where the condition is true (`wanted`) or false; with `but`, their complement."""
@@ -97,12 +101,20 @@ class _Normalizer:
         return [clause_of({key: domain}) for domain in domains if not domain.is_empty]
 
     def _of_truth(self, term: p.Predicate, value: bool | None, *, there: bool) -> Clauses:
-        """Return the clauses where the truth of a condition is this value (`there`), or is not this value."""
-        if value is not None:
-            return self.clauses(term, wanted=value, but=not there)
-        return self._joined(
-            [self.clauses(term, wanted=each, but=there) for each in (True, False)], every=there
-        )
+        """Return the clauses where the truth of a condition is this value (`there`), or is not this value.
+
+        IS UNKNOWN asks its term twice, so that nested ones would ask 2**depth times without the memory.
+        """
+        asked = id(term), value, there
+        found = self._truths.get(asked)
+        if found is None:
+            if value is None:
+                both = [self.clauses(term, wanted=each, but=there) for each in (True, False)]
+                found = self._joined(both, every=there)
+            else:
+                found = self.clauses(term, wanted=value, but=not there)
+            self._truths[asked] = found
+        return found
 
     def _many(self, terms: Sequence[p.Predicate], *, wanted: bool, but: bool, every: bool) -> Clauses:
         return self._joined([self.clauses(term, wanted=wanted, but=but) for term in terms], every=every)
@@ -115,7 +127,7 @@ class _Normalizer:
         if [] in factors:
             return []
         # Factors of a single clause come first, because they make the others smaller.
-        single = _intersection([factor[0] for factor in factors if len(factor) == 1])
+        single = self._intersection([factor[0] for factor in factors if len(factor) == 1])
         if single is None:
             return []
         product = [single]
@@ -131,6 +143,24 @@ class _Normalizer:
                 _check_size(clause)
             product = crossed if len(crossed) <= 1 else self.reduce(crossed)
         return product
+
+    def _intersection(self, clauses: Clauses) -> Clause | None:
+        """Return the clause that matches what all match, or None for nothing; it halves the list, to stay fast."""
+        clauses = list(dict.fromkeys(clauses))
+        names = {key for clause in clauses for key in clause.domains}
+        if len(names) > ATTRIBUTES_MAX:
+            raise FilterTooComplex(f"{len(names)} attributes in one clause, the limit is {ATTRIBUTES_MAX}")
+        while len(clauses) > 1:
+            pairs = list(zip(clauses[::2], clauses[1::2], strict=False))
+            self._take(sum(number**2 for pair in pairs for number in _patterns(pair).values()))
+            both = [left.intersect(right) for left, right in pairs]
+            odd = [clauses[-1]] if len(clauses) % 2 else []
+            clauses = [clause for clause in both if clause is not None] + odd
+            if None in both:
+                return None
+            for clause in clauses:
+                _check_size(clause)
+        return clauses[0] if clauses else _ALWAYS
 
     def reduce(self, clauses: Clauses) -> Clauses:
         """Return equivalent clauses, none of which is covered by or mergeable with another."""
@@ -187,19 +217,6 @@ class _Normalizer:
         )
 
 
-def _intersection(clauses: Clauses) -> Clause | None:
-    """Return the clause that matches what all match, or None for nothing; it halves the list, to stay fast."""
-    while len(clauses) > 1:
-        both = [left.intersect(right) for left, right in zip(clauses[::2], clauses[1::2], strict=False)]
-        odd = [clauses[-1]] if len(clauses) % 2 else []
-        clauses = [clause for clause in both if clause is not None] + odd
-        if None in both:
-            return None
-        for clause in clauses:
-            _check_size(clause)
-    return clauses[0] if clauses else _ALWAYS
-
-
 def _check_size(clause: Clause) -> None:
     size = len(clause.constraints) + len(clause.computed)
     if size > ATTRIBUTES_MAX:
@@ -220,13 +237,13 @@ def _size(clause: Clause) -> int:
     return 1 + sum(len(intervals) // 4 for intervals in parts)
 
 
-def _patterns(clauses: Clauses) -> Counter[str]:
+def _patterns(clauses: Iterable[Clause]) -> Counter[str]:
     """Return the number of patterns per attribute; a long pattern counts as several."""
     counts: Counter[str] = Counter()
     for clause in clauses:
         for name, domain in clause.constraints:
             for like in domain.strings.likes:
-                counts[name] += 1 + like.characters // 32
+                counts[name] += 1 + min(like.characters, _COMPARED_MAX) // 32
     return counts
 
 

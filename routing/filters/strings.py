@@ -156,7 +156,7 @@ def settle(intervals: Intervals, likes: Iterable[TextCondition]) -> Strings:
     """
     kept = sorted(set(likes), key=lambda like: like.sort_key())
     intervals = settle_strings(intersect(intervals, implied_intervals(kept)))
-    if kept:
+    if kept and any(interval.is_point for interval in intervals):
         tests = [like.test() for like in kept]
         intervals = tuple(i for i in intervals if not i.is_point or all(test(str(i.low)) for test in tests))
     if not intervals or any(a.excludes(b) for a in kept for b in kept if a is not b):
@@ -173,11 +173,11 @@ def _implied(like: TextCondition, strings: Strings) -> bool:
     """Return True only if every string of `strings` satisfies `like`."""
     if any(other.implies(like) for other in strings.likes):
         return True
-    test = like.test()
-    return all(
-        test(str(interval.low)) if interval.is_point else _interval_implies(interval, like)
-        for interval in strings.intervals
-    )
+    # Single strings come last: a test of them is made only if it decides.
+    points = [str(interval.low) for interval in strings.intervals if interval.is_point]
+    if not all(_interval_implies(i, like) for i in strings.intervals if not i.is_point):
+        return False
+    return all(map(like.test(), points)) if points else True
 
 
 def _interval_implies(interval: Interval, like: TextCondition) -> bool:

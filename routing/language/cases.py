@@ -19,12 +19,12 @@ __all__ = ["either_case", "in_lower_case", "in_upper_case"]
 
 def in_upper_case(text: str) -> str:
     """Return a text of the same length in upper case."""
-    return text.upper() if text.isascii() else "".join(map(_upper, text))
+    return text.upper() if text.isascii() else text.translate({ord(c): _upper(c) for c in set(text)})
 
 
 def in_lower_case(text: str) -> str:
     """Return a text of the same length in lower case."""
-    return text.lower() if text.isascii() else "".join(map(_lower, text))
+    return text.lower() if text.isascii() else text.translate({ord(c): _lower(c) for c in set(text)})
 
 
 def either_case(character: str) -> str:

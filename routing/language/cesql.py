@@ -113,6 +113,10 @@ def _builder() -> Any:
             return made
 
         def like(self, value: Node, negation: Token | None, word: Token, pattern: Token) -> Node:
+            try:
+                pattern_elements(unquoted(str(pattern)))
+            except SelectorError as error:
+                at(pattern, str(error))
             return _perhaps(negation, _call(word, "LIKE", value, Constant(unquoted(str(pattern)))))
 
         def one_of(self, value: Node, negation: Token | None, word: Token, *items: Node) -> Node:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.batch import check_name
@@ -390,6 +391,10 @@ def like_elements(pattern: str, escape: str | None = None) -> tuple[str | int, .
     return (_elements_kept if len(pattern) <= SHORT_PATTERN else _elements)(pattern, escape)
 
 
+WILD_MAX: Final = 1024
+"""The maximum length of the part between two ``%`` if it has a ``_`` between other characters."""
+
+
 def _elements(pattern: str, escape: str | None) -> tuple[str | int, ...]:
     out: list[str | int] = []
     characters = iter(pattern)
@@ -405,7 +410,20 @@ def _elements(pattern: str, escape: str | None) -> tuple[str | int, ...]:
             out.append(ANY_TEXT)
         else:
             out.append(ANY_CHARACTER if character == "_" else character)
+    if len(out) > WILD_MAX and ANY_CHARACTER in out:
+        _check_wild(out)
     return tuple(out)
+
+
+def _check_wild(elements: list[str | int]) -> None:
+    cuts = [place for place, element in enumerate(elements) if element == ANY_TEXT]
+    for start, end in pairwise(cuts):
+        literal = [i for i in range(start + 1, end) if elements[i] != ANY_CHARACTER]
+        length = literal[-1] - literal[0] + 1 if literal else 0
+        if length > WILD_MAX and length > len(literal):
+            raise SelectorError(
+                f"a pattern has {length} characters between two %, with a _ among them: the limit is {WILD_MAX}"
+            )
 
 
 _elements_kept: Final = lru_cache(maxsize=1024)(_elements)

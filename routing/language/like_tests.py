@@ -4,7 +4,8 @@ Rules
 -----
 * A test never backtracks: each piece between two ``%`` is searched for once, from the left, because the first
   match is always sufficient.
-* So the time is linear in the length of the text. A regular expression, the fastest method, is used where it takes at
+* So the time is linear in the length of the text. A pattern that ignores case is searched for in the text in lower
+  case. A regular expression, the fastest method, is used where it takes at
   most `SHORT_STEPS` steps, and `piece_finder` otherwise. This matters because patterns and texts are untrusted.
 """
 
@@ -16,6 +17,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias
 
+from .cases import either_case, in_lower_case
 from .conditions import ANY_TEXT, SHORT_PATTERN
 from .piece_finder import Piece, PieceFinder
 
@@ -63,6 +65,10 @@ _test_kept: Final = lru_cache(maxsize=1024)(_test_made)
 
 
 def _long_test(pattern: Pattern) -> Callable[[str], bool]:
+    lower = _in_lower_case(pattern)
+    if lower is not None:  # letters in either case cannot be searched for, letters in lower case can
+        holds_lower = _long_test(lower)
+        return lambda text: holds_lower(in_lower_case(text))
     pieces = [PieceFinder(piece) for piece in pattern]
     head, middle, tail = pieces[0], pieces[1:-1], pieces[-1]
     if len(pieces) == 1:
@@ -80,6 +86,18 @@ def _long_test(pattern: Pattern) -> Callable[[str], bool]:
         return True
 
     return holds
+
+
+def _in_lower_case(pattern: Pattern) -> Pattern | None:
+    """Return a pattern of either case as one for texts in lower case; None for a pattern that does not ignore case."""
+    elements = [element for piece in pattern for element in piece if element]
+    if all(len(element) == 1 for element in elements):
+        return None
+    if any(len(element) == 1 and len(either_case(element)) > 1 for element in elements):
+        return None
+    if any(len(element) == 2 and either_case(element[1]) != element for element in elements):
+        return None
+    return tuple(tuple(element and element[-1] for element in piece) for piece in pattern)
 
 
 def _pattern_regex(pattern: Pattern) -> re.Pattern[str]:

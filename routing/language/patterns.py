@@ -104,7 +104,9 @@ def _whole(pattern: Any, place: _Place) -> p.Predicate:
             inner = each
         size += len(each) + 2 if isinstance(each, str) else 1 + len(inner)
         if size > CHARACTERS_MAX:
-            place.fail(f"more than {CHARACTERS_MAX} characters as JSON, which is the limit")
+            place.fail(
+                f"as JSON it has at least {size} characters, the limit of a whole filter is {CHARACTERS_MAX}"
+            )
         waiting.extend(inner)
     return _pattern(pattern, place, 0, set())
 

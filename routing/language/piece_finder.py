@@ -2,7 +2,8 @@
 
 Rules
 -----
-* For any piece and any text the time is that of one pass over the text, so no event can stall a broker.
+* For any piece and any text the time is that of one pass over the text, so no event can stall a broker. The shift-and
+  search takes more for longer pieces, so pieces with a ``_`` inside have a limit (`conditions.WILD_MAX`).
 * Literal characters are found by `str.find`, which is linear (Python's two-way search).
 * In a piece with ``_``, the longest run of literal characters is searched for, and the other characters are then
   compared. After `TRIES` false hits, all positions are tested in parallel instead: bit i of a number is set if
@@ -57,9 +58,14 @@ class PieceFinder:
 
     def find(self, text: str, start: int, end: int) -> int:
         """Return the first position of the piece in ``text[start:end]``, or -1."""
+        if start + self.length > end:
+            return -1
         offset, anchor = self._anchor
-        if len(anchor) == self.length:
-            return text.find(anchor, start, end)
+        if (
+            len(self._runs) <= 1 and not self._either
+        ):  # literal characters, with ``_`` before and after them only
+            found = text.find(anchor, start + offset, end - self.length + offset + len(anchor))
+            return found - offset if found >= 0 else -1
         last = end - self.length
         for _ in range(TRIES):
             start = text.find(anchor, start + offset, last + offset + len(anchor)) - offset

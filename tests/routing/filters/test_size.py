@@ -29,14 +29,15 @@ def test_every_filter_prints_as_a_selector_that_is_read() -> None:
 
 TOO_LONG = "x" * (CHARACTERS_MAX + 1)
 MANY = [f"value {n}" for n in range(12_000)]
+NUMBERS = [float(f"{n}e9") for n in range(10_000, 20_000)]
 
 
 @pytest.mark.parametrize(
     "written",
     [
         f"a IN ({','.join(f'{n}e9' for n in range(10_000, 20_000))})",
-        {"a": MANY},
-        {"a": [{"anything-but": MANY}]},
+        {"a": NUMBERS},
+        {"a": [{"anything-but": NUMBERS}]},
         attr("a").isin(MANY),
         ~attr("a").isin(MANY),
     ],
@@ -86,7 +87,7 @@ def test_filters_that_are_gone_leave_nothing_behind() -> None:
     def use() -> None:
         index = MatchIndex()
         for number in range(5):
-            text = f"a LIKE '{number}%{'b_' * 2_000}%'"
+            text = f"a LIKE '{number}%{'b_' * 500}%'"
             slot = index.insert(to_filter(text))
             compile_predicate(parse_selector(text))({"a": "1b"})
             index.match(batch_of([{"a": "1b"}]))

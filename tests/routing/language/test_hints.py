@@ -114,6 +114,6 @@ def test_a_field_beside_and_inside_or_holds_in_both_places() -> None:
 @pytest.mark.parametrize("pattern", [{"a": ["x" * 9] * 20_000}, {"a": [{"anything-but": [1] * 200_000}]}])
 def test_json_has_the_size_of_text(pattern: Any) -> None:
     began = time.process_time()
-    with pytest.raises(SelectorError, match="more than 131072 characters as JSON"):
+    with pytest.raises(SelectorError, match=r"as JSON it has at least \d+ characters"):
         rv.to_filter(pattern)
     assert time.process_time() - began < 0.5
