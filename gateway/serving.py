@@ -6,10 +6,11 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from socket import gethostname
 from typing import Final, Protocol
 
 from ..actors.network.network import Network
-from ..protocol.gateways import AccessConfig, GatewayConfig
+from ..protocol.gateways import AccessConfig, GatewayConfig, address_of
 from .access import Access
 from .core import Gateway
 from .http.app import app_of
@@ -17,7 +18,7 @@ from .http.server import HttpServer, listening
 from .joined import Joined
 from .stomp.server import StompServer, tls_of
 from .stomp.websocket import stomp_route
-from .ui.live import ui_route
+from .ui.live import ui_routes
 from .ui.watch import Watch
 
 YOUNG_OBJECTS: Final = 50_000
@@ -60,13 +61,19 @@ def listeners_of(
         stomp = StompServer(gateway, socket, tls_of(config))
         if not http:
             return [stomp]
-        live = ui_route(gateway, Watch(network.status), network.kill_broker, config.origins)
-        pages = [stomp_route(stomp, config.origins), live]
-        return [HttpServer(app_of(gateway, origins=config.origins, pages=pages), config), stomp]
+        live = ui_routes(gateway, Watch(network.status), network.kill_broker, config.origins)
+        pages = [stomp_route(stomp, config.origins), *live]
+        app = app_of(gateway, origins=config.origins, hosts=names_of(config), pages=pages)
+        return [HttpServer(app, config), stomp]
     except BaseException:
         if socket is not None:
             socket.close()
         raise
+
+
+def names_of(config: GatewayConfig) -> tuple[str, ...]:
+    """Return the names by which clients may address a gateway on this machine."""
+    return (*config.hosts, address_of("gateway http", config.http)[0], gethostname())
 
 
 class Serving:

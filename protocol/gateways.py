@@ -24,6 +24,7 @@ SLOW: Final = ("shed", "cut")
 NOBODY: Final = "FALSE"
 PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 ANONYMOUS: Final = "anonymous"
+HOST: Final = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?", re.ASCII)
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -236,6 +237,10 @@ class GatewayConfig:
         PEM files for TLS; both or none.
     origins
         Origins of web pages of other hosts that may connect, for example ``"https://app.example.org"``.
+    hosts
+        Names by which clients address the gateway, for example of a proxy before it: ``"events.example.org"``,
+        ``"*.example.org"``, or ``"*"`` for any. Addresses, ``localhost``, the name in `http` and the name of the
+        machine are allowed anyway.
     share_limits
         Whether the limits of a principal apply to the gateways of all nodes together; each gateway allows an equal
         share.
@@ -249,6 +254,7 @@ class GatewayConfig:
     certificate: str | Path | None = None
     private_key: str | Path | None = None
     origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
     share_limits: bool = False
     limits: GatewayLimits = field(default_factory=GatewayLimits)
 
@@ -268,6 +274,9 @@ class GatewayConfig:
         if (self.certificate is None) != (self.private_key is None):
             raise InputError("gateway certificate and private_key: TLS takes both")
         checks.texts("gateway origins", self.origins)
+        for name in checks.texts("gateway hosts", self.hosts):
+            if not HOST.fullmatch(name):
+                raise checks.wrong("gateway hosts", name, "a name without a port, *.name, or *")
         checks.flag("gateway share_limits", self.share_limits)
         checks.instance("gateway limits", self.limits, GatewayLimits, "GatewayLimits").validate()
         return self

@@ -8,7 +8,8 @@ Rules
 * JSON has no timestamps: attributes that the client names as timestamps are parsed as ISO 8601, and a timestamp
   is written as an ISO 8601 string. Numbers that JSON cannot represent are the strings ``"Infinity"`` and
   ``"-Infinity"``.
-* The attributes of a CloudEvent are attributes under ``ce_`` of the event, so the same CloudEvent is delivered.
+* The attributes of a CloudEvent are attributes under ``ce_`` of the event, and so is data that is not an object
+  (``ce_data``, ``ce_data_base64``), so the same CloudEvent is delivered.
   Any other event is delivered as the data of a new CloudEvent.
 
 Source: RFC 8259; CloudEvents 1.0.2, JSON event format, sections 2 to 4. The mapping of attributes is ours (decision
@@ -29,6 +30,8 @@ from .values import Timestamp, is_null, moment_of
 
 CE: Final = "ce_"
 CE_REQUIRED: Final = ("specversion", "id", "source", "type")
+CE_DATA: Final = ("data", "data_base64")
+"""Under `CE`: the data of a CloudEvent that is not an object with attributes. No attribute may have these names."""
 JSON: Final = "application/json"
 _VERSION: Final = "1.0"
 _INTEGER_END: Final = 2**31
@@ -131,11 +134,18 @@ def cloud_event(
         The name of the network.
     """
     envelope = {name.removeprefix(CE): value for name, value in event.items() if name.startswith(CE)}
+    rest = {name: value for name, value in event.items() if not name.startswith(CE)}
+    data = {name: envelope.pop(name) for name in CE_DATA if name in envelope} or (
+        {"data": rest} if rest else {}
+    )
     required = [envelope.get(name) for name in CE_REQUIRED]
     if (
         required[0] != _VERSION
         or not all(isinstance(value, str) and value for value in required)
         or not all(map(is_attribute, envelope.values()))
+        or len(data) > 1
+        or (rest and data != {"data": rest})
+        or not isinstance(data.get("data_base64", ""), str)
     ):
         head = {
             "specversion": _VERSION,
@@ -146,8 +156,4 @@ def cloud_event(
             "datacontenttype": JSON,
         }
         return f'{json.dumps(head)[:-1]}, "data": {text}}}'
-    data = {name: value for name, value in event.items() if not name.startswith(CE)}
-    kind = str(envelope.get("datacontenttype", JSON))
-    if set(data) <= {"data", "data_base64"} and not kind.startswith(JSON):
-        return json.dumps(envelope | data)
-    return json.dumps(envelope | ({"data": data} if data else {}))
+    return json.dumps(envelope | data)

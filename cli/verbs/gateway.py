@@ -43,6 +43,10 @@ def gateway(
     ] = None,
     certificate: Annotated[Path | None, typer.Option(help="For TLS: certificate file (PEM).")] = None,
     private_key: Annotated[Path | None, typer.Option(help="For TLS: private key file (PEM).")] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name by which clients address the gateway, such as a proxy's; may be repeated."),
+    ] = None,
     listed: Annotated[
         bool,
         typer.Option("--list", help="List the gateways on the network's nodes, and end."),
@@ -70,7 +74,7 @@ def gateway(
         "private_key": private_key,
     }
     if listed:
-        if file is not None or any(value is not None for value in given.values()):
+        if file is not None or allow_host or any(value is not None for value in given.values()):
             raise InputError("--list: it starts no gateway, so it takes no file, address or certificate")
         return _list(network, address)
     require("gateway")
@@ -78,6 +82,7 @@ def gateway(
     with joined(network, address) as net:
         config, access = _settled(net, *found)
         config = replace(config, **{name: value for name, value in given.items() if value is not None})
+        config = replace(config, hosts=(*config.hosts, *(allow_host or ())))
         ended = asyncio.run(_serve(net, config.validate(), access, _print_lines))
     if ended:
         raise NetworkNotFound(f"network {network!r} was ended")

@@ -23,9 +23,11 @@ from ...protocol.errors import (
 from ...protocol.json_events import cloud_event, iso, plain_value
 from ..core import Accepted
 from ..deliveries import Delivery
+from ..origins import OtherHost
 from ..queues import Gap
 from ..streams import Item
 from .bodies import UnknownType
+from .encodings import ACCEPTED, UnknownEncoding
 
 Form: TypeAlias = Literal["json", "cloudevents"]
 FORMS: Final = get_args(Form)
@@ -36,6 +38,8 @@ RETRY_MILLISECONDS: Final = 500
 
 _STATUS: Final[tuple[tuple[type[RayvousError], HTTPStatus], ...]] = (
     (UnknownType, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    (UnknownEncoding, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    (OtherHost, HTTPStatus.MISDIRECTED_REQUEST),
     (KeyReused, HTTPStatus.UNPROCESSABLE_ENTITY),
     (PublicationUnderWay, HTTPStatus.CONFLICT),
     (InputError, HTTPStatus.BAD_REQUEST),
@@ -91,6 +95,8 @@ def headers_of(error: RayvousError) -> dict[str, str]:
     """Return the headers that go with an error."""
     if isinstance(error, AccessDenied) and error.right == "token":
         return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, UnknownEncoding):
+        return {"Accept-Encoding": ACCEPTED}
     if isinstance(error, LimitReached | PublicationUnderWay) and error.after_seconds is not None:
         return {"Retry-After": str(max(1, math.ceil(error.after_seconds)))}
     return {}

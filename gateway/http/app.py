@@ -8,6 +8,8 @@ Rules
 * A refusal is a problem (RFC 9457) that names the missing right or the limit that was reached.
 * A request that states its body length in two ways is rejected, and its connection is closed: a proxy before
   the gateway may have used the other one (RFC 9112, 6.3 and 11.2).
+* A body may be compressed with gzip; what it says has the limit of a body.
+* Every request names a host that is one of the gateway's. There are no redirects.
 * Pages for people are routes that the caller supplies. They come after the paths of the interface.
 """
 
@@ -25,9 +27,10 @@ from ...protocol.errors import InputError, LimitReached, RayvousError
 from ...protocol.extras import extra
 from ...protocol.json_events import parse
 from ..core import Gateway, Session
-from ..origins import check_origin
+from ..origins import check_host, check_origin
 from .answers import FORMS, accepted_members, headers_of, problem
 from .bodies import events_of, key_of, may_be_empty
+from .encodings import decompressed, is_compressed
 from .events import EventStream
 from .metrics import CONTENT_TYPE, metrics_of
 from .openapi import openapi
@@ -56,7 +59,13 @@ NOT_KEPT: Final = {"Cache-Control": "no-store"}
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-def app_of(gateway: Gateway, *, origins: Sequence[str] = (), pages: Sequence[BaseRoute] = ()) -> Starlette:
+def app_of(
+    gateway: Gateway,
+    *,
+    origins: Sequence[str] = (),
+    hosts: Sequence[str] = ("*",),
+    pages: Sequence[BaseRoute] = (),
+) -> Starlette:
     """Return the application over a gateway.
 
     Parameters
@@ -65,11 +74,13 @@ def app_of(gateway: Gateway, *, origins: Sequence[str] = (), pages: Sequence[Bas
         The gateway to serve.
     origins
         Origins of other hosts whose web pages are allowed; ``"*"`` allows all.
+    hosts
+        Names by which clients address the gateway (`origins.check_host`).
     pages
         Further routes, for example of pages for people.
     """
     paths = Paths(gateway, origins)
-    middleware = [Middleware(_Framed, header_bytes_max=gateway.limits.header_bytes_max)]
+    middleware = [Middleware(_Framed, header_bytes_max=gateway.limits.header_bytes_max, hosts=hosts)]
     if origins:
         middleware.append(
             Middleware(
@@ -90,26 +101,37 @@ def app_of(gateway: Gateway, *, origins: Sequence[str] = (), pages: Sequence[Bas
         WebSocketRoute("/ws", paths.socket),
         *pages,
     ]
-    return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _no_such_path})
+    app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _no_such_path})
+    app.router.redirect_slashes = False  # it would redirect to http, and to the host that the request names
+    return app
 
 
 class _Framed:
-    """Rejects requests with ambiguous framing or too large a header."""
+    """Rejects requests for another host, with ambiguous framing, or with too large a header."""
 
-    def __init__(self, app: ASGIApp, header_bytes_max: int) -> None:
-        self._app, self._header_bytes_max = app, header_bytes_max
+    def __init__(self, app: ASGIApp, header_bytes_max: int, hosts: Sequence[str]) -> None:
+        self._app, self._header_bytes_max, self._hosts = app, header_bytes_max, tuple(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
-        if scope["type"] == "http":
-            try:
-                self._check(scope["headers"])
-            except RayvousError as error:
-                app = _problem(error)
-                app.headers["Connection"] = "close"
-        await app(scope, receive, send)
+        try:
+            if scope["type"] in ("http", "websocket"):
+                self._check(scope["type"], scope["headers"])
+        except RayvousError as error:
+            if scope["type"] == "websocket":
+                await refuse(WebSocket(scope, receive, send), error)
+                return
+            answer = _problem(error)
+            answer.headers["Connection"] = "close"
+            await answer(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
-    def _check(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def _check(self, kind: str, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        for name, value in headers:
+            if name.lower() == b"host":
+                check_host(value.decode("latin-1"), self._hosts)
+        if kind != "http":
+            return
         if {b"content-length", b"transfer-encoding"} <= {name.lower() for name, _ in headers}:
             raise InputError("Content-Length and Transfer-Encoding: a request must have only one of the two")
         if sum(len(name) + len(value) for name, value in headers) > self._header_bytes_max:
@@ -173,6 +195,7 @@ class Paths:
     async def _body(self, request: Request, kept: ExitStack) -> bytes:
         """Return the body of a request, which counts as in memory until `kept` is closed."""
         limits = self._gateway.limits
+        compressed = is_compressed(request.headers.get("content-encoding", ""))
         parts: list[bytes] = []
         size = 0
         announced = request.headers.get("content-length", "0")
@@ -185,6 +208,17 @@ class Paths:
                     raise _too_large(limits.body_bytes_max)
                 kept.enter_context(self._gateway.working(len(part)))
                 parts.append(part)
+        return self._plain(b"".join(parts), kept) if compressed else b"".join(parts)
+
+    def _plain(self, body: bytes, kept: ExitStack) -> bytes:
+        """Return what a compressed body says; it may be as large as a body that is not compressed."""
+        most, size, parts = self._gateway.limits.body_bytes_max, 0, list[bytes]()
+        for part in decompressed(body):
+            size += len(part)
+            if size > most:
+                raise _too_large(most)
+            kept.enter_context(self._gateway.working(len(part)))
+            parts.append(part)
         return b"".join(parts)
 
     async def publish(self, request: Request) -> Response:

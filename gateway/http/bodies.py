@@ -6,8 +6,8 @@ Rules
   null.
 * JSON is parsed strictly (`protocol.json_events`). Numbers have 64 bits.
 * A CloudEvent becomes an event with the attributes of its data, and with its own attributes under ``ce_``:
-  ``ce_type``, ``ce_source``, ``ce_time`` (a timestamp). Data that is not a JSON object is one attribute,
-  ``data``, or ``data_base64`` if it is not text. Data may have no attributes under ``ce_``.
+  ``ce_type``, ``ce_source``, ``ce_time`` (a timestamp). Data that is not a JSON object with members is one
+  attribute, ``ce_data``, or ``ce_data_base64`` if it is not text. Data may have no attributes under ``ce_``.
 
 Source: CloudEvents 1.0.2, HTTP protocol binding, sections 3.1 to 3.3; JSON event format, sections 2 to 4. The
 mapping of attributes is ours (decision 0059).
@@ -28,7 +28,8 @@ from ...protocol import checks
 from ...protocol.documents import of_json
 from ...protocol.errors import EventError, InputError
 from ...protocol.extras import extra
-from ...protocol.json_events import CE, CE_REQUIRED, JSON, is_attribute, moment, parse
+from ...protocol.json_events import CE, CE_DATA, CE_REQUIRED, JSON, is_attribute, moment, parse
+from ...protocol.values import Timestamp
 
 with extra("gateway"):
     from cloudevents.core.exceptions import BaseCloudEventException
@@ -42,7 +43,11 @@ TYPES: Final = (JSON, *LINES, CLOUDEVENT, CLOUDEVENTS)
 QUOTE: Final = '"'
 _HEADER: Final = "ce-"
 _ESCAPED: Final = re.compile(r"\\(.)")
-_OFFSET: Final = re.compile(r"(?:Z|[+-][0-9]{2}:[0-9]{2})$", re.IGNORECASE)
+_OFFSET: Final = re.compile(r"(?:Z|[+-][0-9]{2}:[0-9]{2})$")
+_LEAP_SECOND: Final = re.compile(
+    r"([0-9-]{10}T[0-9]{2}:[0-9]{2}:)60((?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2}))", re.ASCII
+)
+_DATA, _DATA_BASE64 = (f"{CE}{name}" for name in CE_DATA)
 
 
 class UnknownType(InputError):
@@ -163,7 +168,7 @@ def _binary(body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
     kind = headers.get("content-type")
     if kind is not None:
         attributes["datacontenttype"] = kind
-    return _cloud_event(attributes, _data(body, kind), "the headers")
+    return _cloud_event(attributes, _data(body, kind, "the data"), "the headers")
 
 
 def _header_value(name: str, value: str) -> str:
@@ -176,16 +181,16 @@ def _header_value(name: str, value: str) -> str:
         raise EventError(f"the headers: {name} is not UTF-8 behind its percent signs") from None
 
 
-def _data(body: bytes, kind: str | None) -> dict[str, Any]:
+def _data(body: bytes, kind: str | None, where: str) -> dict[str, Any]:
     if not body:
         return {}
     media = JSON if kind is None else kind.partition(";")[0].strip().lower()
     if media == JSON or media.endswith("+json"):
-        return _attributes_of(parse(body, "the data"))
+        return _attributes_of(parse(body, "the data"), where)
     try:
-        return {"data": body.decode("utf-8")}
+        return {_DATA: body.decode("utf-8")}
     except UnicodeDecodeError:
-        return {"data_base64": base64.b64encode(body).decode()}
+        return {_DATA_BASE64: base64.b64encode(body).decode()}
 
 
 def _structured(given: Any, where: str) -> dict[str, Any]:
@@ -201,14 +206,32 @@ def _structured(given: Any, where: str) -> dict[str, Any]:
             content = base64.b64decode(encoded, validate=True)
         except (binascii.Error, TypeError, ValueError):
             raise EventError(f"{where}: data_base64 is not base64") from None
-        return _cloud_event(attributes, _data(content, attributes.get("datacontenttype", "")), where)
-    return _cloud_event(attributes, {} if data is None else _attributes_of(data), where)
+        return _cloud_event(attributes, _data(content, attributes.get("datacontenttype", ""), where), where)
+    return _cloud_event(attributes, {} if data is None else _attributes_of(data, where), where)
 
 
-def _attributes_of(data: Any) -> dict[str, Any]:
-    if isinstance(data, dict):
-        return data
-    return {"data": data if isinstance(data, str | int | float) else json.dumps(data)}
+def _attributes_of(data: Any, where: str) -> dict[str, Any]:
+    if not isinstance(data, dict) or not data:
+        return {_DATA: data}
+    for name in data:
+        if name.startswith(CE):
+            raise EventError(
+                f"{where}: the data has {checks.shown(name)}: {CE} is the prefix of the CloudEvent's own attributes"
+            )
+    return data
+
+
+def _time(at: Any, where: str) -> Timestamp:
+    """Return the time of a CloudEvent, in RFC 3339: T and Z in either case, and leap seconds, which are those after."""
+    text = at.upper() if isinstance(at, str) else at
+    leap = _LEAP_SECOND.fullmatch(text) if isinstance(text, str) else None
+    if leap is None:
+        time = moment(text, where)
+    else:
+        time = Timestamp(moment(f"{leap[1]}59{leap[2]}", where) + 1_000_000_000)
+    if not _OFFSET.search(text):
+        raise EventError(f"{where} has no offset; RFC 3339 requires one")
+    return time
 
 
 def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -> dict[str, Any]:
@@ -218,16 +241,12 @@ def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -
     for name, value in attributes.items():
         if not is_attribute(value):
             raise EventError(f"{where}: {name} is not a text, boolean or 32-bit integer")
-    for name in data:
-        if name.startswith(CE):
-            raise EventError(
-                f"{where}: the data has {checks.shown(name)}: {CE} is the prefix of the CloudEvent's own attributes"
-            )
+    for name in CE_DATA:
+        if name in attributes:
+            raise EventError(f"{where}: {name} is the data of a CloudEvent, not an attribute")
     read = dict(attributes)  # the library modifies its argument
     if (at := attributes.get("time")) is not None:
-        read["time"] = moment(at, f"{where}: time")
-        if not _OFFSET.search(at):
-            raise EventError(f"{where}: time has no offset; RFC 3339 requires one")
+        read["time"] = _time(at, f"{where}: time")
     try:
         CloudEvent(attributes if at is None else attributes | {"time": read["time"].datetime}, None)
     except (BaseCloudEventException, TypeError, ValueError) as error:

@@ -50,6 +50,7 @@ _REFUSALS: Final = {
     "400": "What was given cannot be used; detail says what and where.",
     "401": "The token is missing, or not known.",
     "403": "A right is missing: right says which.",
+    "421": "The host is not a name of this gateway.",
     "429": "A limit of the principal was reached: limit says which, Retry-After when to come again.",
     "503": "The gateway is full, or the network does not answer.",
 }
@@ -112,6 +113,12 @@ def _publish(limits: GatewayLimits) -> dict[str, Any]:
         "description": "Names the events: what was published under it before is not published again.",
         "schema": {"type": "string", "minLength": 1, "maxLength": KEY_CHARACTERS_MAX},
     }
+    encoding = {
+        "name": "Content-Encoding",
+        "in": "header",
+        "description": "How the body is compressed; the limit of bytes holds for what it says, too.",
+        "schema": {"enum": ["gzip", "identity"]},
+    }
     moments = _query(
         "timestamp",
         "An attribute that is a moment in ISO 8601.",
@@ -121,7 +128,7 @@ def _publish(limits: GatewayLimits) -> dict[str, Any]:
         "summary": "Publish events",
         "description": f"At most {limits.batch_events_max:,} events and {limits.body_bytes_max:,} bytes. All or none. "
         "With ce- headers the body, of any type, is the data of one CloudEvent.",
-        "parameters": [flush, moments, once, key],
+        "parameters": [flush, moments, once, key, encoding],
         "requestBody": {"required": True, "content": content},
         "responses": _answers(
             {"202": "Accepted: publisher, and the numbers of the first and the last.", "200": "Delivered."},
@@ -193,6 +200,6 @@ def _query(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any
 def _answers(answers: dict[str, str], *refusals: str) -> dict[str, Any]:
     told: dict[str, Any] = {status: {"description": text} for status, text in answers.items()}
     problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for status in refusals:
+    for status in (*refusals, "421"):  # any request may address another host
         told[status] = {"description": _REFUSALS.get(status, "Refused: detail says why."), "content": problem}
     return told

@@ -18,6 +18,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection
 from contextlib import aclosing
+from importlib import resources
 from typing import Any, Final
 
 from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousError
@@ -32,8 +33,9 @@ from ..streams import Stream
 from .watch import Watch
 
 with extra("gateway"):
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute, Mount, WebSocketRoute
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, Response
+    from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
     from starlette.staticfiles import StaticFiles
     from starlette.types import Scope
     from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -48,17 +50,17 @@ WORD_CHARACTERS_MAX: Final = 8_192
 
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
-    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "connect-src 'self'; form-action 'none'; base-uri 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
 
 
-def ui_route(
+def ui_routes(
     gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], object], origins: Collection[str] = ()
-) -> BaseRoute:
-    """Return the route of the page, ``/ui``, for `gateway.http.app.app_of`.
+) -> list[BaseRoute]:
+    """Return the routes of the page, ``/ui`` and below, for `gateway.http.app.app_of`.
 
     Parameters
     ----------
@@ -81,8 +83,13 @@ def ui_route(
         else:
             await viewer.serve()
 
+    async def without_slash(request: Request) -> Response:
+        page = resources.files("rayvous.gateway.ui").joinpath("page", "index.html").read_text("utf-8")
+        return HTMLResponse(page.replace("<head>", '<head><base href="ui/">', 1), headers=_HEADERS)
+
     files = _Page(packages=[("rayvous.gateway.ui", "page")], html=True)
-    return Mount("/ui", routes=[WebSocketRoute("/live", live), Mount("/", files)])
+    below = Mount("/ui", routes=[WebSocketRoute("/live", live), Mount("/", files)])
+    return [Route("/ui", without_slash, methods=["GET"]), below]
 
 
 class _Page(StaticFiles):

@@ -12,6 +12,8 @@ import yaml
 from packaging.requirements import Requirement
 from rayvous.actors.network.network_file import read_network_file
 from rayvous.cli.doctor.machine import STORE_SHARE
+from rayvous.gateway.origins import OtherHost, check_host
+from rayvous.gateway.serving import names_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
@@ -142,6 +144,23 @@ def test_the_job_finds_its_cluster_its_token_and_its_file(tmp_path):
         ports = {port["name"]: port["containerPort"] for port in there}
         assert settings.gateway.http == f"0.0.0.0:{ports['gateway']}"
         assert settings.gateway.stomp == f"0.0.0.0:{ports['stomp']}"
+
+
+def test_the_gateways_know_the_names_of_their_service(tmp_path):
+    """Probes and scrapers use the address of a pod, which needs no name."""
+    (path,) = RESOURCES["ConfigMap", "rayvous-network"]["data"]
+    (tmp_path / path).write_text(RESOURCES["ConfigMap", "rayvous-network"]["data"][path])
+    hosts = names_of(read_network_file(tmp_path / path).gateway)
+    service = RESOURCES["Service", "rayvous-gateway"]["metadata"]["name"]
+    for name in (
+        service,
+        f"{service}.default.svc",
+        f"{service}.default.svc.cluster.local:8090",
+        "10.0.0.7:8090",
+    ):
+        check_host(name, hosts)
+    with pytest.raises(OtherHost):
+        check_host("evil.example", hosts)
 
 
 def test_shared_memory_holds_what_ray_puts_there():

@@ -19,7 +19,7 @@ let socket = null, again = AGAIN_MS, token = sessionStorage.getItem("rayvous-tok
 const seen = [];
 
 function connect() {
-  const address = new URL("live", location.href);
+  const address = new URL("live", document.baseURI);
   address.protocol = address.protocol.replace("http", "ws");
   socket = new WebSocket(address);
   socket.onopen = () => send({ token });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gzip
 import json
 from urllib.parse import parse_qsl
 
@@ -75,6 +76,90 @@ def test_every_form_of_publishing(web, run, tokens, headers, body, brings):
     assert [message["id"] for message in messages] == [f"alice:{n}" for n in range(1, len(brings) + 1)]
 
 
+@pytest.mark.parametrize(
+    ("headers", "body", "count"),
+    [
+        (JSON, b'{"n": 1}', 1),
+        ({"content-type": "application/x-ndjson"}, b'{"n": 1}\n{"n": 2}', 2),
+        (CLOUD, told(data={"n": 1}), 1),
+        ({"content-type": "application/cloudevents-batch+json"}, json.dumps([STRUCTURED]).encode(), 1),
+        (BINARY.headers, BINARY.body, 1),
+    ],
+)
+def test_every_body_may_be_in_gzip(web, run, tokens, headers, body, count):
+    async def story():
+        http = web()
+        async with http.open(
+            "GET", "/subscribe", token=tokens["alice"], query={"selector": "TRUE"}
+        ) as answer:
+            await answer.messages(1)
+            for encoding, data in (("identity", body), ("gzip", gzip.compress(body))):
+                given = headers | {"content-encoding": encoding}
+                done = await http.ask("POST", "/events", data, token=tokens["alice"], headers=given)
+                assert done.status == 202, done.body
+            messages = (await answer.messages(1 + 2 * count))[1:]
+            return [json.loads(each["data"])["event"] for each in messages]
+
+    events = run(story())
+    assert events[:count] == events[count:]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "status", "says"),
+    [
+        ("gzip", gzip.compress(b" " * 100_000), 413, "body_bytes_max"),
+        ("gzip", b"{}", 400, "not gzip"),
+        ("br", b"{}", 415, "content-encoding is 'br'"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/events", "/acknowledge"])
+def test_a_bomb_is_refused_and_so_are_other_encodings(web, run, tokens, encoding, body, status, says, path):
+    async def story():
+        http = web(GatewayLimits(body_bytes_max=2_000))
+        headers = JSON | {"content-encoding": encoding}
+        answer = await http.ask("POST", path, body, token=tokens["alice"], headers=headers)
+        with http.gateway.working(http.gateway.limits.bodies_bytes_max):  # nothing else is held any more
+            pass
+        return answer
+
+    answer = run(story())
+    assert answer.status == status and says in answer.json()["detail"]
+    assert answer.headers.get("accept-encoding") == ("gzip, identity" if status == 415 else None)
+
+
+@pytest.mark.parametrize("path", ["/events/", "/subscribe/", "//events", "/ui"])
+def test_nothing_is_redirected(web, run, path):
+    """A redirect would lead to http, out of TLS, and to whatever host the request names."""
+    answer = run(web().ask("POST", path, headers={"host": "evil.example"}))
+    assert answer.status == 404 and "location" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/events", "/healthz", "/metrics", "/nowhere"])
+def test_a_request_for_another_host_is_misdirected(web, run, path):
+    """DNS rebinding: the browser takes the page of that host for one of the gateway's."""
+
+    async def story():
+        http = web(hosts=["gateway"])
+        right = await http.ask("GET", "/healthz")
+        return right, await http.ask("GET", path, headers={"host": "evil.example:8080"})
+
+    right, wrong = run(story())
+    assert (right.status, wrong.status) == (200, 421)
+    assert "'evil.example' is not a name of this gateway" in wrong.json()["detail"]
+
+
+def test_a_socket_for_another_host_is_refused(web, run, tokens):
+    async def story():
+        async with web(hosts=["gateway"]).socket(
+            tokens["alice"], headers={"host": "evil.example", "origin": "http://evil.example"}
+        ) as wire:
+            return await wire.told(), await wire.told()
+
+    said, end = run(story())
+    assert "--allow-host" in said["error"]["detail"]
+    assert (end["type"], end["code"]) == ("websocket.close", 1008)
+
+
 def test_a_cloud_event_comes_out_as_it_went_in(web, run, tokens):
     async def story():
         http = web()
@@ -97,9 +182,116 @@ def test_a_cloud_event_comes_out_as_it_went_in(web, run, tokens):
     )  # fmt: skip
 
 
+DATA = [
+    {"n": 1}, {"data": 1}, {"data": {"n": [1]}}, {"data_base64": "AA=="}, {"n": {}}, {}, [], [1, "a", None],
+    [{"n": 1}, {"n": 2}], [[1], [2, 3]], 5, 1.0, -2.5, True, "text", "", "Infinity",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [None, "application/json", "text/plain", "application/vnd.x+json"])
+def test_whatever_data_a_cloud_event_has_comes_back(web, run, tokens, kind):
+    """CloudEvents, JSON event format, 3.1: data is any JSON value, whatever its type is called."""
+    typed = {} if kind is None else {"datacontenttype": kind}
+    sent = [json.loads(told(id=str(n), data=data, **typed)) for n, data in enumerate(DATA)]
+    sent += [
+        json.loads(told(id="bytes", data_base64="/wA=", **typed | {"datacontenttype": "image/png"})),
+        json.loads(told(id="none", **typed)),
+    ]
+
+    async def story():
+        http = web()
+        query = {"selector": "TRUE", "format": "cloudevents"}
+        async with http.open("GET", "/subscribe", token=tokens["alice"], query=query) as answer:
+            await answer.messages(1)
+            headers = {"content-type": "application/cloudevents-batch+json"}
+            done = await http.ask(
+                "POST", "/events", json.dumps(sent).encode(), token=tokens["alice"], headers=headers
+            )
+            assert done.status == 202, done.body
+            return [json.loads(each["data"]) for each in (await answer.messages(1 + len(sent)))[1:]]
+
+    back = run(story())
+    assert back == sent
+    assert json.dumps([each.get("data") for each in back]) == json.dumps([each.get("data") for each in sent])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "member"),
+    [
+        ("application/json", b"[1, 2]", {"data": [1, 2]}),
+        ("application/json", b"null", {"data": None}),
+        ("application/json", b'"x"', {"data": "x"}),
+        ("text/csv", b"a,b", {"data": "a,b"}),
+        ("image/png", b"\xff\x00", {"data_base64": "/wA="}),
+        ("image/png", b"", {}),
+    ],
+)
+def test_data_in_binary_mode_comes_back(web, run, tokens, kind, body, member):
+    async def story():
+        http = web()
+        query = {"selector": "ce_id = '7'", "format": "cloudevents"}
+        async with http.open("GET", "/subscribe", token=tokens["alice"], query=query) as answer:
+            await answer.messages(1)
+            headers = BINARY.headers | {"content-type": kind}
+            done = await http.ask("POST", "/events", body, token=tokens["alice"], headers=headers)
+            assert done.status == 202, done.body
+            return json.loads((await answer.messages(2))[1]["data"])
+
+    back = run(story())
+    assert {
+        name: value for name, value in back.items() if name.startswith("data") and name != "datacontenttype"
+    } == member
+    assert back["datacontenttype"] == kind
+
+
+@pytest.mark.parametrize(
+    ("time", "back"),
+    [
+        ("2013-01-01t05:00:00z", "2013-01-01T05:00:00Z"),
+        ("2013-01-01T07:00:00.5+02:00", "2013-01-01T05:00:00.5Z"),
+        ("2016-12-31T23:59:60Z", "2017-01-01T00:00:00Z"),
+        ("2016-12-31T23:59:60.25z", "2017-01-01T00:00:00.25Z"),
+        ("1990-12-31T15:59:60-08:00", "1991-01-01T00:00:00Z"),
+    ],
+)
+def test_every_time_of_rfc_3339_is_a_time(web, run, tokens, time, back):
+    """RFC 3339, 5.6 and 5.7: letters in either case, and leap seconds."""
+
+    async def story():
+        http = web()
+        query = {"selector": "ce_time > TIMESTAMP '1980-01-01T00:00:00Z'", "format": "cloudevents"}
+        async with http.open("GET", "/subscribe", token=tokens["alice"], query=query) as answer:
+            await answer.messages(1)
+            done = await http.ask("POST", "/events", told(time=time), token=tokens["alice"], headers=CLOUD)
+            assert done.status == 202, done.body
+            return json.loads((await answer.messages(2))[1]["data"])["time"]
+
+    assert run(story()) == back
+
+
 @pytest.mark.parametrize(
     ("event", "same"),
     [
+        ({"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/s", "ce_type": "t", "ce_data": [1]}, True),
+        (
+            {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/s", "ce_type": "t", "ce_data": 1, "n": 1},
+            False,
+        ),
+        (
+            {
+                "ce_specversion": "1.0",
+                "ce_id": "1",
+                "ce_source": "/s",
+                "ce_type": "t",
+                "ce_data": 1,
+                "ce_data_base64": "AA==",
+            },
+            False,
+        ),
+        (
+            {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/s", "ce_type": "t", "ce_data_base64": 1},
+            False,
+        ),
         ({"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/s", "ce_type": "t", "ce_n": 5}, True),
         ({"ce_id": "1", "ce_source": "/s", "ce_type": "t"}, False),
         ({"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/s", "ce_type": 5}, False),

@@ -9,7 +9,7 @@ import pytest
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.gateway.http.app import app_of
-from rayvous.gateway.ui.live import REFUSED, ui_route
+from rayvous.gateway.ui.live import REFUSED, ui_routes
 from rayvous.gateway.ui.watch import Watch
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 
@@ -29,7 +29,7 @@ class Page:
         self.gateway = Gateway(network, Access(ACCESS), GatewayLimits(**limits))
         self.killed = []
         watch = Watch(lambda: look(0, {"role": "REB"}), every_seconds=0.01)
-        self.app = app_of(self.gateway, pages=[ui_route(self.gateway, watch, self.killed.append)])
+        self.app = app_of(self.gateway, pages=ui_routes(self.gateway, watch, self.killed.append))
 
     def scope(self, kind, path, **headers):
         return {
@@ -93,6 +93,8 @@ def test_the_page_is_of_this_gateway_alone_and_says_so_to_the_browser(run, local
             assert not re.search(rb"https?://(?!www.w3.org/2000/svg)", body), "nothing is from elsewhere"
             assert b"innerHTML" not in body
         assert (await page.get("/ui/../live.py"))[0] == 404
+        status, headers, body = await page.get("/ui")  # not redirected: see test_http
+        assert status == 200 and b'<base href="ui/">' in body and b"content-security-policy" in headers
 
     run(work())
 
