@@ -17,6 +17,8 @@ import logging
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
+from ..protocol.printable import printable
+
 Fields = Mapping[str, str | int]
 
 
@@ -39,10 +41,17 @@ class Log(logging.LoggerAdapter[logging.Logger]):
         """Return a logger with additional fields."""
         return Log(self.logger.name, **{**self.fields, **more})
 
+    def log(self, level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
+        """Make a record; texts and errors in it, which may quote clients, are made printable."""
+        if self.isEnabledFor(level):
+            said = (printable(str(each)) if isinstance(each, str | BaseException) else each for each in args)
+            kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+            super().log(level, msg, *said, **kwargs)
+
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         """Put the network before the text, and the fields into the record."""
         network = self.fields.get("network")
-        text = msg if network is None else f"{str(network).replace('%', '%%')}: {msg}"
+        text = msg if network is None else f"{printable(str(network)).replace('%', '%%')}: {msg}"
         return text, {**kwargs, "extra": {**self.fields, **kwargs.get("extra", {})}}
 
 

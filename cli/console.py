@@ -1,8 +1,8 @@
 """Output of all commands: results on standard output, everything else on standard error.
 
 With ``--json`` a command prints exactly one JSON object on standard output. An error that the user can fix is
-one line on standard error, with exit status 2. User input (selectors, names, paths) is printed verbatim: as
-`Text`, or with ``markup=False``.
+one line on standard error, with exit status 2. Text of others (events, selectors, names, paths) is never markup: it
+is printed as `Text`, or with ``markup=False``; and what is not printable in it is escaped (`protocol.printable`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,42 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from ..faults.checker.trace import describe
 from ..faults.checker.verdict import EXAMPLES_MAX, Verdict
+from ..protocol.printable import printable
 from .columns import GAP, fitting
 
-out = Console(highlight=False, emoji=False)
-err = Console(stderr=True, highlight=False, emoji=False)
+
+class SafeConsole(Console):
+    """A console that sends no control characters of others to the terminal.
+
+    A string that is not markup is one line. In whatever else is printed, line ends are kept; cells and lines that have
+    text of others are made with `printable`.
+    """
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as `Console` does; a string that is not markup is one line."""
+        if options.get("markup") is False:
+            objects = tuple(printable(each) if isinstance(each, str) else each for each in objects)
+        super().print(*objects, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of a renderable, with escapes for whatever is not printable."""
+        for each in super().render(renderable, options):
+            if each.control or each.text.isprintable():
+                yield each
+            else:
+                yield Segment(printable(each.text, keep="\n"), each.style)
+
+
+out = SafeConsole(highlight=False, emoji=False)
+err = SafeConsole(stderr=True, highlight=False, emoji=False)
 
 LINE_SECONDS: Final = 15.0
 """The time between two lines of progress if there is no terminal."""
@@ -83,12 +108,17 @@ def print_table(title: str, rows: Mapping[str, Any]) -> None:
     table.add_column(style="cyan", overflow="fold")
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(Text(name), Text(value if isinstance(value, str) else f"{value:,}"))
+        table.add_row(cell(name), cell(value if isinstance(value, str) else f"{value:,}"))
     out.print(table)
 
 
+def cell(text: str, style: str = "") -> Text:
+    """Return a text of others for a line of its own or a cell of a table."""
+    return Text(printable(text), style=style)
+
+
 def _titled(title: str) -> Text | None:
-    return Text(title, style="table.title") if title else None
+    return cell(title, "table.title") if title else None
 
 
 COUNTED = ("missing", "duplicates", "spurious", "disordered", "lost", "unexplained", "verdict")
@@ -131,9 +161,9 @@ def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]
             title=_titled(title), title_justify="left", box=None, padding=(0, GAP, 0, 0), header_style="cyan"
         )
         for place, name in enumerate(first):
-            table.add_column(Text(name), justify="right" if place else "left", overflow="fold")
+            table.add_column(cell(name), justify="right" if place else "left", overflow="fold")
         for row in last:
-            table.add_row(*map(Text, row))
+            table.add_row(*map(cell, row))
         out.print(table)
         title = ""
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..actors.clients.notification import Notification
 from ..protocol.json_events import cloud_event, iso, plain_value
+from ..protocol.printable import printable
 
 Format: TypeAlias = Literal["json", "table", "cloudevents"]
 FORMATS: Final = get_args(Format)
@@ -62,6 +63,7 @@ def _cell(value: Any) -> str:
     return "-" if value is None else str(plain_value(value))
 
 
-def _row(cells: Iterable[str]) -> str:
+def _row(texts: Iterable[str]) -> str:
+    cells = map(printable, texts)
     fitted = (cell if len(cell) <= COLUMN_WIDTH else cell[: COLUMN_WIDTH - 1] + "…" for cell in cells)
     return " ".join(f"{cell:<{COLUMN_WIDTH}}" for cell in fitted).rstrip()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from .errors import InputError
+from .printable import printable
 
 SECONDS_MAX: Final = 1e9
 """The longest wait, about 31 years; the underlying wait functions accept no more."""
@@ -29,7 +30,7 @@ T = TypeVar("T")
 def shown(value: object) -> str:
     """Return a value for an error message: on one line, and truncated when it is long."""
     try:
-        text = " ".join(repr(value).split())
+        text = printable(" ".join(repr(value).split()))
     except Exception:  # the repr of a user's value may fail as well
         text = f"a {type(value).__name__}"
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."

@@ -9,6 +9,7 @@ import datetime
 from dataclasses import dataclass
 from html import escape
 
+from ...protocol.printable import printable
 from ...protocol.values import Timestamp, Value, is_null
 
 
@@ -39,10 +40,10 @@ class Notification:
 
     def _repr_html_(self) -> str:
         cells = "".join(
-            f"<tr><td>{escape(name)}</td><td>{escape(str(value))}</td></tr>"
+            f"<tr><td>{escape(printable(name))}</td><td>{escape(printable(str(value)))}</td></tr>"
             for name, value in self.event.items()
         )
-        head = f"{escape(self.publisher)} #{self.sequence}, {self.latency_seconds * 1000:.1f} ms"
+        head = f"{escape(printable(self.publisher))} #{self.sequence}, {self.latency_seconds * 1000:.1f} ms"
         return f"<table><caption>{head}</caption>{cells}</table>"
 
 

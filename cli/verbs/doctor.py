@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from .. import console
 from ..doctor import CHECKS, Finding, State, take
@@ -53,8 +52,8 @@ def _table(findings: Sequence[Finding]) -> Table:
     table.add_column(style="cyan")
     table.add_column(overflow="fold")
     for finding in findings:
-        said = Text(finding.said)
+        said = console.cell(finding.said)
         if finding.todo:
             said.append(f"\n$ {finding.todo}", style="bold")
-        table.add_row(Text(finding.state, style=STYLES[finding.state]), Text(finding.name), said)
+        table.add_row(console.cell(finding.state, STYLES[finding.state]), console.cell(finding.name), said)
     return table

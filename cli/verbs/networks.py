@@ -134,15 +134,15 @@ def up(
 def _tell_started(result: dict[str, Any]) -> None:
     """Print what was started, and the next commands."""
     heals = "heals" if result["heals"] else "does not heal"
-    console.out.print(
+    lines = [
         f"network {result['network']}: {result['brokers']} brokers in {result['clusters']} clusters, "
-        f"{result['scheme']}, {heals}\n"
-        + ("restored from its stores\n" if result["launches"] > 1 else "")
-        + ("Ray was started, and ends with the last network\n" if result["ray_started"] else "")
-        + "".join(f"gateway: {url}\n" for url in result["gateways"])
-        + f"next: rayvous status {result['network']} | subscribe | publish | down",
-        markup=False,
-    )
+        f"{result['scheme']}, {heals}"
+    ]
+    lines += ["restored from its stores"] * (result["launches"] > 1)
+    lines += ["Ray was started, and ends with the last network"] * bool(result["ray_started"])
+    lines += [f"gateway: {url}" for url in result["gateways"]]
+    for line in (*lines, f"next: rayvous status {result['network']} | subscribe | publish | down"):
+        console.out.print(line, markup=False)
 
 
 def networks(address: Address = None, as_json: AsJson = False) -> None:

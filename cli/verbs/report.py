@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 from rich.live import Live as Screen
 from rich.table import Table
-from rich.text import Text
 
 from ...experiments import WRITTEN
 from ...protocol.extras import require
@@ -189,7 +188,7 @@ def _windows(figures: dict[str, Any], lines: int) -> Table:
     late = sum(figures["late_rows"].values())
     title = f"{figures['run']}: {figures['throughput']['events']:,} events so far, {late:,} rows too late for a window"
     table = Table(
-        title=Text(title, style="table.title"),
+        title=console.cell(title, "table.title"),
         title_justify="left",
         box=None,
         padding=(0, 1, 0, 0),

@@ -25,6 +25,7 @@ from ...protocol.errors import AccessDenied, InputError, LimitReached, RayvousEr
 from ...protocol.extras import extra
 from ...protocol.ids import BrokerId
 from ...protocol.json_events import parse
+from ...protocol.printable import printable
 from ..core import Gateway, Session
 from ..deliveries import Delivery
 from ..http.answers import closing_reason
@@ -200,7 +201,7 @@ class _Viewer:
                 await self._say(str(error))
 
     async def _say(self, text: str) -> None:
-        await self._send({"kind": "said", "text": text})
+        await self._send({"kind": "said", "text": printable(text)})
 
     # Trial of a selector.
 

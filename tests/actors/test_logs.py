@@ -23,6 +23,15 @@ def test_a_record_has_the_fields_of_its_log_and_the_network_in_its_text(caplog):
     assert "run" not in told
 
 
+def test_what_clients_wrote_is_one_line_of_the_log(caplog):
+    log = Log("rayvous.test", network="flights")
+    with caplog.at_level(logging.INFO, "rayvous.test"):
+        log.warning("%s: %d lost: %s", "a\n\x1b[2J", 3, ValueError("\u202eb"))
+    (record,) = caplog.records
+    assert record.getMessage() == r"flights: a\n\x1b[2J: 3 lost: \u202eb"
+    assert record.filename == "test_logs.py"
+
+
 def test_a_loss_says_whose_it_is(caplog):
     async def lose():
         ways = Transport(

@@ -1,10 +1,16 @@
 """Text of users is printed literally, and progress is printed as lines where there is no terminal."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from rayvous.cli import console
+from rich.console import Group
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.text import Text
+from rich.tree import Tree
 
 
 def test_lines_of_progress_come_first_last_and_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,3 +70,76 @@ def test_names_above_columns_and_in_them_are_no_markup(capsys: pytest.CaptureFix
         ["[i]", "n"],
         ["[/x]", "1"],
     ]
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2Jab\u202ecd\r\nverdict: holds\ud800"
+SHOWN = r"\x1b]0;owned\x07\x1b[2Jab\u202ecd\r\nverdict: holds\ud800"
+
+
+def wide(*, terminal: bool = False) -> console.SafeConsole:
+    return console.SafeConsole(
+        width=200, force_terminal=terminal, color_system="standard" if terminal else None
+    )
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize(
+    "renderable",
+    [
+        Text(HOSTILE),
+        HOSTILE,
+        Group(Text(HOSTILE, style="red")),
+        Tree(HOSTILE),
+        Panel(Text(HOSTILE)),
+        Padding(HOSTILE, 1),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_nothing_that_is_printed_controls_a_terminal(renderable, *, terminal: bool) -> None:
+    """Whatever a verb prints, and however: only the styles of the program reach the terminal."""
+    made = wide(terminal=terminal)
+    with made.capture() as capture:
+        made.print(renderable)
+    said = re.sub(r"\x1b\[[0-9;]*m", "", capture.get()) if terminal else capture.get()
+    assert said.replace("\n", "").isprintable() and r"\x1b[2Jab\u202ecd" in said
+
+
+def test_a_line_of_others_stays_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    made = wide()
+    with made.capture() as capture:
+        made.print(f"  ! {HOSTILE}", markup=False)
+        made.print(console.cell(HOSTILE))
+    assert capture.get().splitlines() == [f"  ! {SHOWN}", SHOWN]
+    console.print_table(HOSTILE, {HOSTILE: HOSTILE})
+    console.print_columns(HOSTILE, [HOSTILE, "n"], [[HOSTILE, "1"]])
+    said = capsys.readouterr().out
+    assert said.replace("\n", "").isprintable() and "verdict: holds" not in said.splitlines()
+
+
+def test_every_verb_prints_through_one_console() -> None:
+    """A console, a text, or a write of its own would let control characters of others through."""
+    folder = Path(console.__file__).parent
+    made = re.compile(r"\bConsole\(|\bText\(|\bprint\((?!\))|sys\.std(out|err)\.write|\.file\.write\(")
+    found = [
+        f"{path.relative_to(folder)}: {line.strip()}"
+        for path in sorted(folder.rglob("*.py"))
+        if path.name != "console.py"
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if made.search(line) and "console.out.print(" not in line and "console.err.print(" not in line
+    ]
+    assert (
+        found
+        == [
+            'verbs/clients.py: console.out.file.write("".join(f"{line_of(note)}\\n" for note in notes))',  # event_lines
+            'verbs/gateway.py: console.out.file.write("\\n".join(["", *lines]) + "\\n")',  # JSON strings, checked names
+        ]
+    ), "use console.out.print(..., markup=False), console.cell or print_table"
+
+
+def test_errors_about_what_others_wrote_are_one_line(rayvous) -> None:
+    status, _, err = rayvous("selector", "a = 'x' AND \x1b[2J\u202e\x9b")
+    assert status == 2 and err.count("\n") == 1 and err.strip().isprintable()
+    status, out, _ = rayvous("selector", "a = '\x1b[2J\u202e'")
+    assert status == 0 and out.replace("\n", "").isprintable() and r"\x1b[2J\u202e" in out
+    status, _, err = rayvous("audit", "no\x1b[2J\nfolder", "--no-spark")
+    assert status == 2 and err.count("\n") == 1 and err.strip().isprintable()

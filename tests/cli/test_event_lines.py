@@ -4,8 +4,9 @@ import datetime
 import json
 import math
 
+import pytest
 from rayvous.actors.clients.notification import Notification
-from rayvous.cli.event_lines import TableLines, printer
+from rayvous.cli.event_lines import FORMATS, TableLines, printer
 
 MOMENT = datetime.datetime(2013, 1, 1, 5, tzinfo=datetime.UTC)
 
@@ -51,3 +52,16 @@ def test_a_table_has_its_heading_again_when_an_attribute_is_new():
     )
     assert first.split() == ["publisher", "x", "faa", "7", "1"] and second.split() == ["faa", "7", "2"]
     assert third.splitlines()[0].split() == ["publisher", "x", "y"] and "…" in third and " - " in third
+
+
+HOSTILE = "\x1b[2J\r\nfaa 1\u202e\ud800"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_event_can_write_to_the_terminal_or_end_the_printing(form):
+    """The lines are encoded strictly; an event that could not be would stop its subscriber again at every start."""
+    line_of = printer(form, "flights")
+    for event in ({HOSTILE: HOSTILE}, {"a": {HOSTILE: [HOSTILE, math.inf]}}, {"ce_id": HOSTILE}):
+        text = line_of(Notification(event, HOSTILE, 7, 0.0, 0.0))
+        text.encode()
+        assert text.replace("\n", "").isprintable() and text.count("\n") == (form == "table")

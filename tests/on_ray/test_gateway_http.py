@@ -198,7 +198,8 @@ def test_a_client_that_reads_nothing_is_cut_off_and_slows_nobody(outside, url):
     [gateway] = gateways_of(outside.directory)
     process = psutil.Process(ray.get(gateway.pid.remote()))
     with socket.create_connection((host, port)) as slow:
-        request = f"GET /subscribe?selector=TRUE HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKENS['alice']}\r\n\r\n"
+        head = f"Host: localhost\r\nAuthorization: Bearer {TOKENS['alice']}"
+        request = f"GET /subscribe?selector=TRUE HTTP/1.1\r\n{head}\r\n\r\n"
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.sendall(request.encode())
         assert slow.recv(12) == b"HTTP/1.1 200"
