@@ -13,6 +13,8 @@ from rich.tree import Tree
 from ..actors.network.gateways import GatewayStatus
 from ..actors.network.status import BrokerStatus, NetworkStatus
 from ..protocol.ids import BrokerId
+from ..protocol.printable import printable
+from .console import cell
 
 Rates: TypeAlias = Mapping[BrokerId, Mapping[str, float]]
 Order: TypeAlias = Literal["id", "load"]
@@ -47,9 +49,9 @@ def status_view(
         The order of the brokers, and the maximum number of rows.
     """
     parts: list[RenderableType] = [_summary(status, healing_seconds)]
-    parts += [Text(f"  {problem}", style="yellow") for problem in status.problems[:PROBLEMS_MAX]]
+    parts += [cell(f"  {problem}", "yellow") for problem in status.problems[:PROBLEMS_MAX]]
     if len(status.problems) > PROBLEMS_MAX:
-        parts.append(Text(f"  and {len(status.problems) - PROBLEMS_MAX} more", style="yellow"))
+        parts.append(cell(f"  and {len(status.problems) - PROBLEMS_MAX} more", "yellow"))
     if (
         order == "id"
         and 1 < len(status.brokers) <= TREE_MAX
@@ -70,10 +72,10 @@ def gateways_view(gateways: Sequence[GatewayStatus]) -> RenderableType:
     table.add_column("", overflow="fold")
     for one in gateways:
         table.add_row(
-            Text(one.address),
+            cell(one.address),
             one.node[:NODE_DIGITS] + (f" {one.process}" if one.process else ""),
-            Text(one.state, style=GATEWAY_STYLES[one.state]),
-            Text(one.problem or " ".join(one.urls)),
+            cell(one.state, GATEWAY_STYLES[one.state]),
+            cell(one.problem or " ".join(one.urls)),
         )
     return table
 
@@ -81,7 +83,8 @@ def gateways_view(gateways: Sequence[GatewayStatus]) -> RenderableType:
 def _summary(status: NetworkStatus, healing_seconds: float | None) -> Text:
     clusters = len({one.cluster for one in status.brokers})
     text = Text.assemble(
-        (status.name, "bold"), f": {status.scheme}, {len(status.brokers)} brokers in {clusters} clusters, "
+        (printable(status.name), "bold"),
+        f": {status.scheme}, {len(status.brokers)} brokers in {clusters} clusters, ",
     )
     word = status.condition.split()[0]
     text.append(status.condition, style=f"bold {CONDITION_STYLES[word]}")
@@ -100,7 +103,7 @@ def _latency(status: NetworkStatus) -> str:
 
 
 def _tree(status: NetworkStatus) -> RenderableType:
-    """Return the tree of clusters: the designated broker of each, and its members."""
+    """Return the tree of clusters: the designated broker of each, and its members, by their present roles."""
     present = [one for one in status.brokers if one.state != "dead" or not status.heals]
     speaks = {one.broker: one for one in present if one.role != "NEB"}
     nodes: dict[BrokerId, Tree] = {}
@@ -108,9 +111,9 @@ def _tree(status: NetworkStatus) -> RenderableType:
 
     def draw(one: BrokerStatus, above: Tree | None) -> None:
         members = [other for other in present if other.cluster == one.cluster and other is not one]
-        text = Text.assemble((f"{one.label}", f"bold {STYLES[one.state]}"), f" {one.broker}")
+        text = cell(one.name, f"bold {STYLES[one.state]}")
         for other in members:
-            text.append(f"  {other.label}", style=STYLES[other.state]).append(f" {other.broker}")
+            text.append(f"  {other.name}", style=STYLES[other.state])
         node = Tree(text) if above is None else above.add(text)
         nodes[one.broker] = node
         for child in one.children:
@@ -138,9 +141,9 @@ def _table(brokers: Sequence[BrokerStatus], rates: Rates, rows: int) -> Renderab
         table.add_column(name, justify="right", no_wrap=True)
     for one in brokers[:rows]:
         table.add_row(
-            Text(f"{one.label} {one.broker}"),
+            str(one.broker),
             "-" if one.state == "dead" else one.role,
-            Text(one.state, style=STYLES[one.state]),
+            cell(one.state, STYLES[one.state]),
             *_figures(one, rates),
         )
     if len(brokers) > rows:

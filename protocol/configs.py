@@ -76,6 +76,11 @@ class Placed(NamedTuple):
     ways: Ways = IN_A_TREE
 
 
+def broker_name(broker: BrokerId, role: str) -> str:
+    """Return the name by which people are shown a broker: its role at present, and its number, which never changes."""
+    return f"{role} {broker}"
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """The place of one broker: its cluster, and its cluster's neighbours in the tree.
@@ -85,7 +90,8 @@ class Position:
     broker, cluster
         The broker and its cluster.
     label
-        Its human-readable name, for pictures and traces: ``D1``, ``N3``.
+        Its human-readable name, for pictures and traces: ``D1``, ``N3``. It is a place of the beginning. A broker
+        whose role has changed since is labelled by `broker_name`.
     members
         Every broker of the cluster, itself included, in rising order.
     designated

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...faults.chaos.structure import Survey, in_views, problems
 from ...protocol import checks
-from ...protocol.configs import Position
+from ...protocol.configs import Position, broker_name
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId
 
@@ -136,7 +136,7 @@ def standing(position: Position, survey: Survey) -> Position:
             position, children=one["neighbours"], cube=None
         )  # `position` is of the first view, and other views have followed
     view, parent = one["view"], one["parent"]
-    return replace(
+    now = replace(
         position,
         members=view.members,
         designated=view.designated,
@@ -145,3 +145,4 @@ def standing(position: Position, survey: Survey) -> Position:
         children=tuple(child.designated for child in one["children"]),
         child_clusters=tuple(child.cluster for child in one["children"]),
     )
+    return now if now.role == position.role else replace(now, label=broker_name(now.broker, now.role))

@@ -488,7 +488,7 @@ class Network:
         if self._hosts.closed:
             return f"<p><code>{escape(repr(self))}</code>, closed</p>"
         graph = self.describe()
-        columns = ("label", "role", "cluster", "filters", "subscriptions", "events_in", "notifications")
+        columns = ("role", "cluster", "filters", "subscriptions", "events_in", "notifications")
         head = "".join(f"<th>{name}</th>" for name in ("broker", *columns))
         rows = "".join(
             f"<tr><td>{broker}</td>"

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 
-from ...protocol.configs import Position
+from ...protocol.configs import Position, broker_name
 from ...protocol.ids import BrokerId, BrokerLink, ClusterId
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle, Question
@@ -51,7 +51,7 @@ class BrokerStatus:
     Attributes
     ----------
     broker, label, cluster, role
-        The broker, and its role now: REB, DEB or NEB.
+        The broker, and its role now: REB, DEB or NEB. The label is its place at the launch; people are shown `name`.
     state
         Whether it answers: ``"silent"`` means that it is not known to be dead and does not answer.
     parent, children
@@ -74,6 +74,11 @@ class BrokerStatus:
     sizes: dict[str, int]
     sent: dict[BrokerLink, int]
     books: dict[str, Any] | None
+
+    @property
+    def name(self) -> str:
+        """Its number and its present role; only its number if it is dead, since another one may have its role."""
+        return str(self.broker) if self.state == "dead" else broker_name(self.broker, self.role)
 
     @property
     def queued(self) -> int:

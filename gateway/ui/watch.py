@@ -22,6 +22,7 @@ from ray.exceptions import RayError
 
 from ...actors.network.status import BrokerStatus, NetworkStatus
 from ...protocol.errors import RayvousError
+from ...protocol.printable import printable
 
 Mood: TypeAlias = Literal["good", "bad", ""]
 
@@ -59,14 +60,16 @@ class Timeline:
         for one in now.brokers:
             was = then.pop(one.broker, None)
             if was is None:
-                self._say(at, f"{_called(one)} came", "good")
+                self._say(at, f"broker {one.broker} came", "good")
             elif was.state != one.state:
                 back = one.state == "alive"
-                self._say(at, f"{_called(one)} is {'back' if back else one.state}", "good" if back else "bad")
+                self._say(
+                    at, f"broker {one.broker} is {'back' if back else one.state}", "good" if back else "bad"
+                )
             elif was.role != one.role and one.state == "alive":
-                self._say(at, f"{_called(one)} is {one.role} now, was {was.role}")
+                self._say(at, f"broker {one.broker} is {one.role} now, was {was.role}")
         for one in then.values():
-            self._say(at, f"{_called(one)} left")
+            self._say(at, f"broker {one.broker} left")
 
     def _condition(self, now: NetworkStatus, at: float) -> None:
         if now.problems or now.condition in ("healing", "broken"):
@@ -78,11 +81,7 @@ class Timeline:
             self._unwell_since = None
 
     def _say(self, at: float, text: str, mood: Mood = "") -> None:
-        self.entries.append(Entry(at, text, mood))
-
-
-def _called(one: BrokerStatus) -> str:
-    return f"{one.label} (broker {one.broker})"
+        self.entries.append(Entry(at, printable(text), mood))
 
 
 def frame_of(now: NetworkStatus, before: NetworkStatus | None, at: float) -> dict[str, Any]:
@@ -92,10 +91,10 @@ def frame_of(now: NetworkStatus, before: NetworkStatus | None, at: float) -> dic
     return {
         "kind": "look",
         "at": at,
-        "name": now.name,
+        "name": printable(now.name),
         "scheme": now.scheme,
         "state": now.condition,
-        "problems": list(now.problems[:10]),
+        "problems": [printable(problem) for problem in now.problems[:10]],
         "latency_seconds": now.latency_seconds,
         "events_per_second": totals["events_in"],
         "notified_per_second": totals["notifications"],
@@ -108,7 +107,7 @@ def frame_of(now: NetworkStatus, before: NetworkStatus | None, at: float) -> dic
 def _broker(one: BrokerStatus, rates: Mapping[str, float]) -> dict[str, Any]:
     return {
         "broker": one.broker,
-        "label": one.label,
+        "name": one.name,
         "cluster": one.cluster,
         "role": one.role,
         "state": one.state,
@@ -206,7 +205,7 @@ class Watch:
                 **(self._frame or _NOTHING),
                 "at": time.time(),
                 "state": "unseen",
-                "problems": [str(error)],
+                "problems": [printable(str(error))],
             }
         at = time.time()
         self._timeline.look(now, at)

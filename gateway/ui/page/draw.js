@@ -160,7 +160,7 @@ function brokerOf(one, where, named) {
   const kind = one.state === "alive" ? one.role.toLowerCase() : one.state;
   const group = svg("g", { class: `broker ${kind}`, transform: `translate(${where.x} ${where.y})` });
   const circle = svg("circle", { r: one.role === "NEB" || one.state === "dead" ? 8 : 11 });
-  group.append(circle, svg("title", {}, `${one.label}: broker ${one.broker}, ${one.role}, ${one.state}`));
-  if (named) group.append(svg("text", { y: one.role === "NEB" || one.state === "dead" ? 20 : 24 }, one.state === "dead" ? `† ${one.label}` : one.label));
+  group.append(circle, svg("title", {}, `broker ${one.broker}, ${one.role}, ${one.state}`));
+  if (named) group.append(svg("text", { y: one.role === "NEB" || one.state === "dead" ? 20 : 24 }, one.state === "dead" ? `† ${one.name}` : one.name));
   return group;
 }

@@ -89,7 +89,7 @@ function show(look) {
 function rowOf(one, mayKill) {
   const row = document.createElement("tr");
   const dead = one.state === "dead";
-  row.append(element("td", `${one.label} (${one.broker})`), element("td", dead ? "–" : one.role), element("td", one.state, one.state));
+  row.append(element("td", String(one.broker)), element("td", dead ? "–" : one.role), element("td", one.state, one.state));
   for (const name of ["clients", "filters"]) row.append(element("td", dead ? "–" : whole(one[name]), "n"));
   for (const name of ["in", "out", "notified"]) row.append(element("td", dead ? "–" : short(one[name]), "n"));
   for (const name of ["queued", "lost"]) row.append(element("td", dead ? "–" : whole(one[name]), "n"));
@@ -103,7 +103,7 @@ function rowOf(one, mayKill) {
 }
 
 function kill(one) {
-  find("sure-text").textContent = `End the process of broker ${one.broker} (${one.label}) as a crash would? The network heals.`;
+  find("sure-text").textContent = `End the process of broker ${one.broker} (${one.role}) as a crash would? The network heals.`;
   find("sure").onclose = () => find("sure").returnValue === "yes" && send({ kill: one.broker });
   find("sure").returnValue = "no";
   find("sure").showModal();

@@ -1,6 +1,7 @@
 """When a network is one settled tree, according to its brokers."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,6 +37,18 @@ def test_a_network_as_it_was_built_has_no_problem() -> None:
     assert state_of(found) == state_of(survey())
     for position in POSITIONS:
         assert standing(position, found) == position or position.role == "NEB"
+
+
+def test_a_label_follows_the_role_of_its_broker() -> None:
+    """A label is a place of the beginning: a member that speaks for its cluster now is not called one."""
+    found = survey()
+    member, former = POSITIONS[2], POSITIONS[3]
+    view = replace(found[member.broker]["view"], designated=member.broker)
+    found[member.broker] |= {"view": view, "parent": found[former.broker]["parent"]}
+    found[former.broker] |= {"view": view}
+    assert (standing(member, found).role, standing(member, found).label) == ("DEB", "DEB 2")
+    assert (standing(former, found).role, standing(former, found).label) == ("NEB", "NEB 3")
+    assert standing(POSITIONS[1], found).label == "REB"
 
 
 @pytest.mark.parametrize(

@@ -20,15 +20,15 @@ def test_what_differs_between_looks_is_told_and_how_long_healing_took(look):
     timeline.look(look(2, {"state": "dead"}, {"role": "REB"}, {"state": "silent"}), 103.5)
     timeline.look(look(3, {"state": "dead"}, {"role": "REB"}), 104.5)
     assert said(timeline) == [
-        ("B0 (broker 0) is dead", "bad"),
+        ("broker 0 is dead", "bad"),
         ("healing: no root", "bad"),
-        ("B1 (broker 1) is REB now, was NEB", ""),
-        ("B2 (broker 2) came", "good"),
-        ("B2 (broker 2) left", ""),
+        ("broker 1 is REB now, was NEB", ""),
+        ("broker 2 came", "good"),
+        ("broker 2 left", ""),
         ("whole without broker 0 after 3.5 s", "good"),
     ]
     timeline.look(look(4, {}, {"role": "REB"}), 105.0)
-    assert said(timeline)[-1] == ("B0 (broker 0) is back", "good")
+    assert said(timeline)[-1] == ("broker 0 is back", "good")
 
 
 def test_what_happened_is_kept_up_to_a_limit(look):
@@ -48,6 +48,17 @@ def test_a_frame_has_rates_of_brokers_and_links_and_is_json(look):
     assert frame["latency_seconds"]["p50"] < frame["latency_seconds"]["p99"]
     assert json.loads(json.dumps(frame, allow_nan=False))["at"] == 7.0
     assert frame_of(now, None, 7.0)["links"] == [], "there is no rate yet"
+    assert [one["name"] for one in frame["brokers"]] == ["NEB 0", "NEB 1", "2"]
+    assert "B0" not in json.dumps(frame), "a label is a place of the beginning"
+
+
+def test_what_others_wrote_is_sent_without_controls(look):
+    """The page shows text as text; but writing direction and line ends would make it look like another one."""
+    frame = frame_of(look(0, {}, problems=["subscriber 'a\n\u202eb\x1b[2J' waits"]), None, 7.0)
+    assert frame["problems"] == ["subscriber 'a\\n\\u202eb\\x1b[2J' waits"]
+    timeline = Timeline()
+    timeline.look(look(0, {}, problems=["\x9b31m"]), 1.0)
+    assert said(timeline) == [("healing: \\x9b31m", "bad")]
 
 
 def test_the_fullest_books_come_first_and_what_has_no_limit_is_left_out(look):
