@@ -18,6 +18,7 @@ from .http.server import HttpServer, listening
 from .joined import Joined
 from .stomp.server import StompServer, tls_of
 from .stomp.websocket import stomp_route
+from .ui.codes import Codes
 from .ui.live import ui_routes
 from .ui.watch import Watch
 
@@ -43,12 +44,17 @@ class Listener(Protocol):
 
 
 def listeners_of(
-    gateway: Gateway, config: GatewayConfig, network: Network, *, http: bool = True
+    gateway: Gateway,
+    config: GatewayConfig,
+    network: Network,
+    *,
+    http: bool = True,
+    codes: Codes | None = None,
 ) -> list[Listener]:
     """Return the listeners that the network file configures. STOMP over WebSocket and the live page come with HTTP.
 
     Without `http` only STOMP over TCP is served. Of several processes of a node, one serves everything else,
-    since over HTTP a durable name is acknowledged at the gateway where it is open.
+    since over HTTP a durable name is acknowledged at the gateway where it is open. The live page accepts `codes`.
 
     Raises
     ------
@@ -61,7 +67,7 @@ def listeners_of(
         stomp = StompServer(gateway, socket, tls_of(config))
         if not http:
             return [stomp]
-        live = ui_routes(gateway, Watch(network.status), network.kill_broker, config.origins)
+        live = ui_routes(gateway, Watch(network.status), network.kill_broker, config.origins, codes)
         pages = [stomp_route(stomp, config.origins), *live]
         app = app_of(gateway, origins=config.origins, hosts=names_of(config), pages=pages)
         return [HttpServer(app, config), stomp]
@@ -85,10 +91,12 @@ class Serving:
         The core of the gateway.
     urls
         Its URLs.
+    codes
+        The codes that the live page accepts.
     """
 
-    def __init__(self, gateway: Gateway, joined: Joined, listeners: list[Listener]) -> None:
-        self.gateway = gateway
+    def __init__(self, gateway: Gateway, joined: Joined, listeners: list[Listener], codes: Codes) -> None:
+        self.gateway, self.codes = gateway, codes
         self._joined = joined
         self.urls = [listener.url for listener in listeners if listener.url]
 
@@ -132,11 +140,12 @@ async def serving(
     joined = Joined(network, config.limits.queue_events_max)
     try:
         gateway = Gateway(joined, Access(access), config.limits)
-        listeners = listeners_of(gateway, config, network, http=http)
+        codes = Codes()
+        listeners = listeners_of(gateway, config, network, http=http, codes=codes)
         try:
             for listener in listeners:
                 await listener.start()
-            yield Serving(gateway, joined, listeners)
+            yield Serving(gateway, joined, listeners, codes)
         finally:
             await gateway.close()
             for listener in listeners:

@@ -22,6 +22,7 @@ from ..options import AsJson
 
 if TYPE_CHECKING:
     from ...actors.network.network import Network
+    from ...gateway.serving import Serving
     from ...protocol.gateways import AccessConfig, GatewayConfig
 
 TOKEN_BYTES: Final = 32
@@ -83,7 +84,7 @@ def gateway(
         config, access = _settled(net, *found)
         config = replace(config, **{name: value for name, value in given.items() if value is not None})
         config = replace(config, hosts=(*config.hosts, *(allow_host or ())))
-        ended = asyncio.run(_serve(net, config.validate(), access, _print_lines))
+        ended = asyncio.run(_serve(net, config.validate(), access, lambda served: _print_lines(served.urls)))
     if ended:
         raise NetworkNotFound(f"network {network!r} was ended")
     return 0
@@ -118,8 +119,8 @@ def ui(
 ) -> None:
     """Watch a network live in a browser, until Ctrl-C: its tree, rates, latencies, queues, deaths and healing.
 
-    The page is served on this machine only, and its address contains a token that is valid for this run. The gateways
-    of a network serve it at /ui, to principals with the right to watch.
+    The page is served on this machine only. The printed link opens it once, within five minutes; a page that is open
+    may be loaded again. The gateways of a network serve it at /ui, to principals with the right to watch.
 
     Examples
     --------
@@ -133,17 +134,21 @@ def ui(
     secret = token_urlsafe(TOKEN_BYTES)
     me = Principal((digest_of(secret),), subscribe="TRUE", watch=True, operate=kill)
 
-    def show(urls: list[str]) -> None:
-        page = f"{urls[0]}/ui/#{secret}"
-        _print_lines([page])
+    def show(served: Serving) -> None:
+        _print_lines([_link(served, secret)])
         if browser:
-            webbrowser.open(page)
+            webbrowser.open(_link(served, secret))  # of its own: the printed one stays good
 
     with joined(network, address) as net:
         config = GatewayConfig(f"127.0.0.1:{port}").validate()
         ended = asyncio.run(_serve(net, config, AccessConfig({"me": me}).validate(), show))
     if ended:
         raise NetworkNotFound(f"network {network!r} was ended")
+
+
+def _link(served: Serving, secret: str) -> str:
+    """Return a link to the page, with a code: the arguments of a browser can be listed by every user of the machine."""
+    return f"{served.urls[0]}/ui/#{served.codes.issue(secret)}"
 
 
 def _found(file: Path | None) -> tuple[GatewayConfig | None, AccessConfig | None]:
@@ -173,7 +178,7 @@ def _settled(
 
 
 async def _serve(
-    net: Network, config: GatewayConfig, access: AccessConfig, tell: Callable[[list[str]], None]
+    net: Network, config: GatewayConfig, access: AccessConfig, tell: Callable[[Serving], None]
 ) -> bool:
     """Serve until a signal, or the end of the network; return True in the second case."""
     from ...gateway.serving import serving, settle_memory
@@ -184,7 +189,7 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     async with serving(net, config, access) as served:
         settle_memory()
-        tell(served.urls)
+        tell(served)
         return await served.until_ended(stop)
 
 

@@ -2,14 +2,15 @@
 
 Rules
 -----
-* The first message of a viewer is its token, since a page cannot set a header; until then it gets nothing.
+* The first message of a viewer is its token, since a page cannot set a header, or a code that stands for a token
+  once (`codes`); until then it gets nothing. A page with a code is told its token, for its next connection.
 * A viewer with the right to watch sees every broker and, in the box for selectors, only what it may subscribe
   to. Killing a broker takes another right.
 * A viewer is a client like any other: bounded, and disconnected when it accepts nothing.
 * The page loads nothing from elsewhere, and its headers make the browser enforce that.
 
-Messages to the server: ``{"token": text or null}``, then ``{"try": selector or null}`` and ``{"kill":
-broker}``. Messages from it have a ``kind``: ``look`` (`watch.frame_of`), ``events``, ``said``.
+Messages to the server: ``{"token": text or null}`` or ``{"code": text}``, then ``{"try": selector or null}`` and
+``{"kill": broker}``. Messages from it have a ``kind``: ``look`` (`watch.frame_of`), ``events``, ``said``, ``token``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ..deliveries import Delivery
 from ..http.answers import closing_reason
 from ..origins import check_origin
 from ..streams import Stream
+from .codes import Codes
 from .watch import Watch
 
 with extra("gateway"):
@@ -59,7 +61,11 @@ _HEADERS: Final = {
 
 
 def ui_routes(
-    gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], object], origins: Collection[str] = ()
+    gateway: Gateway,
+    watch: Watch,
+    kill: Callable[[BrokerId], object],
+    origins: Collection[str] = (),
+    codes: Codes | None = None,
 ) -> list[BaseRoute]:
     """Return the routes of the page, ``/ui`` and below, for `gateway.http.app.app_of`.
 
@@ -73,10 +79,13 @@ def ui_routes(
         Ends the process of a broker; it may take a while, and is called in a thread.
     origins
         Origins of other hosts whose web pages may watch, too.
+    codes
+        Codes that pages may show in place of a token; without them there are none.
     """
+    accepted = Codes() if codes is None else codes
 
     async def live(socket: WebSocket) -> None:
-        viewer = _Viewer(socket, gateway, watch, kill)
+        viewer = _Viewer(socket, gateway, watch, kill, accepted)
         try:
             check_origin(socket.headers, origins)
         except InputError as error:
@@ -111,9 +120,15 @@ class _Viewer:
     """A connected viewer."""
 
     def __init__(
-        self, socket: WebSocket, gateway: Gateway, watch: Watch, kill: Callable[[BrokerId], object]
+        self,
+        socket: WebSocket,
+        gateway: Gateway,
+        watch: Watch,
+        kill: Callable[[BrokerId], object],
+        codes: Codes,
     ) -> None:
         self._socket, self._gateway, self._watch, self._kill = socket, gateway, watch, kill
+        self._codes = codes
         self._one_at_a_time = asyncio.Lock()
         self._trial: asyncio.Task[None] | None = None
 
@@ -138,17 +153,22 @@ class _Viewer:
     async def _signed_in(self) -> Session:
         try:
             async with asyncio.timeout(self._gateway.limits.request_seconds):
-                token = (await self._word()).get("token")
+                word = await self._word()
         except TimeoutError:
             raise LimitReached("no token came in time (request_seconds)", "request_seconds") from None
-        if token is not None and not isinstance(token, str):
-            raise InputError("a token must be text")
+        token, code = word.get("token"), word.get("code")
+        if not isinstance(token, str | None) or not isinstance(code, str | None):
+            raise InputError("a token must be text, and so must a code")
+        if code is not None:
+            token = self._codes.redeem(code)
         session = await self._gateway.open(token or None)
         try:
             session.require("watch")
         except AccessDenied:
             await session.close()
             raise
+        if code is not None:
+            await self._send({"kind": "token", "token": token})
         return session
 
     async def _word(self) -> dict[str, Any]:

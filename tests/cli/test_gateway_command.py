@@ -2,9 +2,13 @@
 
 import json
 import tomllib
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 from rayvous.actors.network.network_file import read_gateway_file
+from rayvous.cli.verbs import gateway
+from rayvous.gateway.ui.codes import Codes
 from rayvous.protocol.gateways import digest_of
 
 
@@ -53,3 +57,24 @@ def test_mistakes_are_told_before_ray_is_asked(rayvous, tmp_path, words, said):
 def test_lines_of_several_tokens_are_one_file(rayvous):
     text = rayvous("token", "alice")[1] + rayvous("token", "bob")[1]
     assert list(tomllib.loads(text)["access"]["principals"]) == ["alice", "bob"]
+
+
+def test_the_browser_gets_a_code_and_nobody_the_token(rayvous, monkeypatch):
+    """A browser's arguments are listed by ps; the printed link and the browser's each open the page once."""
+    opened, codes = [], Codes()
+
+    async def serve(net, config, access, tell):
+        tell(SimpleNamespace(urls=["http://127.0.0.1:1"], codes=codes))
+        (me,) = access.principals.values()
+        for link in (*opened, *told):
+            assert me.token_sha256 == (digest_of(codes.redeem(link.partition("#")[2])),)
+        return False
+
+    told = []
+    monkeypatch.setattr(gateway, "joined", lambda *_: nullcontext())
+    monkeypatch.setattr(gateway, "_serve", serve)
+    monkeypatch.setattr(gateway, "_print_lines", told.extend)
+    monkeypatch.setattr(gateway.webbrowser, "open", opened.append)
+    assert rayvous("ui", "flights", "--kill")[0] == 0
+    assert [link.partition("#")[0] for link in (*opened, *told)] == ["http://127.0.0.1:1/ui/"] * 2
+    assert opened != told and len(codes) == 0

@@ -41,7 +41,7 @@ def publish(net, name, broker, stop):
 
 async def served(network, show):
     async with serving(network, GatewayConfig("127.0.0.1:0"), ACCESS) as gateway:
-        await asyncio.to_thread(show, gateway.urls[0])
+        await asyncio.to_thread(show, f"{gateway.urls[0]}/ui/#{gateway.codes.issue('token')}")
 
 
 def main():
@@ -57,7 +57,7 @@ def main():
             browser = Browser(Path(profile))
             try:
                 browser.ask("Emulation.setScrollbarsHidden", hidden=True)
-                browser.open(f"{url}/ui/#token", WIDTH)
+                browser.open(url, WIDTH)
                 browser.until("document.getElementById('state').textContent === 'healthy'")
                 browser.evaluate("document.getElementById('selector').value = 'dep_delay > 90'; true")
                 browser.evaluate("document.getElementById('try-button').click(); true")

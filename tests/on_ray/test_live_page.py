@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 import rayvous as rv
-from rayvous.gateway.serving import serving
+from rayvous.gateway.serving import Serving, serving
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, Principal, digest_of
 
 BOUND_SECONDS = 60
@@ -18,14 +18,14 @@ ROWS = "[...document.querySelectorAll('#brokers tr')].map(row => row.innerText)"
 
 @contextmanager
 def served(network):
-    """Serve a network from a thread; yield the URL."""
+    """Serve a network from a thread; yield the gateway."""
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
-    ready: asyncio.Future[str] = loop.create_future()
+    ready: asyncio.Future[Serving] = loop.create_future()
     told = threading.Event()
 
     async def serve():
         async with serving(network, GatewayConfig("127.0.0.1:0"), ACCESS) as gateway:
-            ready.set_result(gateway.urls[0])
+            ready.set_result(gateway)
             told.set()
             await stop.wait()
 
@@ -45,7 +45,8 @@ def test_the_page_shows_a_network_that_loses_a_broker_and_heals(browser, tmp_pat
     with rv.Network.launch(rv.ClusterTree(2, 2), name="shown", recovery=rv.Recovery(), detached=False) as net:
         subscriber, publisher = net.subscriber("wants"), net.publisher("says")
         subscriber.subscribe("x >= 0")
-        with served(rv.Network.attach("shown")) as url:
+        with served(rv.Network.attach("shown")) as gateway:
+            url = gateway.urls[0]
             browser.open(f"{url}/ui/", 1280)
             browser.until("!document.getElementById('sign-in').hidden")
             browser.evaluate("document.getElementById('token').value = 'token'; true")
@@ -67,7 +68,7 @@ def test_the_page_shows_a_network_that_loses_a_broker_and_heals(browser, tmp_pat
 
             browser.evaluate("document.querySelector('[aria-label=\"kill broker 3\"]').click(); true")
             browser.evaluate("document.querySelector('#sure [value=yes]').click(); true")
-            browser.until("document.getElementById('timeline').innerText.includes('(broker 3) is dead')")
+            browser.until("document.getElementById('timeline').innerText.includes('broker 3 is dead')")
             browser.until("document.getElementById('state').textContent === 'whole without broker 3'")
             assert net.status().condition == "whole without broker 3"
             browser.until(
@@ -80,7 +81,13 @@ def test_the_page_shows_a_network_that_loses_a_broker_and_heals(browser, tmp_pat
                     browser.picture(tmp_path / f"{width}-{scheme}.png")
             browser.evaluate("sessionStorage.clear(); true")
             browser.open("about:blank")
-            browser.open(f"{url}/ui/#token")  # as `rayvous ui` does
-            browser.until("document.getElementById('state').textContent === 'whole without broker 3'")
-            assert browser.evaluate("location.hash") == ""
+            code = gateway.codes.issue("token")
+            for page in (f"{url}/ui#{code}", f"{url}/ui"):  # as `rayvous ui` does, and loaded again
+                browser.open(page)
+                browser.until("document.getElementById('state').textContent === 'whole without broker 3'")
+                assert browser.evaluate("location.hash") == ""
+            browser.evaluate("sessionStorage.clear(); true")
+            browser.open("about:blank")
+            browser.open(f"{url}/ui/#{code}")
+            browser.until("document.getElementById('refused').textContent.includes('opens the page once')")
             assert browser.said() == []

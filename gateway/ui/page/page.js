@@ -9,20 +9,25 @@ const MINUTES_SECONDS = 120, SEEN_MAX = 50, AGAIN_MS = 1000, AGAIN_MAX_MS = 1500
 const find = id => document.getElementById(id);
 const flow = new Chart(find("flow"), MINUTES_SECONDS), latency = new Chart(find("latency"), MINUTES_SECONDS);
 
-// `rayvous ui` gives the token behind the #, which no server is sent.
+// `rayvous ui` gives a code behind the #, which no server is sent; it is good once, and is exchanged for the token.
+let code = null;
 if (location.hash.length > 1) {
-  sessionStorage.setItem("rayvous-token", location.hash.slice(1));
+  code = location.hash.slice(1);
   history.replaceState(null, "", location.pathname);
 }
 
-let socket = null, again = AGAIN_MS, token = sessionStorage.getItem("rayvous-token"), trying = false;
+let socket = null, again = AGAIN_MS, token = sessionStorage.getItem("rayvous-token"), trying = false, tried = false;
 const seen = [];
 
 function connect() {
   const address = new URL("live", document.baseURI);
   address.protocol = address.protocol.replace("http", "ws");
   socket = new WebSocket(address);
-  socket.onopen = () => send({ token });
+  socket.onopen = () => {
+    tried = code !== null || token !== null;
+    send(code === null ? { token } : { code });
+    code = null;
+  };
   socket.onmessage = message => take(JSON.parse(message.data));
   socket.onclose = event => {
     trying = false;
@@ -38,21 +43,26 @@ const send = words => socket?.readyState === WebSocket.OPEN && socket.send(JSON.
 function signIn(why) {
   state("signed out", "");
   find("sign-in").hidden = false;
-  find("refused").textContent = token === null ? "" : why;
+  find("refused").textContent = tried ? why : "";
   find("token").focus();
 }
 
 find("sign-in").onsubmit = event => {
   event.preventDefault();
-  token = find("token").value;
-  sessionStorage.setItem("rayvous-token", token);
+  keep(find("token").value);
   find("sign-in").hidden = true;
   connect();
 };
 
+function keep(given) {
+  token = given;
+  sessionStorage.setItem("rayvous-token", token);
+}
+
 function take(words) {
   again = AGAIN_MS;
-  if (words.kind === "look") show(words);
+  if (words.kind === "token") keep(words.token);
+  else if (words.kind === "look") show(words);
   else if (words.kind === "events") showEvents(words);
   else if (words.kind === "said") find("try-said").textContent = words.text;
 }

@@ -9,6 +9,7 @@ import pytest
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.gateway.http.app import app_of
+from rayvous.gateway.ui.codes import Codes
 from rayvous.gateway.ui.live import REFUSED, ui_routes
 from rayvous.gateway.ui.watch import Watch
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
@@ -29,7 +30,9 @@ class Page:
         self.gateway = Gateway(network, Access(ACCESS), GatewayLimits(**limits))
         self.killed = []
         watch = Watch(lambda: look(0, {"role": "REB"}), every_seconds=0.01)
-        self.app = app_of(self.gateway, pages=ui_routes(self.gateway, watch, self.killed.append))
+        self.codes = Codes()
+        pages = ui_routes(self.gateway, watch, self.killed.append, codes=self.codes)
+        self.app = app_of(self.gateway, pages=pages)
 
     def scope(self, kind, path, **headers):
         return {
@@ -106,6 +109,9 @@ def test_the_page_is_of_this_gateway_alone_and_says_so_to_the_browser(run, local
         ({"token": "s"}, "'sam' may not watch"),
         ({"token": None}, "token"),
         ({"token": 5}, "must be text"),
+        ({"code": 5}, "must be text"),
+        ({"code": "o"}, "opens the page once"),
+        ({"code": "\ud800"}, "half a surrogate pair"),
         ("[]", "JSON object"),
         ("{", "JSON object"),
         ("x" * 9_000, "limit"),
@@ -122,6 +128,27 @@ def test_who_may_not_watch_is_turned_away_with_a_reason_and_sees_nothing(run, lo
                 closed["type"] == "websocket.close" and closed["code"] == REFUSED and why in closed["reason"]
             )
         assert page.gateway.sessions == 0
+
+    run(work())
+
+
+def test_a_code_is_exchanged_for_the_token_once(run, local_network, look):
+    """The URL that opens the browser has only the code: arguments of processes can be listed by everybody."""
+
+    async def work():
+        page = Page(local_network(), look)
+        code = page.codes.issue("w")
+        async with page.live() as (say, heard):
+            await say({"code": code})
+            assert (await heard("token"))["token"] == "w"
+            assert (await heard("look"))["may_kill"] is False
+        async with page.live() as (say, heard):
+            await say({"code": code})
+            closed = await heard("token")
+            assert closed["code"] == REFUSED and "opens the page once" in closed["reason"]
+        async with page.live() as (say, heard):
+            await say({"code": page.codes.issue("s")})  # a token without the right to watch is not told
+            assert "may not watch" in (await heard("token"))["reason"]
 
     run(work())
 
