@@ -7,8 +7,8 @@ Rules
 * A loss that is reported to a subscriber is in the trace, for that subscriber only. The trace also has what
   the judge needs to check such claims: the retention limits, what each broker and publisher has retained and
   its size, what died with each of them, and what was dropped for another limit.
-* A publisher that recovers continues after what was accepted, so it may reuse a number whose event was never
-  accepted.
+* A publisher that recovers continues after what was accepted, so it may reuse numbers whose events were never
+  accepted. All those events, also with higher numbers than it uses at first, then were never published.
 * An event of a dead publisher that no living broker has accepted is lost with the publisher.
 """
 
@@ -106,9 +106,9 @@ class Account(Trace):
             self.lost(now, publisher, sequence)
 
     def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, Any]]) -> None:
-        """Record publications. They replace earlier ones under the same number that no broker has accepted."""
+        """Record publications. They replace all earlier ones from `first` on that no broker has accepted."""
         given = list(events)
-        again = {(client, first + place) for place in range(len(given))} & self.orphans
+        again = {event for event in self.orphans if event[0] == client and event[1] >= first}
         vain = again - self.accepted_at.keys()
         if vain:
             self.operations = [
@@ -164,11 +164,20 @@ class Account(Trace):
     def died_with_broker(
         self, now: float, publisher: ClientId, last: int, brokers: Iterable[BrokerId]
     ) -> None:
-        """Record that a publisher's events above `last` were only with it and with brokers that are dead for good."""
-        self.operations += [Died(now, broker, "") for broker in brokers]
-        for name, sequence in self.publications():
-            if name == publisher and sequence > last:
-                self.lost(now, name, sequence)
+        """Record that a publisher's events above `last` were only with it and with brokers that are dead for good.
+
+        The publisher may have died before it could say which of these brokers had accepted an event. A subscriber may
+        have had it from there, so the trace must not say that no broker ever had it.
+        """
+        dead = sorted(brokers)
+        gone = [op for event, op in self.publications().items() if event[0] == publisher and event[1] > last]
+        for op in gone if dead else ():
+            if (publisher, op.sequence) not in self.accepted_at:
+                batch = batch_of([op.event], publisher=publisher, first_sequence=op.sequence)
+                self.accepted(now, dead[0], batch)
+        self.operations += [Died(now, broker, "") for broker in dead]
+        for op in gone:
+            self.lost(now, publisher, op.sequence)
 
     def rolled_back(self, client: ClientId, position: Mapping[ClientId, int]) -> None:
         """Record that a durable subscriber has died: remove the notifications that it had not acknowledged."""

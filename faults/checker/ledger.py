@@ -4,16 +4,17 @@ Rules
 -----
 * The ledger gives the same answers as the formulas. Tests compare the two on random traces.
 * The amount that a keeper took since a given event is the difference of two running totals.
+* A limit is asked about at the end of the time in which it was in force: until then, what it limits only grows.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .trace import ITSELF, Bounded, Died, EventId, Kept, Operation, Shed
+from .trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Operation, Shed
 
 
 class Moment(NamedTuple):
@@ -66,26 +67,29 @@ class Ledger:
     ----------
     placed
         (position, operation) of the trace, in order. All operations but :class:`Bounded`, :class:`Kept`,
-        :class:`Died` and :class:`Shed` are ignored.
+        :class:`Died`, :class:`Shed` and :class:`Notified` are ignored. Of the last, one for each event will do.
     """
 
     def __init__(self, placed: Iterable[tuple[int, Operation]]) -> None:
-        self.bounds: dict[str, Bounded] = {}
+        self._bounds: dict[str, list[tuple[int, Bounded]]] = {}
         self._totals: dict[tuple[int, str], _Totals] = {}
         self._all_own = _Totals()
         self._taken: dict[EventId, list[_Taking]] = {}
         self._own_start: dict[EventId, tuple[int, int]] = {}
         self._shed: dict[EventId, tuple[int, str]] = {}
+        self._heard: set[EventId] = set()
         for position, op in placed:
             match op:
                 case Bounded(_, client):
-                    self.bounds[client] = op
+                    self._bounds.setdefault(client, []).append((position, op))
                 case Kept():
                     self._keep(position, op)
                 case Died(_, broker, publisher):
                     self._of(broker, publisher).deaths.append(position)
                 case Shed(_, publisher, sequence, limit, measured, allowed) if measured > allowed:
                     self._shed.setdefault((publisher, sequence), (position, limit))
+                case Notified(_, _, publisher, sequence):
+                    self._heard.add((publisher, sequence))
 
     def _of(self, broker: int, publisher: str) -> _Totals:
         return self._totals.setdefault((broker, publisher if broker == ITSELF else ""), _Totals())
@@ -124,49 +128,64 @@ class Ledger:
         if found is not None and found[0] < claimed.position:
             return found[1]
         until = claimed if settled is None else min(claimed, settled)
-        bound = self.bounds.get(client) if client else None
-        if self._past_retention(event, published, until, bound is not None):
+        if self._past_retention(event, published, until, self._durable_since(client)):
             return "retention"
         if self._died_out(event, published.position, until.position, claimed.position):
             return "died"
-        if bound is not None and self._past_durable(event, bound, published, claimed, wanted):
+        if self._past_durable(client, event, published, claimed, wanted):
             return "durable"
         return ""
 
-    def _past_retention(self, event: EventId, published: Moment, until: Moment, durable: bool) -> bool:
-        bound = self.bounds.get("")
-        if bound is None:
-            return False
-        if until.at_seconds - published.at_seconds > bound.seconds:
-            return True
+    def _durable_since(self, client: str) -> int | None:
+        """Return the position from which on a subscriber is durable, None if it never is."""
+        return self._bounds[client][0][0] if client and client in self._bounds else None
+
+    def _in_force(self, client: str, after: int, until: Moment) -> Iterator[tuple[Bounded, Moment]]:
+        """Yield the limits in force after one position and up to another, each with the end of that time."""
+        given = self._bounds.get(client, [])
+        ends = [Moment(position, bound.at_seconds) for position, bound in given[1:]]
+        for (position, bound), end in zip(given, [*ends, until], strict=False):
+            if position < until.position and end.position > after:
+                yield bound, min(end, until)
+
+    def _past_retention(
+        self, event: EventId, published: Moment, until: Moment, durable_since: int | None
+    ) -> bool:
+        for bound, end in self._in_force("", published.position, until):
+            if end.at_seconds - published.at_seconds > bound.seconds:
+                return True
         taken = [each for each in self._taken.get(event, ()) if each.position < until.position]
         own = [each for each in taken if each.broker == ITSELF]
         brokers = [each for each in taken if each.broker != ITSELF]
         for takings in (own, brokers):
             ends = [*(each.position for each in takings[1:]), until.position]
-            mine = list(zip(takings, ends, strict=True)) if takings else []
-            if any(self._crowded(event, *each, bound) for each in (mine if durable else mine[-1:])):
-                return True
+            for place, (taking, end_position) in enumerate(zip(takings, ends, strict=False)):
+                # A durable subscriber may have been told at any time, and a report repeats that.
+                told = durable_since is not None and end_position > max(durable_since, published.position)
+                if (told or place == len(takings) - 1) and self._crowded(event, taking, end_position):
+                    return True
         return False
 
-    def _crowded(self, event: EventId, taking: _Taking, until: int, bound: Bounded) -> bool:
+    def _crowded(self, event: EventId, taking: _Taking, until: int) -> bool:
         totals = self._of(taking.broker, event[0])
         death = bisect_left(totals.deaths, taking.position)
         if death < len(totals.deaths):
             until = min(until, totals.deaths[death])
-        events, size, newest = totals.since(taking.start, until)
-        return newest != taking.batch and (events > bound.events_max or size > bound.bytes_max)
+        for bound, end in self._in_force("", taking.position, Moment(until, 0.0)):
+            events, size, newest = totals.since(taking.start, end.position)
+            if newest != taking.batch and (events > bound.events_max or size > bound.bytes_max):
+                return True
+        return False
 
     def _died_out(self, event: EventId, published: int, until: int, claimed: int) -> bool:
         deaths = self._of(ITSELF, event[0]).deaths
         place = bisect_left(deaths, published)
         if place == len(deaths) or deaths[place] >= until:
             return False
-        last = {
-            each.broker: each.position
-            for each in self._taken.get(event, ())
-            if each.broker != ITSELF and each.position < claimed
-        }
+        taken = [each for each in self._taken.get(event, ()) if each.broker != ITSELF]
+        last = {each.broker: each.position for each in taken if each.position < claimed}
+        if not last:
+            return not taken and event not in self._heard
         return all(self._died_between(broker, position, claimed) for broker, position in last.items())
 
     def _died_between(self, broker: int, begin: int, end: int) -> bool:
@@ -176,19 +195,25 @@ class Ledger:
 
     def _past_durable(
         self,
+        client: str,
         event: EventId,
-        bound: Bounded,
         published: Moment,
         claimed: Moment,
         wanted: Callable[[], Sequence[int]],
     ) -> bool:
-        if claimed.at_seconds - published.at_seconds > bound.seconds:
-            return True
+        since = self._durable_since(client)
+        if since is None or since > published.position:
+            return False
         own = self._own_start.get(event)
-        if own is not None and own[0] < claimed.position:
-            _, size_bytes, _ = self._all_own.since(own[1], claimed.position)
-            if size_bytes > bound.bytes_max:
+        for bound, end in self._in_force(client, published.position, claimed):
+            if end.at_seconds - published.at_seconds > bound.seconds:
                 return True
-        places = wanted()
-        waits = bisect_left(places, claimed.position) - bisect_left(places, published.position)
-        return waits > bound.events_max
+            if own is not None and own[0] < end.position:
+                _, size_bytes, _ = self._all_own.since(own[1], end.position)
+                if size_bytes > bound.bytes_max:
+                    return True
+            places = wanted()
+            waits = bisect_left(places, end.position) - bisect_left(places, published.position)
+            if waits > bound.events_max:
+                return True
+        return False

@@ -4,22 +4,26 @@ Rules
 -----
 * A report that an event is lost is a claim of the judged system. It is accepted only if a limit explains it,
   by what the trace says was retained, its size, its time, and with whom it died.
+* A limit is the one in force at that time: a :class:`.Bounded` counts from its place on. So a limit that is
+  lowered after a loss was reported, or after the network has settled, explains nothing.
 * *retention*: while the network had not settled since the publication, the event exceeded the retention
   period, or its keeper had to retain too much. The broker that took it last is responsible for it, and so is
   its publisher. A keeper releases whole batches, the oldest first, and never the newest one. A durable
   subscriber may have been disconnected when the loss was reported: for it, the event may have come to another
   broker since.
 * *died*: the publisher died before the network had settled, and every broker that had taken the event has
-  died since.
+  died since. If no broker is known to have taken it before the report, then none took it later and nobody was
+  ever notified of it: who has an event has it from a broker.
 * *durable*: what waits for one durable subscriber is older, more, or larger than what is retained for it.
-  Seen from outside, that is at most everything published since that matches one of its subscriptions.
+  Seen from outside, that is at most everything published since that matches one of its subscriptions. It must
+  have been durable when the event was published.
 * Any other limit has its own name (*queue*, *quota*), and the component that drops an event for it reports
   the measured value.
 * Once the network has settled, everything has arrived. A limit that is exceeded after that does not excuse a
   loss.
 
 Source: promise 2 of docs/spec.md (a loss within the limits is none);
-docs/decisions/0027-losses-are-checked.md.
+docs/decisions/0027-losses-are-checked.md and 0110-limits-at-their-time.md.
 """
 
 from __future__ import annotations
@@ -29,9 +33,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .ltl import Formula, Positions, Truths, constant, earlier, operation
-from .predicates import in_pub_noti, quiet, subscriptions, test_of
-from .trace import ITSELF, Bounded, Died, EventId, Kept, Operation, Published, Shed, Trace
+from .ltl import Formula, Positions, Truths, constant, earlier, eventually, operation
+from .predicates import in_pub_noti, publish, quiet, subscriptions, test_of
+from .trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Operation, Published, Shed, Trace
 
 Keeper: TypeAlias = tuple[int, str]
 """A broker and "", or ITSELF and a publisher."""
@@ -50,18 +54,35 @@ def unsettled(event: EventId) -> Formula:
 def past_retention(client: str, event: EventId) -> Formula:
     """Return "when it settled, or the client was told, the event no longer had to be retained"."""
     then = unsettled(event) & (_Older("", event) | _Replayed(lambda now: now.let_go_of(event)))
-    return then | earlier((quiet() | _Durable(client)) & then)
+    return then | earlier((quiet() | durable(client)) & then)
 
 
 def died_out(event: EventId) -> Formula:
     """Return "the event has died with its publisher and with all brokers that had it"."""
     death = operation(lambda op: type(op) is Died and op[1:3] == (ITSELF, event[0]))
-    return earlier(unsettled(event) & death) & _Replayed(lambda now: not now.takers.get(event))
+    gone = _Replayed(lambda now: not now.takers.get(event))
+    taken = _Replayed(lambda now: event in now.takers)
+    return earlier(unsettled(event) & death) & gone & (taken | ~reached(event))
+
+
+def reached(event: EventId) -> Formula:
+    """Return "at any time a broker has taken the event, or a subscriber was notified of it"."""
+
+    def has_it(op: Operation) -> bool:
+        by_broker = type(op) is Kept and op.broker != ITSELF
+        return (by_broker or type(op) is Notified) and op[2:4] == event
+
+    return earlier(operation(has_it)) | eventually(operation(has_it))
+
+
+def durable(client: str) -> Formula:
+    """Return "the client is a durable subscriber by now"."""
+    return earlier(operation(lambda op: type(op) is Bounded and op.client == client != ""))
 
 
 def past_durable(client: str, event: EventId) -> Formula:
-    """Return "more waits for the durable subscriber than is retained for it"."""
-    return in_pub_noti(event) & (_Older(client, event) | _Crowded(client, event))
+    """Return "more waits for the client, durable since before the publication, than is retained for it"."""
+    return earlier(publish(event) & durable(client)) & (_Older(client, event) | _Crowded(client, event))
 
 
 def shed(event: EventId) -> Formula:
@@ -82,25 +103,24 @@ class Keepers:
         The live brokers that have taken each event, in the order in which they last took it.
     """
 
-    def __init__(self, bound: Bounded | None) -> None:
+    def __init__(self) -> None:
         self.kept: dict[Keeper, list[Kept]] = {}
         self.let_go: dict[Keeper, set[EventId]] = {}
         self.takers: dict[EventId, list[int]] = {}
         self._last: dict[EventId, int] = {}
-        self._bound = bound
+        self._bound: Bounded | None = None
 
     def after(self, op: Operation) -> None:
         """Apply an operation."""
-        if isinstance(op, Kept):
+        if isinstance(op, Bounded) and not op.client:
+            self._bound = op
+            for keeper in self.kept:
+                self._release(keeper)
+        elif isinstance(op, Kept):
             keeper, event = _keeper(op), (op.publisher, op.sequence)
-            kept = self.kept.setdefault(keeper, [])
-            kept.append(op)
+            self.kept.setdefault(keeper, []).append(op)
             self.let_go.setdefault(keeper, set()).discard(event)
-            while len({each.batch for each in kept}) > 1 and self._too_much(kept):
-                oldest = kept[0].batch
-                dropped = {(one.publisher, one.sequence) for one in kept if one.batch == oldest}
-                kept[:] = [one for one in kept if one.batch != oldest]
-                self.let_go[keeper] |= dropped - {(one.publisher, one.sequence) for one in kept}
+            self._release(keeper)
             if op.broker != ITSELF:
                 self._last[event] = op.broker
                 others = [broker for broker in self.takers.get(event, []) if broker != op.broker]
@@ -109,6 +129,15 @@ class Keepers:
             self.kept.pop(_keeper(op), None)
             for takers in self.takers.values() if op.broker != ITSELF else ():
                 takers[:] = [broker for broker in takers if broker != op.broker]
+
+    def _release(self, keeper: Keeper) -> None:
+        """Let go of the oldest batches while there is too much; never of the newest."""
+        kept = self.kept[keeper]
+        while len({each.batch for each in kept}) > 1 and self._too_much(kept):
+            oldest = kept[0].batch
+            dropped = {(one.publisher, one.sequence) for one in kept if one.batch == oldest}
+            kept[:] = [one for one in kept if one.batch != oldest]
+            self.let_go[keeper] |= dropped - {(one.publisher, one.sequence) for one in kept}
 
     def _too_much(self, kept: list[Kept]) -> bool:
         bound = self._bound
@@ -128,11 +157,6 @@ def _keeper(op: Kept | Died) -> Keeper:
     return op.broker, op.publisher if op.broker == ITSELF else ""
 
 
-def bounds_of(trace: Trace) -> dict[str, Bounded]:
-    """Return how much is retained, by durable subscriber; "" is for publications. The last value counts."""
-    return {op.client: op for op in trace if type(op) is Bounded}
-
-
 class _Absent(Formula):
     """A formula that is shown by absence where it is False, and only by the claim itself where it is True."""
 
@@ -145,7 +169,7 @@ class _Replayed(_Absent):
         self.test = test
 
     def truths(self, trace: Trace) -> Truths:
-        keepers = Keepers(bounds_of(trace).get(""))
+        keepers = Keepers()
         out = np.zeros(len(trace), np.int8)
         for position, op in enumerate(trace):
             out[position] = 2 * self.test(keepers)
@@ -154,32 +178,7 @@ class _Replayed(_Absent):
 
 
 class _Older(_Absent):
-    """The event exceeds the retention period, for a durable subscriber or, with "", for retransmission."""
-
-    def __init__(self, client: str, event: EventId) -> None:
-        self.client = client
-        self.event = event
-
-    def truths(self, trace: Trace) -> Truths:
-        bound = bounds_of(trace).get(self.client)
-        published = next((op for op in trace if type(op) is Published and op[1:3] == self.event), None)
-        if bound is None or published is None:
-            return constant(False).truths(trace)
-        return np.array([2 * (op.at_seconds - published.at_seconds > bound.seconds) for op in trace], np.int8)
-
-
-class _Durable(_Absent):
-    """The client is a durable subscriber: a report may repeat what was said while it was disconnected."""
-
-    def __init__(self, client: str) -> None:
-        self.client = client
-
-    def truths(self, trace: Trace) -> Truths:
-        return constant(bool(self.client) and self.client in bounds_of(trace)).truths(trace)
-
-
-class _Crowded(_Absent):
-    """More has been published since, for a durable subscriber, than is retained for it."""
+    """By now the event has exceeded the retention period, for a durable subscriber or, with "", for retransmission."""
 
     def __init__(self, client: str, event: EventId) -> None:
         self.client = client
@@ -187,18 +186,40 @@ class _Crowded(_Absent):
 
     def truths(self, trace: Trace) -> Truths:
         out = constant(False).truths(trace)
-        bound = bounds_of(trace).get(self.client)
-        if bound is None or not self.client:
-            return out
+        bound: Bounded | None = None
+        published: Published | None = None
+        older = False
+        for position, op in enumerate(trace):
+            if bound is not None and published is not None:
+                older = older or op.at_seconds - published.at_seconds > bound.seconds
+            out[position] = 2 * older
+            if type(op) is Bounded and op.client == self.client:
+                bound = op
+            elif type(op) is Published and op[1:3] == self.event:
+                published = op
+        return out
+
+
+class _Crowded(_Absent):
+    """By now more has been published since, for a durable subscriber, than is retained for it."""
+
+    def __init__(self, client: str, event: EventId) -> None:
+        self.client = client
+        self.event = event
+
+    def truths(self, trace: Trace) -> Truths:
+        out = constant(False).truths(trace)
         wishes = [test_of(life.selector) for life in subscriptions(self.client)(trace)]
-        events, sizes, begun = 0, 0, False
+        bound: Bounded | None = None
+        events, begun, crowded = 0, False, False
         own: list[Kept] = []
         for position, op in enumerate(trace):
-            batch = next((each.batch for each in reversed(own) if each[2:4] == self.event), None)
-            first = next((place for place, each in enumerate(own) if each.batch == batch), len(own))
-            sizes = sum(each.size_bytes for each in own[first:])
-            out[position] = 2 * (begun and (events > bound.events_max or sizes > bound.bytes_max))
-            if isinstance(op, Kept) and op.broker == ITSELF:
+            if begun and bound is not None:
+                crowded = crowded or events > bound.events_max or self._size(own) > bound.bytes_max
+            out[position] = 2 * crowded
+            if type(op) is Bounded and op.client == self.client:
+                bound = op
+            elif isinstance(op, Kept) and op.broker == ITSELF:
                 # An event that a restarted publisher takes back counts once.
                 if all(each[2:4] != op[2:4] for each in own):
                     own.append(op)
@@ -206,3 +227,9 @@ class _Crowded(_Absent):
                 begun = begun or op[1:3] == self.event
                 events += begun and any(wish(op.event) is True for wish in wishes)
         return out
+
+    def _size(self, own: list[Kept]) -> int:
+        """Return the bytes that publishers have retained from the event's batch on."""
+        batch = next((each.batch for each in reversed(own) if each[2:4] == self.event), None)
+        first = next((place for place, each in enumerate(own) if each.batch == batch), len(own))
+        return sum(each.size_bytes for each in own[first:])

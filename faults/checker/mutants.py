@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .predicates import test_of
 from .trace import (
+    ITSELF,
     Adv,
     Advertised,
     Answered,
+    Bounded,
+    Died,
     EventId,
     Kept,
     Life,
@@ -212,14 +215,7 @@ def lose_too_soon(trace: Trace, dice: Random) -> Trace | None:
     chosen = _one(list(dict.fromkeys(_due(trace))), dice)
     if chosen is None:
         return None
-    client, event = chosen
-    out: list[Operation] = []
-    for op in trace:
-        if not _is_note(op, client, event):
-            out.append(op)
-        if isinstance(op, Published) and op[1:3] == event:
-            out.append(LossTold(op.at_seconds, client, *event))
-    return Trace(out)
+    return _lost_at_once(trace, chosen, [], [])
 
 
 def lose_what_had_settled(trace: Trace, dice: Random) -> Trace | None:
@@ -250,6 +246,58 @@ def keep_room(trace: Trace, dice: Random) -> Trace | None:
         op._replace(broker=ELSEWHERE, publisher="else") if isinstance(op, Kept) and place not in mine else op
         for place, op in enumerate(trace)
     )
+
+
+def lower_afterwards(trace: Trace, dice: Random) -> Trace | None:
+    """Remove an event that a subscriber had to get, report it at once as lost, and only then retain nothing."""
+    chosen = _one(list(dict.fromkeys(_due(trace))), dice)
+    if chosen is None:
+        return None
+    return _lost_at_once(trace, chosen, [], [Bounded(0.0, "", 0, 0, 0.0), Bounded(0.0, chosen[0], 0, 0, 0.0)])
+
+
+def durable_afterwards(trace: Trace, dice: Random) -> Trace | None:
+    """Remove an event that a subscriber had to get; make it a durable one, with no room, and report the loss."""
+    durable = {op.client for op in trace if isinstance(op, Bounded)}
+    chosen = _one([due for due in dict.fromkeys(_due(trace)) if due[0] not in durable], dice)
+    if chosen is None:
+        return None
+    return _lost_at_once(trace, chosen, [Bounded(0.0, chosen[0], 0, 0, 0.0)], [])
+
+
+def die_alone(trace: Trace, dice: Random) -> Trace | None:
+    """Let the publisher of an event die, which one subscriber has, and another one is said to have lost by that.
+
+    The `Kept` operations of the event are removed, so that no broker is known to have had it.
+    """
+    had: dict[EventId, set[str]] = {}
+    for note in trace.notifications():
+        had.setdefault((note.publisher, note.sequence), set()).add(note.client)
+    chosen = _one([due for due in dict.fromkeys(_due(trace)) if len(had[due[1]]) > 1], dice)
+    if chosen is None:
+        return None
+    event = chosen[1]
+    rest = Trace(op for op in trace if not (isinstance(op, Kept) and (op.publisher, op.sequence) == event))
+    return _lost_at_once(rest, chosen, [Died(0.0, ITSELF, event[0])], [])
+
+
+def fall(trace: Trace, dice: Random) -> Trace | None:
+    """Exchange the numbers of two events that one publisher published one after the other."""
+    last: dict[str, int] = {}
+    pairs: list[tuple[int, int]] = []
+    for place, op in enumerate(trace):
+        if isinstance(op, Published):
+            if op.publisher in last:
+                pairs.append((last[op.publisher], place))
+            last[op.publisher] = place
+    chosen = _one(pairs, dice)
+    if chosen is None:
+        return None
+    out = list(trace)
+    (first, one), (second, two) = ((place, out[place]) for place in chosen)
+    assert isinstance(one, Published) and isinstance(two, Published)
+    out[first], out[second] = one._replace(sequence=two.sequence), two._replace(sequence=one.sequence)
+    return Trace(out)
 
 
 def forge_answer(trace: Trace, dice: Random) -> Trace | None:
@@ -287,10 +335,16 @@ MUTANTS: Final[dict[str, tuple[Mutant, str]]] = {
     "lose too soon": (lose_too_soon, "complete"),
     "lose what had settled": (lose_what_had_settled, "complete"),
     "keep room": (keep_room, "complete"),
+    "lower afterwards": (lower_afterwards, "complete"),
+    "durable afterwards": (durable_afterwards, "complete"),
+    "die alone": (die_alone, "complete"),
     "forge answer": (forge_answer, "complete"),
     "leave answer out": (leave_answer_out, "complete"),
 }
 """All mutants by name, each with the condition that must detect it."""
+
+REFUSED: Final[dict[str, Mutant]] = {"fall": fall}
+"""Mutants that are no traces, and must be refused."""
 
 
 def _one(choices: Sequence[_T], dice: Random) -> _T | None:
@@ -308,6 +362,21 @@ def _end(trace: Trace) -> float:
 
 def _is_note(op: Operation, client: str, event: EventId) -> bool:
     return isinstance(op, Notified) and op.client == client and (op.publisher, op.sequence) == event
+
+
+def _lost_at_once(
+    trace: Trace, due: tuple[str, EventId], before: Sequence[Operation], after: Sequence[Operation]
+) -> Trace:
+    """Remove a notification, and report its event as lost right after it was published, between other operations."""
+    client, event = due
+    out: list[Operation] = []
+    for op in trace:
+        if not _is_note(op, client, event):
+            out.append(op)
+        if isinstance(op, Published) and op[1:3] == event:
+            said = [*before, LossTold(0.0, client, *event), *after]
+            out += [each._replace(at_seconds=op.at_seconds) for each in said]
+    return Trace(out)
 
 
 def _numbers_rise(trace: Trace, first: int, second: int) -> bool:

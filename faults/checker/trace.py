@@ -14,6 +14,8 @@ Rules
   explain the claim: :class:`Bounded` says how much is retained, :class:`Kept` which broker or publisher
   retained an event, and its size, :class:`Died` which of them died with its events, :class:`Shed` for which
   other limit an event was dropped.
+* A publisher's numbers rise in the order of publication. Where they do not, the trace is refused
+  (:func:`check_trace`), since no order of its events is known.
 * A subscriber that subscribes under a number in use cancels the subscription that had the number.
 * The trace is written outside the system, by the clients and by the program that runs them.
 
@@ -292,7 +294,9 @@ def _is_about(operation: Operation, client: str, events: Container[EventId]) -> 
             return (publisher, sequence) in events
         case Kept(_, _, publisher, sequence) | Shed(_, publisher, sequence):
             return (publisher, sequence) in events
-        case Notified(_, who, publisher, sequence) | LossTold(_, who, publisher, sequence):
+        case Notified(_, _, publisher, sequence):
+            return (publisher, sequence) in events  # also of others: they show that a broker had it
+        case LossTold(_, who, publisher, sequence):
             return who in (client, "") and (publisher, sequence) in events
         case Registered(_, who) | Confirmed(_, who) | Answered(_, who) | Cancelled(_, who):
             return who == client
@@ -320,8 +324,9 @@ def trace_of(
         for number, selector in enumerate(selectors, 1):
             trace.subscribed(0.0, client, number, selector)
             trace.confirmed(0.0, client, number)
-    for (publisher, sequence), event in published.items():
-        trace.published(1.0, publisher, sequence, [event])
+    publishers = list(dict.fromkeys(publisher for publisher, _ in published))
+    for publisher, sequence in sorted(published, key=lambda event: (publishers.index(event[0]), event[1])):
+        trace.published(1.0, publisher, sequence, [published[publisher, sequence]])
     for client, events in notified.items():
         for publisher, sequence in events:
             trace.notified(2.0, client, publisher, sequence)
@@ -470,12 +475,38 @@ def steps(operations: Iterable[Operation]) -> Iterator[tuple[State, Operation]]:
         state.after(operation)
 
 
-def check_trace(operations: Iterable[Operation]) -> None:
-    """Raise InputError if two events are published under one number: such a trace cannot be judged."""
-    seen: set[EventId] = set()
-    for op in operations:
+def check_trace(operations: Iterable[Operation], source: str = "") -> None:
+    """Raise InputError if a publisher's numbers do not rise from publication to publication.
+
+    Such a trace cannot be judged: numbers name events, and stand for the order of publication.
+
+    Parameters
+    ----------
+    operations
+        The operations, in order.
+    source
+        Where they were read, for the error.
+    """
+    check_placed(enumerate(operations), source)
+
+
+def check_placed(placed: Iterable[tuple[int, Operation]], source: str = "") -> None:
+    """Check the same for some of a trace's operations, each with its position there."""
+    last: dict[str, int] = {}
+    for position, op in placed:
         if type(op) is Published:
-            identity = op.publisher, op.sequence
-            if identity in seen:
-                raise InputError(f"{op.publisher} #{op.sequence} is published twice: sequences name events")
-            seen.add(identity)
+            before = last.get(op.publisher)
+            if before is not None and op.sequence <= before:
+                raise InputError(number_error(position, op.publisher, op.sequence, before, source))
+            last[op.publisher] = op.sequence
+
+
+def number_error(position: int, publisher: str, sequence: int, before: int, source: str = "") -> str:
+    """Return the sentence for a publication whose number does not exceed the one before it."""
+    where = f"{source}, operation {position}" if source else f"operation {position}"
+    if sequence == before:
+        return f"{where}: {publisher} #{sequence} is published twice: a number names one event"
+    return (
+        f"{where}: {publisher} #{sequence} is published after #{before}: the numbers of a publisher must rise in "
+        "the order of publication"
+    )

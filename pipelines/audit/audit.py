@@ -28,7 +28,7 @@ from ...faults.checker.conditions import RULES
 from ...faults.checker.ledger import Ledger, Moment
 from ...faults.checker.predicates import test_of
 from ...faults.checker.reliability import explain_violation
-from ...faults.checker.trace import EventId, Life, Trace, placed_lives
+from ...faults.checker.trace import EventId, Life, Trace, number_error, placed_lives
 from ...faults.checker.verdict import EXAMPLES_MAX, Finding, Verdict, Violation
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
@@ -73,7 +73,7 @@ def audit(
     Raises
     ------
     InputError
-        The folder is not a trace, or it contains an event twice.
+        The folder is not a trace, or the numbers of a publisher do not rise in it.
     """
     rows = check_folder(folder)
     return _Audit(spark, Path(folder).resolve(), rows).run(progress)
@@ -135,8 +135,7 @@ class _Audit:
                 "event",
             )
         )
-        if events.groupBy("publisher", "sequence").count().where("count > 1").limit(1).count():
-            raise InputError(f"{self.folder}: an event is published twice: sequences name events")
+        self._check_numbers(events)
         self.events = events.drop("event")
         self.matches = self._hold(
             events.select("event_at", "event")
@@ -162,6 +161,16 @@ class _Audit:
             .groupBy("client", "event_at")
             .agg(F.max("position").alias("last"))
         )
+
+    def _check_numbers(self, events: DataFrame) -> None:
+        """Refuse a trace in which a publisher's numbers do not rise, as :func:`.check_trace` does."""
+        in_order = Window.partitionBy("publisher").orderBy("event_at")
+        numbered = events.select("event_at", "publisher", "sequence").withColumn(
+            "before", F.lag("sequence").over(in_order)
+        )
+        fallen = numbered.where("sequence <= before").orderBy("event_at").limit(1).collect()
+        for position, publisher, sequence, before in fallen:
+            raise InputError(number_error(position, publisher, sequence, before, str(self.folder)))
 
     def _hold(self, frame: DataFrame) -> DataFrame:
         self.held.append(frame.persist())
@@ -267,7 +276,7 @@ class _Audit:
         )
         missing = asked.where(~F.col("came")).join(F.broadcast(events), ["publisher", "sequence"], "semi")
         fields = "client", "event_at", "event_seconds", "publisher", "sequence"
-        ledger = self._ledger()
+        ledger = self._ledger(events)
         explained = []
         for client, event_at, seconds, publisher, sequence in missing.select(*fields).collect():
             said = [told.get((who, publisher, sequence), ()) for who in (client, "")]
@@ -282,8 +291,15 @@ class _Audit:
         found = self.spark.createDataFrame(explained, "client string, event_at long, limit string")
         return self._hold(asked.join(F.broadcast(found), ["client", "event_at"], "left"))
 
-    def _ledger(self) -> Ledger:
-        return Ledger(operations_from({name: read_table(self.folder, name) for name in ("kept", "limits")}))
+    def _ledger(self, claimed: DataFrame) -> Ledger:
+        """Return the ledger, with the first notification of each event whose loss is claimed."""
+        heard = self.notes.join(F.broadcast(claimed), ["publisher", "sequence"], "semi")
+        first = heard.groupBy("publisher", "sequence").agg(F.min("position").alias("position"))
+        tables: dict[str, list[dict[str, Any]]] = {
+            "notified": [{"client": "", "time_seconds": 0.0, **row.asDict()} for row in first.collect()],
+            **{name: read_table(self.folder, name) for name in ("kept", "limits")},
+        }
+        return Ledger(operations_from(tables))
 
     def _limit(self, ledger: Ledger, client: str, event: EventId, published: Moment, position: int) -> str:
         """Return the limit that explains a loss claimed at a position, "" for none."""
@@ -404,7 +420,6 @@ class _Audit:
 
     def _explain(self, name: str, broken: _Broken) -> Violation:
         publisher, sequence = broken.event
-        mine = ("client", "==", broken.client)
         numbers = [sequence] if broken.other is None else [sequence, broken.other]
         events = [("publisher", "==", publisher), ("sequence", "in", numbers)]
 
@@ -415,7 +430,7 @@ class _Audit:
 
         tables = {
             "published": read_table(self.folder, "published", events),
-            "notified": read_table(self.folder, "notified", [mine, *events]),
+            "notified": read_table(self.folder, "notified", events),
             "subscriptions": [row for row in self.rows["subscriptions"] if row["client"] == broken.client],
             "terms": [row for row in self.rows["terms"] if row["client"] == broken.client],
             "notices": self.rows["notices"],

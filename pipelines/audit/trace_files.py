@@ -52,6 +52,7 @@ from ...faults.checker.trace import (
     Settled,
     Shed,
     Trace,
+    check_placed,
     check_trace,
     lives,
 )
@@ -122,7 +123,7 @@ def save_trace(trace: Trace, folder: str | Path) -> Path:
     Raises
     ------
     InputError
-        If a sequence number is published twice, or the folder cannot be written.
+        If a publisher's numbers do not rise, or the folder cannot be written.
     """
     check_trace(trace)
     path = Path(folder)
@@ -277,15 +278,12 @@ def load_trace(folder: str | Path) -> Trace:
     Raises
     ------
     InputError
-        As :func:`check_folder` does.
+        As :func:`check_folder` does, or if a publisher's numbers do not rise.
     """
     check_folder(folder)
-    return trace_from({name: read_table(folder, name) for name in TABLES})
-
-
-def trace_from(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> Trace:
-    """Return the trace that these rows represent."""
-    return Trace(op for _, op in operations_from(tables))
+    placed = operations_from({name: read_table(folder, name) for name in TABLES})
+    check_placed(placed, str(folder))
+    return Trace(op for _, op in placed)
 
 
 def operations_from(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[tuple[int, Operation]]:

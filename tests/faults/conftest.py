@@ -144,12 +144,14 @@ def correct_trace():
 
 
 class Nonsense:
-    """Random operations; an event is published at most once, and the events of a batch are kept together."""
+    """Random operations; a publisher's numbers rise, and the events of a batch are kept together."""
 
     def __init__(self, dice):
         self.dice, self.batches = dice, 0
-        self.fresh = [(publisher, sequence) for publisher in "pq" for sequence in (1, 2, 3, 4)]
-        dice.shuffle(self.fresh)
+        publishers = [publisher for publisher in "pq" for _ in range(4)]
+        dice.shuffle(publishers)
+        numbers = {publisher: [4, 3, 2, 1] for publisher in "pq"}
+        self.fresh = [(publisher, numbers[publisher].pop()) for publisher in publishers][::-1]
 
     def event(self):
         return self.dice.choice("pq"), self.dice.randint(1, 4)
@@ -177,6 +179,7 @@ class Nonsense:
                 Unadvertised(0.0, dice.choice("pq"), 1),
                 Died(0.0, *dice.choice(((0, ""), (1, ""), (ITSELF, "p")))),
                 Shed(0.0, *self.event(), "queue", dice.choice((4.0, 6.0)), 5.0),
+                self.bound(dice.choice(("", "a"))),
             ))],
         ))()  # fmt: skip
 
@@ -189,11 +192,12 @@ class Nonsense:
             for sequence in range(first, min(5, first + self.dice.randint(1, 2)))
         ]
 
-    def bounds(self):
+    def bound(self, client):
         dice = self.dice
-        bounds = [Bounded(0.0, "", dice.randint(1, 4), dice.choice((15, 1000)), dice.choice((4.0, 1e6)))]
-        bounds.append(Bounded(0.0, "a", dice.randint(1, 3), dice.choice((15, 1000)), dice.choice((4.0, 1e6))))
-        return [bound for bound in bounds if dice.random() < 0.7]
+        return Bounded(0.0, client, dice.randint(1, 4), dice.choice((15, 1000)), dice.choice((4.0, 1e6)))
+
+    def bounds(self):
+        return [self.bound(client) for client in ("", "a") if self.dice.random() < 0.7]
 
 
 @pytest.fixture(scope="session")
@@ -223,6 +227,8 @@ def losing_trace():
                     nonsense.kept,
                     lambda: [LossTold(0.0, dice.choice(("a", "")), *nonsense.event())],
                     lambda: [Died(0.0, *dice.choice(((0, ""), (1, ""), (ITSELF, "p"))))],
+                    lambda: [Notified(0.0, "b", *nonsense.event())],
+                    lambda: [nonsense.bound(dice.choice(("", "a")))],
                     lambda: [Published(0.0, *nonsense.fresh.pop(), {"x": 1})] if nonsense.fresh else [],
                 ))()  # fmt: skip
             else:

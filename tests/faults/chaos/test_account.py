@@ -2,7 +2,7 @@
 
 from rayvous.faults.chaos.account import Account
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.checker.trace import ITSELF, Bounded, Died, Kept, LossTold, Notified, Trace
+from rayvous.faults.checker.trace import ITSELF, Bounded, Died, Kept, LossTold, Notified, Trace, check_trace
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -51,6 +51,34 @@ def test_what_only_dead_brokers_had_is_forgiven_and_nothing_else() -> None:
     assert not judge(lives).holds and judge(lives).unexplained == 1, "a broker that lives has it"
     account.rolled_back("s", {"p": 2})
     assert not judge(account).holds
+
+
+def test_a_publisher_that_restarts_replaces_all_that_no_broker_has_accepted() -> None:
+    """Also numbers above those that it uses at first: numbers rise in a trace."""
+    account = written()
+    account.published(2.0, "p", 3, [{"n": 3}, {"n": 4}, {"n": 5}])
+    account.published(2.0, "q", 1, [{"n": 3}])
+    account.accepted(2.1, 7, batch_of([{"n": 3}], publisher="p", first_sequence=3))
+    account.died(2.5, "p")
+    account.published(3.0, "p", 4, [{"n": 6}])
+    assert sorted(account.publications()) == [("p", 1), ("p", 2), ("p", 3), ("p", 4), ("q", 1)]
+    check_trace(account)
+    account.published(3.5, "p", 5, [{"n": 7}])
+    check_trace(account)
+    assert account.publications()["p", 4].event == {"n": 6}
+
+
+def test_what_only_a_dead_broker_may_have_had_is_lost_also_if_somebody_has_it() -> None:
+    """The publisher died before it could say that the broker had accepted its event, which reached one subscriber."""
+    account = written(Account(Recovery(), stable=True))
+    account.subscribed(1.0, "t", 1, "n = 3")
+    account.confirmed(1.0, "t", 1)
+    account.published(2.0, "p", 3, [{"n": 3}])
+    account.notified(2.2, "t", "p", 3)
+    account.died(2.5, "p")
+    account.died_with_broker(3.0, "p", 2, [7])
+    account.settled(4.0)
+    assert judge(account).losses == {"died": 1} and judge(account).holds
 
 
 def test_at_the_end_what_no_living_broker_had_of_a_dead_publisher_is_lost() -> None:

@@ -12,6 +12,7 @@ from rayvous.faults.checker.trace import (
     Died,
     Kept,
     LossTold,
+    Notified,
     Published,
     Registered,
     Settled,
@@ -38,9 +39,17 @@ def kept(broker, *batches, publisher="p", first=1, size=1):
     return out
 
 
+def started(*operations):
+    before = [op for op in operations if type(op) is Bounded and op.at_seconds == 0.0]
+    return Trace([*before, *WANT, EVENT, *(op for op in operations if op not in before)])
+
+
 def explained(*operations):
-    """Return the limit that explains the loss of event 1, or "" for a violation; both checkers must agree."""
-    trace = Trace([*WANT, EVENT, *operations])
+    """Return the limit that explains the loss of event 1, or "" for a violation; both checkers must agree.
+
+    Bounds at time 0 come before the event, all else after it.
+    """
+    trace = started(*operations)
     quick = judge(trace)
     assert judge_by_formulas(trace).conditions() == quick.conditions()
     assert quick.notifications_expected + quick.lost == 1
@@ -110,13 +119,72 @@ def test_what_died_with_all_that_had_it():
     assert explained(TWO, Settled(2.0), gone, LOST) == "", "it had come before"
 
 
+def test_a_death_explains_nothing_that_somebody_has():
+    """Without a broker that is known to have had it, a notification or a later taking shows that there was one."""
+    gone, away = Died(3.0, ITSELF, "p"), Died(4.0, 0, "")
+    other = [Registered(0.0, "d", 1, "TRUE"), Notified(5.0, "d", "p", 1)]
+    late = Notified(10.0, "d", "p", 1)
+    assert explained(TWO, other[0], gone, LOST, QUIET) == "died"
+    assert explained(TWO, *other, gone, LOST, QUIET) == "", "another subscriber has it"
+    assert explained(TWO, other[0], gone, LOST, late, QUIET) == "", "and has it also if it comes later"
+    assert explained(TWO, gone, LOST, kept(0, 1)[0]._replace(at_seconds=10.0), QUIET) == "", (
+        "a broker took it"
+    )
+    assert explained(TWO, *kept(0, 1), *other, gone, away, LOST, QUIET) == "died", "from the broker that died"
+
+
+def judged(*operations):
+    """Return the limit that explains the loss of event 1 for c, which both checkers must say; other rules may break."""
+    trace = Trace(operations)
+    quick = judge(trace)
+    assert judge_by_formulas(trace).conditions() == quick.conditions()
+    (limit,) = quick.losses or ("",)
+    return limit
+
+
+NOTHING = Bounded(5.0, "", 0, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("operations", "limit"),
+    [
+        ([TWO, *WANT, EVENT, *kept(0, 1, 1), LOST, QUIET, NOTHING], ""),
+        ([TWO, *WANT, EVENT, *kept(0, 1, 1), LOST, NOTHING, QUIET], ""),
+        ([TWO, *WANT, EVENT, *kept(0, 1, 1), QUIET, NOTHING, LOST], ""),  # it would have come long before
+        ([TWO, *WANT, EVENT, *kept(0, 1, 1), NOTHING, LOST, QUIET], "retention"),  # it was no longer retained
+        ([NOTHING, TWO, *WANT, EVENT, *kept(0, 1, 1), LOST, QUIET], ""),
+        ([NOTHING, *WANT, EVENT, *kept(0, 1, 1), TWO, LOST, QUIET], "retention"),  # raised afterwards
+        ([*WANT, EVENT, TWO._replace(seconds=5.0), LOST, NOTHING, QUIET], "retention"),  # 8 s old when it was lost
+        ([*WANT, EVENT, TWO._replace(seconds=8.5), LOST, NOTHING, QUIET], ""),
+        ([TWO, *WANT, EVENT, *kept(ITSELF, 1, 1), NOTHING, TWO, LOST, QUIET], "retention"),  # low for a moment
+    ],
+)  # fmt: skip
+def test_a_limit_explains_what_was_lost_while_it_was_in_force(operations, limit):
+    assert judged(*operations) == limit
+
+
+def test_a_limit_of_a_durable_subscriber_counts_from_its_place_on():
+    room, none = Bounded(0.0, "c", 9, 900, 60.0), Bounded(5.0, "c", 0, 0, 0.0)
+    assert judged(room, *WANT, EVENT, LOST, QUIET, none) == ""
+    assert judged(room, *WANT, EVENT, LOST, none, QUIET) == ""
+    assert judged(room, *WANT, EVENT, none, LOST, QUIET) == "durable", "it was lowered while the event waited"
+    assert judged(room, *WANT, EVENT, none, room, LOST, QUIET) == "durable", "and raised again"
+    assert judged(*WANT, EVENT, none, LOST, QUIET) == "", "not durable yet when the event was published"
+    assert judged(*WANT, EVENT, QUIET, none, LOST) == ""
+    crowd = [*kept(0, 1, 1, 1), *kept(1, 1)]  # its publisher moved to a broker that has room
+    assert judged(TWO, room, *WANT, EVENT, *crowd, LOST, QUIET) == "retention", "it may have been told before"
+    assert judged(TWO, *WANT, EVENT, *crowd, room, LOST, QUIET) == "", (
+        "not while it was no durable subscriber"
+    )
+
+
 def test_what_was_kept_for_a_durable_subscriber():
     bound = Bounded(0.0, "c", 2, 100, 60.0)
     more = [Published(2.0, "p", number, {}) for number in (2, 3)]
     stranger = Registered(0.0, "d", 1, "TRUE")
 
     def limits(*operations):
-        return judge(Trace([*WANT, EVENT, *operations])).losses
+        return judge(started(*operations)).losses
 
     assert limits(bound, *more, LOST, QUIET) == {"durable": 1}
     assert limits(bound, more[0], LOST, QUIET) == {} == limits(*more, LOST, QUIET)

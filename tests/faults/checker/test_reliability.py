@@ -1,18 +1,20 @@
 """The checker agrees with the formulas on any trace, accepts correct traces and catches every mutant."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.faults.checker.conditions import RULES
 from rayvous.faults.checker.ltl import holds
-from rayvous.faults.checker.mutants import MUTANTS
+from rayvous.faults.checker.mutants import MUTANTS, REFUSED
 from rayvous.faults.checker.reliability import judge, judge_by_formulas
 from rayvous.faults.checker.trace import (
     Answered,
     Confirmed,
     EventId,
+    Notified,
     Operation,
     Published,
     Registered,
@@ -107,7 +109,10 @@ def test_every_mutant_is_caught_by_the_right_condition(correct_trace, name):
     assert caught >= 12
 
 
-FORGETTING = ("silence", "lose too soon", "lose what had settled", "keep room")
+FORGETTING = (
+    "silence", "lose too soon", "lose what had settled", "keep room", "lower afterwards", "durable afterwards",
+    "die alone",
+)  # fmt: skip
 """Mutants of a system that may lose events, and says so."""
 
 ANSWERING = ("forge answer", "leave answer out")
@@ -262,8 +267,36 @@ def test_unknown_does_not_match_not_even_under_not() -> None:
 
 
 def test_what_is_published_twice_under_one_number_is_no_trace() -> None:
-    with pytest.raises(InputError, match="p #1 is published twice"):
+    with pytest.raises(InputError, match="operation 1: p #1 is published twice"):
         judge(Trace([Published(0.0, "p", 1, {}), Published(0.0, "p", 1, {})]))
+
+
+@pytest.mark.parametrize("judging", [judge, judge_by_formulas])
+def test_numbers_that_do_not_rise_are_no_trace(judging: Callable[[Trace], Verdict]) -> None:
+    """Published as 22, then 21, and notified as 21, then 22: by its numbers that is in order."""
+    first, second = Published(1.0, "p", 22, {"x": 1}), Published(2.0, "p", 21, {"x": 1})
+    notes = [Notified(3.0, "c", "p", 21), Notified(3.0, "c", "p", 22)]
+    wants = [Registered(0.0, "c", 1, "TRUE"), Confirmed(0.0, "c", 1)]
+    said = "operation 3: p #21 is published after #22: the numbers of a publisher must rise"
+    with pytest.raises(InputError, match=said):
+        judging(Trace([*wants, first, second, *notes, Settled(4.0)]))
+    other = first._replace(publisher="q"), second, first._replace(at_seconds=2.0)
+    assert not judging(Trace([*wants, *other, *notes, Settled(4.0)])).disordered, "each publisher has its own"
+
+
+def test_a_trace_of_mappings_is_in_the_order_of_numbers() -> None:
+    shuffled = dict(reversed(PUBLISHED.items()))
+    assert counts(judge(trace_of(shuffled, SUBSCRIPTIONS, CORRECT))) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_mutants_that_are_no_traces_are_refused(correct_trace: Callable[..., Trace], name: str) -> None:
+    for seed in range(5):
+        dice = random.Random(seed)
+        mutant = REFUSED[name](correct_trace(dice, steps=60), dice)
+        assert mutant is not None
+        with pytest.raises(InputError, match="must rise"):
+            judge(mutant)
 
 
 def test_a_verdict_is_one_line_for_people() -> None:
