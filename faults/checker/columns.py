@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .ledger import Ledger, Moment
+from .numbers import check_trace
 from .predicates import test_of
 from .trace import (
     Adv,
@@ -30,7 +31,6 @@ from .trace import (
     Settled,
     Trace,
     by_client,
-    check_trace,
     lives,
 )
 

@@ -15,7 +15,7 @@ Rules
   retained an event, and its size, :class:`Died` which of them died with its events, :class:`Shed` for which
   other limit an event was dropped.
 * A publisher's numbers rise in the order of publication. Where they do not, the trace is refused
-  (:func:`check_trace`), since no order of its events is known.
+  (:mod:`.numbers`), since no order of its events is known.
 * A subscriber that subscribes under a number in use cancels the subscription that had the number.
 * The trace is written outside the system, by the clients and by the program that runs them.
 
@@ -27,8 +27,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
-
-from ...protocol.errors import InputError
 
 EventId: TypeAlias = tuple[str, int]
 """(publisher, sequence)."""
@@ -473,40 +471,3 @@ def steps(operations: Iterable[Operation]) -> Iterator[tuple[State, Operation]]:
     for operation in operations:
         yield state, operation
         state.after(operation)
-
-
-def check_trace(operations: Iterable[Operation], source: str = "") -> None:
-    """Raise InputError if a publisher's numbers do not rise from publication to publication.
-
-    Such a trace cannot be judged: numbers name events, and stand for the order of publication.
-
-    Parameters
-    ----------
-    operations
-        The operations, in order.
-    source
-        Where they were read, for the error.
-    """
-    check_placed(enumerate(operations), source)
-
-
-def check_placed(placed: Iterable[tuple[int, Operation]], source: str = "") -> None:
-    """Check the same for some of a trace's operations, each with its position there."""
-    last: dict[str, int] = {}
-    for position, op in placed:
-        if type(op) is Published:
-            before = last.get(op.publisher)
-            if before is not None and op.sequence <= before:
-                raise InputError(number_error(position, op.publisher, op.sequence, before, source))
-            last[op.publisher] = op.sequence
-
-
-def number_error(position: int, publisher: str, sequence: int, before: int, source: str = "") -> str:
-    """Return the sentence for a publication whose number does not exceed the one before it."""
-    where = f"{source}, operation {position}" if source else f"operation {position}"
-    if sequence == before:
-        return f"{where}: {publisher} #{sequence} is published twice: a number names one event"
-    return (
-        f"{where}: {publisher} #{sequence} is published after #{before}: the numbers of a publisher must rise in "
-        "the order of publication"
-    )

@@ -33,6 +33,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet
 
+from ...faults.checker.numbers import check_placed, check_trace
 from ...faults.checker.trace import (
     ENDS,
     Adv,
@@ -52,8 +53,6 @@ from ...faults.checker.trace import (
     Settled,
     Shed,
     Trace,
-    check_placed,
-    check_trace,
     lives,
 )
 from ...protocol.documents import NestedEvent, ways

@@ -1,8 +1,9 @@
 """The trace of clients that crash, without what they had not acknowledged and what no broker had accepted."""
 
 from rayvous.faults.chaos.account import Account
+from rayvous.faults.checker.numbers import check_trace
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.checker.trace import ITSELF, Bounded, Died, Kept, LossTold, Notified, Trace, check_trace
+from rayvous.faults.checker.trace import ITSELF, Bounded, Died, Kept, LossTold, Notified, Trace
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.recovery import Recovery
 
