@@ -80,6 +80,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "GatewayConfig": (validated(rv.GatewayConfig), rv.GatewayConfig),
     "TelemetryConfig": (validated(rv.TelemetryConfig), rv.TelemetryConfig),
     "Telemetry.from_folder": (rv.Telemetry.from_folder, rv.Telemetry.from_folder),
+    "read_events": (rv.read_events, rv.read_events),
     "report": (rv.report, rv.report),
     "draw": (rv.draw, rv.draw),
     "experiment": (rv.experiment, rv.experiment),

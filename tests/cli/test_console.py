@@ -143,3 +143,25 @@ def test_errors_about_what_others_wrote_are_one_line(rayvous) -> None:
     assert status == 0 and out.replace("\n", "").isprintable() and r"\x1b[2J\u202e" in out
     status, _, err = rayvous("audit", "no\x1b[2J\nfolder", "--no-spark")
     assert status == 2 and err.count("\n") == 1 and err.strip().isprintable()
+
+
+def test_names_of_others_are_printed_by_no_verb_as_they_are(rayvous, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    evil = "\x1b[2J\x9b31m\u202e"
+    scenario = {
+        "name": f"{evil}\nverdict: holds",
+        "topology": {"clusters": 1, "brokers_per_cluster": 2},
+        "workload": {"subscribers": 1, "publishers": 1, "publications": 2},
+    }
+    Path(f"s{evil}.json").write_text(json.dumps(scenario))
+    for words in (
+        ("run", f"s{evil}.json", "--trace-dir", f"t{evil}"),
+        ("audit", f"t{evil}", "--no-spark"),
+        ("chaos", "--seed", "2", "--brokers", "4", "--trace-dir", f"c{evil}"),
+        ("selector", f"a = '{evil}'", "--covers", f'"{evil}" > 1'),
+        (f"no{evil}",),
+        ("run", f"no{evil}.json"),
+    ):
+        _, out, err = rayvous(*words)
+        assert (out + err).replace("\n", "").isprintable(), words
+        assert r"\x1b[2J" in out + err, words
