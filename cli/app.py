@@ -371,9 +371,15 @@ def selector(
     dialect: Annotated[
         str, typer.Option(help="Language of the selector: rayvous, jms or cesql (CloudEvents SQL).")
     ] = "rayvous",
+    advertised: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Selector that a publisher advertises; may be repeated. Doubts take it into account."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a selector and show its normal form; with --covers, compare two.
+    """Check a selector, show its normal form and what is doubtful about it; with --covers, compare two.
 
     Examples
     --------
@@ -383,11 +389,13 @@ def selector(
     """
     from .verbs.selectors import describe_selector
 
-    result = describe_selector(text, covers, dialect)
+    result = describe_selector(text, covers, dialect, advertised or ())
     if as_json:
         console.print_json(result)
     else:
-        console.print_table("Selector", {name: str(value) for name, value in result.items()})
+        doubts = result.pop("doubts")
+        rows = result | ({"doubts": "; ".join(doubts)} if doubts else {})
+        console.print_table("Selector", {name: str(value) for name, value in rows.items()})
 
 
 app.command()(report)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...routing.filters.covering import covers, intersects
-from ...routing.language.questions import dialect_of, to_filter
+from ...routing.language.questions import dialect_of, doubts_about, to_filter
 
 
-def describe_selector(text: str, other: str | None, dialect: str = "rayvous") -> dict[str, Any]:
-    """Return a selector's normal form and size, and how it compares with another one; both in a dialect.
+def describe_selector(
+    text: str, other: str | None, dialect: str = "rayvous", advertised: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return a selector's normal form, size and doubts, and how it compares with another one; both in a dialect.
 
     Raises
     ------
@@ -23,6 +26,7 @@ def describe_selector(text: str, other: str | None, dialect: str = "rayvous") ->
         "normal_form": str(item),
         "clauses": len(item.clauses),
         "attributes": list(item.attributes),
+        "doubts": list(doubts_about(text, dialect=language, advertised=advertised or None)),
     }
     if other is not None:
         second = to_filter(other, dialect=language)

@@ -47,6 +47,20 @@ def test_what_users_write_is_no_markup(rayvous, selector: str, normal_form: str)
     assert f"normal_form  {normal_form}\n" in out
 
 
+def test_doubts_and_hints_are_shown(rayvous) -> None:
+    status, out, _ = rayvous("selector", 'country = "UK"')
+    assert (
+        status == 0 and "doubts       country = UK compares two attributes: a string is written 'UK'\n" in out
+    )
+    status, out, _ = rayvous(
+        "selector", 'country = "UK"', "--json", "--advertised", "country = 'FR' AND UK = 1"
+    )
+    assert status == 0 and json.loads(out)["doubts"] == []
+    assert "doubts" not in rayvous("selector", "country = 'UK'")[1]
+    status, _, err = rayvous("selector", "a > 10 -- 5")
+    assert status == 2 and "-- begins a comment in SQL" in err
+
+
 def test_names_and_folders_are_no_markup(rayvous, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     scenario = {

@@ -193,7 +193,7 @@ import os, sys, warnings
 from rayvous.cli import app, console
 from rayvous.protocol.errors import InputError
 
-def noisy(text, covers, dialect):
+def noisy(text, covers, dialect, advertised):
     print("(raylet) a worker died")
     os.write(1, b"from Java\\n")
     os.write(2, b"from C++\\n")
