@@ -24,6 +24,7 @@ import networkx as nx
 
 from ...actors.pictures.style import DPI
 from ...protocol.extras import extra
+from ...protocol.printable import printable
 from . import page_content
 from .pictures import PICTURES
 
@@ -123,9 +124,15 @@ def write_page(
     return path
 
 
+def _printable(value: Any) -> Any:
+    """Return what the template puts into the page: plain text on one line, without controls of writing direction."""
+    return printable(value) if type(value) is str else value
+
+
 def _template() -> Any:
     environment = Environment(
         autoescape=True,
+        finalize=_printable,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -11,8 +11,9 @@ from rayvous.pipelines.report.page import write_page
 from rayvous.pipelines.report.page_content import CONDITIONS
 from rayvous.pipelines.report.pictures import draw_pictures, marks_of, named
 from rayvous.pipelines.report.report import write_report
+from rayvous.protocol.printable import printable
 
-HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/a.png onerror=alert(1)>"
+HOSTILE = "<script>alert('x')</script>\"><img src=http://evil.example/a.png onerror=alert(1)>\u202e\x1b[2J"
 
 
 def nothing(figures) -> dict[str, pd.DataFrame]:
@@ -232,7 +233,8 @@ def test_names_are_hostile_input(tmp_path, figures, network, told):
     assert "<script" not in html
     assert "<img src=http" not in html
     assert all(source.startswith("data:image/png;base64,") for source in read.fetches)
-    assert read.text.count(HOSTILE) >= 12  # it is there, as text
+    assert read.text.count(printable(HOSTILE)) >= 12  # it is there, as text
+    assert not {"\u202e", "\x1b"} & set(html)
 
 
 def test_a_table_of_many_rows_is_folded(tmp_path, figures, network):
