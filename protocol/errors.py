@@ -66,6 +66,10 @@ class ClientError(InputError):
     """A client was used in an invalid way (for example, its name is taken or it is already closed)."""
 
 
+class NameTaken(ClientError):
+    """The name of a client is in use by another process, or another process has taken it over."""
+
+
 class BrokerUnavailable(RayvousError):
     """A broker or its host is unreachable and did not answer."""
 

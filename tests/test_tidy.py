@@ -100,7 +100,7 @@ CHANGES_OF_PLACE = {
 }
 """Who sets which attributes of the place of a broker in its tree."""
 
-FILE_LINES_MAX = 500
+FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import ray
@@ -18,13 +18,17 @@ from ...protocol.errors import ClientError, InputError, RayvousError
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
 from ..network.hosts import Hosts
+from ..network.names import BLOCK
 from .client import Context
-from .coming_back import publisher_back, subscriber_back
+from .coming_back import evict, publisher_back, subscriber_back
 from .durable import DurableSubscriber
 from .nearness import Placement, checked
 from .process import ClientProcess
 from .publisher import Publisher
 from .subscriber import Subscriber
+
+if TYPE_CHECKING:
+    from ..network.rendezvous import Placed
 
 
 class Attaching:
@@ -51,6 +55,7 @@ class Attaching:
         broker: BrokerId | None = None,
         place: Placement | None = None,
         durable: bool = False,
+        take_over: bool = False,
     ) -> Publisher:
         """Attach a publisher, by default at the broker with the fewest clients.
 
@@ -66,11 +71,14 @@ class Attaching:
         durable
             Whether numbering continues where an earlier, dead process of that name stopped: `published` is the
             last number that was accepted. Requires a network that heals.
+        take_over
+            Whether to take the name from a publisher that is still attached under it, or whose process died
+            just now; see docs/service.md. A restarted Ray actor gets its own names again without it.
 
         Raises
         ------
-        ClientError
-            If a publisher of that name exists, and this one is not durable.
+        NameTaken
+            If another publisher has that name, and may not be taken over.
         InputError
             If it is durable and the network does not heal.
         """
@@ -78,7 +86,7 @@ class Attaching:
         if checks.flag("durable", durable):
             publisher: Publisher = self._lasting(publisher_back, name, broker, place)
             return publisher
-        return self.publishers([name], broker=broker, place=place)[0]
+        return self.publishers([name], broker=broker, place=place, take_over=take_over)[0]
 
     def subscriber(
         self,
@@ -87,25 +95,38 @@ class Attaching:
         broker: BrokerId | None = None,
         place: Placement | None = None,
         durable: bool = False,
+        take_over: bool = False,
     ) -> Subscriber:
         """Attach a subscriber; see :meth:`Network.subscriber`."""
         checks.text("name", name)
         if checks.flag("durable", durable):
             subscriber: DurableSubscriber = self._lasting(subscriber_back, name, broker, place)
             return subscriber
-        return self.subscribers([name], broker=broker, place=place)[0]
+        return self.subscribers([name], broker=broker, place=place, take_over=take_over)[0]
 
     def publishers(
-        self, names: Iterable[ClientId], *, broker: BrokerId | None = None, place: Placement | None = None
+        self,
+        names: Iterable[ClientId],
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        take_over: bool = False,
     ) -> list[Publisher]:
         """Attach several publishers at once; see `publisher`."""
-        return self._attach(Publisher, checks.texts("names", names), broker, place)
+        checks.flag("take_over", take_over)
+        return self._attach(Publisher, checks.texts("names", names), broker, place, take_over)
 
     def subscribers(
-        self, names: Iterable[ClientId], *, broker: BrokerId | None = None, place: Placement | None = None
+        self,
+        names: Iterable[ClientId],
+        *,
+        broker: BrokerId | None = None,
+        place: Placement | None = None,
+        take_over: bool = False,
     ) -> list[Subscriber]:
         """Attach several subscribers at once; see `subscriber`."""
-        return self._attach(Subscriber, checks.texts("names", names), broker, place)
+        checks.flag("take_over", take_over)
+        return self._attach(Subscriber, checks.texts("names", names), broker, place, take_over)
 
     def _near(self, broker: BrokerId | None, place: Placement | None) -> Tiers | None:
         """Return the brokers by nearness, if that decides where a client attaches."""
@@ -163,33 +184,68 @@ class Attaching:
         return sorted(chain.from_iterable(answers), key=lambda letter: letter.at_seconds)
 
     def _attach(
-        self, kind: Any, names: list[ClientId], broker: BrokerId | None, place: Placement | None
+        self,
+        kind: Any,
+        names: list[ClientId],
+        broker: BrokerId | None,
+        place: Placement | None,
+        take_over: bool,
     ) -> list[Any]:
         self._hosts.require_open()
         placement = checked(place)
         if broker is not None:
             checks.whole_number("broker", broker)
         near = self._near(broker, placement)
+        ticket = uuid4().hex
         with broker_errors(f"attaching to {self._hosts.name!r}"):
-            call = self._hosts.rendezvous.place.remote(kind.kind, names, broker, uuid4().hex, near)
-            places = ray.get(call, timeout=60)
-            if any(at not in self._hosts.directory.hosts for at in places):
-                self._hosts.find_reborn()
-            last = [0] * len(names)
-            if self._hosts.recovery is not None and kind is Publisher:
-                last = ray.get(self._hosts.rendezvous.sequences.remote(names), timeout=60)
-            context, clients = self._context(placement), list[Any]()
+            clients = list[Any]()
             try:
-                for name, at, used in zip(names, places, last, strict=True):
+                placed = self._place(kind.kind, names, broker, ticket, near, take_over)
+                if any(at not in self._hosts.directory.hosts for at in placed.brokers):
+                    self._hosts.find_reborn()
+                last = self._last(names, placed.former) if kind is Publisher else [0] * len(names)
+                context = self._context(placement)._replace(ticket=ticket)
+                for name, at, used in zip(names, placed.brokers, last, strict=True):
                     clients.append(kind(name, at, context, *([used] if used else [])))
             except BaseException:  # all or none
                 for client in clients:
                     with suppress(RayvousError):
                         client.close()
-                self._hosts.rendezvous.leave.remote(kind.kind, names, {})
+                self._hosts.rendezvous.leave.remote(kind.kind, dict.fromkeys(names, ticket), {})
                 raise
         self.clients += clients
         return clients
+
+    def _place(
+        self,
+        kind: str,
+        names: list[ClientId],
+        broker: BrokerId | None,
+        ticket: str,
+        near: Tiers | None,
+        take_over: bool,
+    ) -> Placed:
+        """Return the brokers of clients, once those that had their names before are told."""
+        asked = (kind, names, broker, ticket, near, self.process.owner, take_over)
+        placed: Placed = ray.get(self._hosts.rendezvous.place.remote(*asked), timeout=60)
+        if placed.former:
+            evict(kind, placed.former, self._hosts.directory.limits.call_seconds)
+        return placed
+
+    def _last(self, names: list[ClientId], former: Collection[ClientId]) -> list[int]:
+        """Return the last numbers that publishers of these names may have used; 0 where each begins anew.
+
+        What a publisher used that did not say goodbye is not known exactly: some of its events may be in a store only.
+        """
+        if self._hosts.recovery is None:
+            return [0] * len(names)
+        last = ray.get(self._hosts.rendezvous.sequences.remote(names), timeout=60)
+        if former:
+            taken = [name for name in names if name in former]
+            for answer in self._hosts.ask("accepted_here", *taken, timeout_seconds=60):
+                last = [max(used, answer.get(name, 0)) for name, used in zip(names, last, strict=True)]
+            last = [used + BLOCK * (name in former) for name, used in zip(names, last, strict=True)]
+        return list(last)
 
     def _context(self, placement: Placement | None) -> Context:
         directory = self._hosts.directory
@@ -234,4 +290,5 @@ class Attaching:
             leaving = [client for client in clients if client.kind == kind]
             used = {client.name: client.published for client in leaving if isinstance(client, Publisher)}
             if leaving:
-                self._hosts.rendezvous.leave.remote(kind, [client.name for client in leaving], used)
+                tickets = {client.name: client.ticket for client in leaving}
+                self._hosts.rendezvous.leave.remote(kind, tickets, used)

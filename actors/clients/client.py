@@ -15,6 +15,9 @@ Rules
 * The rendezvous point decides where a client goes: to the nearest or the least loaded broker if the client was
   placed so (`nearness`), otherwise to another member of the cluster, highest id first. If no live broker takes
   the client, the search starts again, until `call_seconds` have passed.
+* A client whose name another process has taken over is lost: it ends at once, with `NameTaken`, and tells brokers
+  nothing more. The rendezvous point, its broker's host, and the poll of the process each say so.
+* A process that was forked from the one that attached has no thread that polls: its clients refuse everything.
 """
 
 from __future__ import annotations
@@ -29,8 +32,16 @@ import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
 
 from ...protocol import checks
-from ...protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, InputError, RayvousError
+from ...protocol.errors import (
+    BrokerLeaving,
+    BrokerUnavailable,
+    ClientError,
+    InputError,
+    NameTaken,
+    RayvousError,
+)
 from ...protocol.ids import BrokerId, ClientId
+from ..forks import require_same_process
 from ..host.errors import broker_errors
 from .nearness import Placement
 from .process import ClientProcess
@@ -61,12 +72,15 @@ class Context(NamedTuple):
         Polls for the client.
     placement
         Where the client goes when it must leave its broker; None for the network's own rule.
+    ticket
+        Of the call by which the client attached.
     """
 
     directory: Directory
     process: ClientProcess
     rendezvous: Any = None
     placement: Placement | None = None
+    ticket: str = ""
 
 
 class Client:
@@ -76,11 +90,12 @@ class Client:
 
     def __init__(self, name: ClientId, broker: BrokerId, context: Context) -> None:
         self.name = name
-        self._directory, self._process, self._rendezvous, self._placement = context
+        self._directory, self._process, self._rendezvous, self._placement, self.ticket = context
         self._place: tuple[BrokerId, Any] = (broker, self._directory.hosts[broker])
         self._recovery = self._directory.recovery
         self._moving = asyncio.Lock()
         self._closed = False
+        self._lost: RayvousError | None = None
         # How often this process had left the host when the client attached to it.
         self._given_up = self._process.given_up[self.host]
         self.moves = 0
@@ -165,7 +180,8 @@ class Client:
             except RayTaskError as error:
                 # A host that was told that the client has left ends the calls that wait there.
                 left_since = self.host != host or self._process.given_up[host] != self._given_up
-                if left_since and isinstance(error.cause, ClientError):
+                taken = isinstance(error.cause, NameTaken)
+                if left_since and isinstance(error.cause, ClientError) and not taken:
                     raise _Moved from None
                 raise
 
@@ -208,14 +224,14 @@ class Client:
             If no broker is left, or none takes the client within `call_seconds`.
         """
         async with self._moving:
-            if self.host == left and not self._closed:
+            if self.host == left and not self._ended:
                 gone = {self.broker: left} if dead else {}
                 await self._move(gone, {self.broker})
 
     async def go_from(self, broker: BrokerId) -> None:
         """Go to another broker if the client is still at this one, which leaves the network; as `move` does."""
         async with self._moving:
-            if self.broker == broker and not self._closed:
+            if self.broker == broker and not self._ended:
                 await self._move({}, {broker})
 
     def move_to(self, broker: BrokerId) -> BrokerId:
@@ -239,7 +255,7 @@ class Client:
     async def go_to(self, broker: BrokerId) -> None:
         """Move to another broker on request; on the process's background loop."""
         async with self._moving:
-            if self.broker != broker and not self._closed:
+            if self.broker != broker and not self._ended:
                 await self._move({}, {self.broker}, broker)
 
     async def _move(
@@ -247,10 +263,13 @@ class Client:
     ) -> None:
         try:
             async with asyncio.timeout(self._directory.limits.call_seconds):
-                while not self._closed and not await self._try_next(gone, away, wanted):
+                while not self._ended and not await self._try_next(gone, away, wanted):
                     pass
         except TimeoutError:
             self._fail(BrokerUnavailable(f"{self}: it is gone, and no other broker took it in time"))
+        except NameTaken as error:
+            self.lose(error)
+            raise
         except RayvousError as error:
             self._fail(error)
 
@@ -261,11 +280,13 @@ class Client:
         assert self._recovery is not None
         try:
             near = await self._process.nearness.tiers(self._placement, self._rendezvous)
-            arguments = (self.kind, self.name, self.broker, gone, sorted(away), wanted, near)
+            arguments = (self.kind, self.name, self.broker, gone, sorted(away), wanted, near, self.ticket)
             answer = await self._rendezvous.relocate.remote(*arguments)
         except RayActorError:
             raise BrokerUnavailable(f"{self}: it is gone, and the network has ended") from None
         except RayTaskError as error:
+            if isinstance(error.cause, NameTaken):
+                raise error.cause from None
             raise BrokerUnavailable(f"{self}: {error.cause}") from None
         if answer is None:
             away.clear()  # one of them may respond again
@@ -303,7 +324,7 @@ class Client:
 
     def say(self) -> None:
         """Tell the broker what the client knows, for comparison; nothing during a move. On the background loop."""
-        if not self._moving.locked() and not self._closed:
+        if not self._moving.locked() and not self._ended:
             self._say_what_it_knows()
 
     def _say_what_it_knows(self) -> None:
@@ -330,7 +351,20 @@ class Client:
         """Record that this process has closed the network: the client can do nothing more, and its readers end."""
         self._closed = True
 
+    @property
+    def _ended(self) -> bool:
+        """Whether the client is closed or lost, so that it goes to no other broker."""
+        return self._closed or self._lost is not None
+
+    def lose(self, error: NameTaken) -> None:
+        """Record that another process has taken over the name; on the process's background loop."""
+        self._lost = NameTaken(str(error))
+        self._process.lose(self)
+
     def _open(self) -> None:
+        require_same_process()
+        if self._lost is not None:
+            raise self._lost
         if self._closed:
             raise ClientError(f"{self.kind} {self.name!r} is closed")
 

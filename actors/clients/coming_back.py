@@ -8,13 +8,14 @@ publisher does not resume while it is unreachable.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
 import ray
 from ray.exceptions import ActorDiedError, RayActorError
 
-from ...faults.membership.places import Tiers
+from ...faults.membership.places import Former, Tiers
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle
@@ -28,17 +29,17 @@ def subscriber_back(
     context: Context, name: ClientId, broker: BrokerId | None, near: Tiers | None
 ) -> DurableSubscriber:
     """Return a durable subscriber, new or returning, with a poll of its own."""
-    directory = context.directory
-    with broker_errors(f"attaching to {directory.name!r}"):
-        call = context.rendezvous.come_back.remote(name, broker, uuid4().hex, near)
-        place, record = ray.get(call, timeout=directory.limits.call_seconds)
-    assert directory.recovery is not None
-    recovery = directory.recovery
+    directory, recovery, ticket = context.directory, context.directory.recovery, uuid4().hex
+    assert recovery is not None
     own = ClientProcess(
         directory.name, recovery.client_patience_seconds, compare_seconds=recovery.compare_seconds
     )
     try:
-        return DurableSubscriber(name, place, context._replace(process=own), record)
+        with broker_errors(f"attaching to {directory.name!r}"):
+            call = context.rendezvous.come_back.remote(name, broker, ticket, near, own.owner)
+            place, record, former = ray.get(call, timeout=directory.limits.call_seconds)
+        evict("subscriber", former, recovery.client_patience_seconds)
+        return DurableSubscriber(name, place, context._replace(process=own, ticket=ticket), record)
     except BaseException:
         own.close()
         raise
@@ -48,11 +49,12 @@ def publisher_back(
     context: Context, name: ClientId, broker: BrokerId | None, near: Tiers | None
 ) -> ReturningPublisher:
     """Return a publisher that continues where an earlier process of its name stopped, or starts."""
-    directory, rendezvous = context.directory, context.rendezvous
-    seconds = directory.limits.call_seconds
+    directory, rendezvous, ticket = context.directory, context.rendezvous, uuid4().hex
+    seconds, asked = directory.limits.call_seconds, (name, broker, ticket, near, context.process.owner)
     with broker_errors(f"attaching to {directory.name!r}"):
-        call = rendezvous.publisher_comes_back.remote(name, broker, uuid4().hex, near)
-        place, homes, reserved = ray.get(call, timeout=seconds)
+        call = rendezvous.publisher_comes_back.remote(*asked)
+        place, homes, reserved, former = ray.get(call, timeout=seconds)
+        evict("publisher", former, seconds)  # first: from here on nothing more of it is accepted
         known: dict[BrokerId, Any] = {}
         for home, host in homes.items():
             if host is None:
@@ -66,12 +68,26 @@ def publisher_back(
             place = max(known, key=lambda home: known[home][0])
             published, kept = known[place]
         elif homes:
-            call = rendezvous.publisher_comes_back.remote(name, broker, uuid4().hex, near)
-            place, _, _ = ray.get(call, timeout=seconds)
+            call = rendezvous.publisher_comes_back.remote(*asked)
+            place = ray.get(call, timeout=seconds)[0]
         if len(known) < len(homes) or not published:
             published = reserved  # what a dead broker had accepted is unknown
         ray.get(rendezvous.home_of_publisher.remote(name, place, True), timeout=seconds)
-    return ReturningPublisher(name, place, context, (published, kept, reserved))
+    return ReturningPublisher(name, place, context._replace(ticket=ticket), (published, kept, reserved))
+
+
+def evict(kind: str, former: Mapping[ClientId, tuple[Former, Any]], seconds: float) -> None:
+    """Tell the hosts of those who had names before that they have them no more; wait for them for a limited time.
+
+    A host that is dead or does not answer in time has nobody, or the former client finds out when it leaves it.
+    """
+    calls = [
+        HostHandle(host).evict(kind, name, was.broker, was.session, was.ticket, was.durable)
+        for name, (was, host) in former.items()
+        if host is not None and was.ticket
+    ]
+    if calls:
+        ray.wait(calls, num_returns=len(calls), timeout=seconds)
 
 
 def _accepted(host: Any, broker: BrokerId, publisher: ClientId, seconds: float) -> Any:

@@ -98,7 +98,7 @@ class DurableSubscriber(Subscriber):
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         HostHandle(host).request(
-            broker, self.name, [Away()]
+            broker, self.name, [Away()], self.ticket
         )  # the rendezvous point tells it when to drop what it holds
 
     # Subscriptions are stored when they are installed, and before they are cancelled.
@@ -155,8 +155,10 @@ class DurableSubscriber(Subscriber):
 
         Raises
         ------
+        NameTaken
+            If another process has attached under this name since.
         ClientError
-            If another process has attached under this name since, or this subscriber is closed.
+            If this subscriber is closed.
         BrokerUnavailable
             If the rendezvous point does not store the position in time. It may or may not be acknowledged then.
         """
@@ -206,7 +208,8 @@ class DurableSubscriber(Subscriber):
         self._closed = True
         self._process.leave(self)
         broker, host = self._process.run(self._arrived())
-        HostHandle(host).request(broker, self.name, [last_word])
+        if self._lost is None:
+            HostHandle(host).request(broker, self.name, [last_word], self.ticket)
         self._inbox.close()
         self._process.forget(self.name)
         HostHandle(host).end_session(self._process.session)

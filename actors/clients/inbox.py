@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, ref
 
 from ...faults.replay.clients import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
-from ...protocol.errors import BrokerUnavailable
+from ...protocol.errors import BrokerUnavailable, NameTaken
 from ...protocol.messages.pubsub import Lost
 
 WOKEN_AT_ONCE: Final = 64
@@ -233,6 +233,8 @@ class Inbox:
         ------
         BrokerUnavailable
             If there is none and the broker's host is gone.
+        NameTaken
+            If there is none and another process has taken over the subscriber's name.
         """
         with self._changed:
             return self._take()
@@ -240,6 +242,8 @@ class Inbox:
     def _take(self) -> Arrival | None:
         if not self._arrivals:
             self._told = False
+            if isinstance(self._error, NameTaken):
+                raise NameTaken(str(self._error))
             if self._error is not None and not self._closed:
                 gone = f"the subscriber's broker is gone ({type(self._error).__name__})"
                 raise BrokerUnavailable(
@@ -289,12 +293,14 @@ class Inbox:
     def recover(self) -> None:
         """Accept arrivals from another host from now on, whatever was wrong with the last one."""
         with self._changed:
-            self._error = None
+            if not isinstance(self._error, NameTaken):
+                self._error = None
 
     def fail(self, error: BaseException) -> None:
-        """Record that nothing more will arrive because the broker's host is gone."""
+        """Record that nothing more will arrive: the broker's host is gone, or another process has the name."""
         with self._changed:
-            self._error = error
+            if not isinstance(self._error, NameTaken):
+                self._error = error
             self._wake()
 
     def close(self) -> None:

@@ -10,6 +10,9 @@ watched here, publishers included, and is told to move. A host that was left is 
 this process when it responds again. A host may also have given up this process, for example because the process
 was stalled. The clients then move to another broker; in a network that does not heal, they are told.
 
+Another process may take over the name of a client. The next poll says so, and the client is lost. Publishers in a
+network that does not heal are not polled for: the process gives their hosts a sign of life periodically.
+
 If brokers compare state, every client reports from time to time what it has received or published
 (`faults.membership.comparing`).
 """
@@ -17,24 +20,28 @@ If brokers compare state, every client reports from time to time what it has rec
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, pairwise
 from typing import Any, Final, Protocol, TypeVar
 
+import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
-from ...protocol.errors import BrokerUnavailable, ClientError
+from ...faults.membership.places import Owner, taken_over
+from ...protocol.errors import BrokerUnavailable, ClientError, NameTaken
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Back
+from ..forks import require_same_process
 from ..host.frames import unpacked
 from ..host.handle import HostHandle
-from ..host.sessions import Farewell, GivenUp, Proposal
+from ..host.sessions import Farewell, GivenUp, Proposal, Taken
 from ..logs import Log
 from .inbox import Inbox
 from .nearness import Nearness
@@ -42,6 +49,10 @@ from .nearness import Nearness
 POLL_SECONDS: Final = 20.0
 COME_BACK_SECONDS: Final = 0.1
 CLOSED: Final = "the network is closed in this process: attach to it again"
+BEATS_A_SESSION: Final = 4
+"""How often in the time of a session a process of publishers gives a sign of life."""
+PROCESS: Final = uuid.uuid4().hex
+"""Names this process of the operating system, together with its id."""
 GIVEN_UP: Final = "its broker has let it go, as this process was silent for too long: subscribe again"
 
 
@@ -86,6 +97,23 @@ class Mover(Protocol):
         ...
 
 
+class Holder(Protocol):
+    """A client, which has a name."""
+
+    name: ClientId
+    kind: str
+    ticket: str
+
+    @property
+    def host(self) -> Any:
+        """The actor of the client's broker."""
+        ...
+
+    def lose(self, error: NameTaken) -> None:
+        """Record that another process has taken over the name."""
+        ...
+
+
 class ClientProcess:
     """The pollers of one process in one network.
 
@@ -99,6 +127,8 @@ class ClientProcess:
         Whether a dead host is restarted and resumes, as those of stable brokers do.
     compare_seconds
         How often clients report what they know; None where brokers do not compare state.
+    session_seconds
+        How long hosts remember a process that gives no sign of life.
     """
 
     def __init__(
@@ -107,13 +137,17 @@ class ClientProcess:
         patience_seconds: float | None = None,
         returns: bool = False,
         compare_seconds: float | None = None,
+        session_seconds: float = 60.0,
     ) -> None:
         self._log = Log("rayvous.client", network=network)
         self.session = uuid.uuid4().hex
         self.nearness = Nearness(self.session)
         self._patience_seconds = patience_seconds
         self._compare_seconds = compare_seconds
+        self._session_seconds = session_seconds
         self._saying: asyncio.Task[None] | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._holders: dict[tuple[str, ClientId], Holder] = {}
         self._loop = asyncio.new_event_loop()
         self._returns = returns
         self._brokers: dict[ClientId, BrokerId] = {}
@@ -141,6 +175,11 @@ class ClientProcess:
         ClientError
             If the network is closed in this process.
         """
+        try:
+            require_same_process()
+        except ClientError:
+            work.close()
+            raise
         with self._taking:
             if self._closed:
                 work.close()
@@ -153,6 +192,50 @@ class ClientProcess:
             return self.submit(work).result()
         except CancelledError:
             raise ClientError(CLOSED) from None
+
+    @property
+    def owner(self) -> Owner:
+        """This process, as the rendezvous point knows it."""
+        actor = ray.get_runtime_context().get_actor_id() if ray.is_initialized() else None
+        return Owner(self.session, f"{PROCESS}-{os.getpid()}", actor or "")
+
+    # Names.
+
+    def hold(self, client: Holder) -> None:
+        """Tell a client when its name is taken over, and keep the name in use as long as this process lives."""
+
+        async def start() -> None:
+            self._holders[client.kind, client.name] = client
+            beats = self._patience_seconds is None and client.kind == "publisher"
+            if beats and self._beating is None:
+                self._beating = asyncio.get_running_loop().create_task(self._beat())
+
+        self.run(start())
+
+    async def _beat(self) -> None:
+        """Give the hosts of publishers a sign of life, periodically."""
+        while True:
+            publishers = [client for (kind, _), client in self._holders.items() if kind == "publisher"]
+            for host in dict.fromkeys(client.host for client in publishers):
+                with suppress(RayError):  # it is started again, or gone
+                    self._lose_taken(await HostHandle(host).alive(self.session))
+            await asyncio.sleep(self._session_seconds / BEATS_A_SESSION)
+
+    def _lose_taken(self, taken: Iterable[Taken]) -> None:
+        for each in taken:
+            client = self._holders.get((each.kind, each.name))
+            if client is not None and client.ticket == each.ticket:
+                client.lose(taken_over(each.kind, each.name))
+
+    def lose(self, client: Any) -> None:
+        """Do nothing more for a client that has lost its name; on the background loop only."""
+        self._drop(client)
+        if client in self._movers:
+            self._movers.remove(client)
+        if client.kind == "subscriber":
+            self._inboxes.pop(client.name, None)
+
+    # Polls.
 
     def watch(self, host: Any, client: ClientId, inbox: Inbox, broker: BrokerId) -> None:
         """Start fetching what `host` has for the subscriber of this broker."""
@@ -206,6 +289,18 @@ class ClientProcess:
 
         self.run(drop())
 
+    def let_go(self, client: Holder) -> None:
+        """Forget the name of a client that has left."""
+
+        async def drop() -> None:
+            self._drop(client)
+
+        self.run(drop())
+
+    def _drop(self, client: Holder) -> None:
+        if self._holders.get((client.kind, client.name)) is client:
+            del self._holders[client.kind, client.name]
+
     def _move_all(self, host: Any, dead: bool) -> None:
         for mover in self._movers:
             if mover.host == host:
@@ -252,8 +347,11 @@ class ClientProcess:
                 self._give_up(host, error)
                 return
             now = time.time()
-            up_to_date = not parcels
+            up_to_date = all(isinstance(parcel, Taken | Farewell) for parcel in parcels)
             for parcel in parcels:
+                if isinstance(parcel, Taken):
+                    self._lose_taken([parcel])
+                    continue
                 if isinstance(parcel, GivenUp):
                     self._give_up(host, BrokerUnavailable(GIVEN_UP))
                     return
@@ -295,7 +393,9 @@ class ClientProcess:
     async def _fetch(self, host: Any, acknowledged: int) -> list[Any]:
         patience = self._patience_seconds
         if patience is None:
-            answer = await HostHandle(host).poll(self.session, acknowledged, POLL_SECONDS)
+            # A longer poll would make the process look gone.
+            seconds = min(POLL_SECONDS, self._session_seconds / BEATS_A_SESSION)
+            answer = await HostHandle(host).poll(self.session, acknowledged, seconds)
         else:
             async with asyncio.timeout(patience * 1.5):
                 answer = await HostHandle(host).poll(self.session, acknowledged, patience / 2)

@@ -75,6 +75,7 @@ class Publisher(Client):
         self._machine.come_back(time.time(), published, ())
         if recovery is not None:
             process.follow(self)
+        process.hold(self)
 
     @property
     def published(self) -> int:
@@ -88,6 +89,8 @@ class Publisher(Client):
         ------
         EventError
             If an attribute has an invalid name or value.
+        NameTaken
+            If another process has taken over the publisher's name. The event was not accepted.
         BrokerUnavailable
             If the broker does not accept the event.
         """
@@ -201,7 +204,8 @@ class Publisher(Client):
             if again and self._taken[0] == broker and self._taken[1] >= last:
                 return  # the move has republished it
             events = [Events(batch, again=again)]
-            self._answer(HostHandle(host).publish(broker, self.name, events, time.time()), host, seconds)
+            asked = HostHandle(host).publish(broker, self.name, events, time.time(), self.ticket)
+            self._answer(asked, host, seconds)
             self._stay(host)  # the next broker, too, must have all events up to the last
             self.on_accepted(broker, batch)
 
@@ -216,7 +220,7 @@ class Publisher(Client):
             again, taken_over = self._machine.moved(time.time()), self._machine.taken_over()
         for events in again:
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await HostHandle(host).publish(broker, self.name, [events], time.time())
+                await HostHandle(host).publish(broker, self.name, [events], time.time(), self.ticket)
             self._taken = (broker, int(events.batch.sequence[-1]))
             self.on_accepted(broker, events.batch)
         self._adverts.withdraw_at(host, broker, past)
@@ -332,12 +336,13 @@ class Publisher(Client):
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
-        if not self._closed and self._adverts.said:
+        if not self._ended and self._adverts.said:
             with self._turn:
                 self._adverts.withdraw_all()
         self._closed = True
         if self._recovery is not None:
             self._process.leave(self)
+        self._process.let_go(self)
 
     def __repr__(self) -> str:
         return f"Publisher({self.name!r}, broker={self.broker}, published={self.published})"

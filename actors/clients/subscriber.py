@@ -28,6 +28,7 @@ from ...protocol.errors import (
     BrokerUnavailable,
     ClientError,
     InputError,
+    NameTaken,
     RayvousError,
     StorageFailed,
     SubscriptionTimeout,
@@ -37,6 +38,7 @@ from ...protocol.messages.admission import Refusal
 from ...protocol.messages.pubsub import Answers, Cancel, Detach, Lost
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
+from ..forks import require_same_process
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle
 from ..host.requests import Lacking, WhoAnswers
@@ -67,6 +69,7 @@ class Subscriber(Client):
         process.watch(self.host, name, self._inbox, broker)
         if self._recovery is not None:
             process.follow(self)
+        process.hold(self)
 
     def _new_machine(self) -> SubscriberMachine:
         return SubscriberMachine()
@@ -214,7 +217,12 @@ class Subscriber(Client):
         HostHandle(self.host).request(self.broker, self.name, [self._machine.has_had()])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
-        HostHandle(host).request(broker, self.name, [Detach()])
+        HostHandle(host).request(broker, self.name, [Detach()], self.ticket)
+
+    def lose(self, error: NameTaken) -> None:
+        """Record that another process has taken over the name: readers end with this error."""
+        super().lose(error)
+        self._inbox.fail(error)
 
     def _fail(self, error: RayvousError) -> None:
         self._inbox.fail(error)
@@ -307,7 +315,12 @@ class Subscriber(Client):
         ------
         InputError
             If it is not a number of seconds; raised by the call, not by the first iteration.
+        NameTaken
+            If another process has taken over the subscriber's name. Raised by an iteration that waits, too.
+        BrokerUnavailable
+            If its broker is gone, and no other takes the subscriber.
         """
+        require_same_process()
         return self._notes(checks.optional_seconds("timeout_seconds", timeout_seconds))
 
     def _notes(self, timeout_seconds: float | None) -> Iterator[Notification]:
@@ -323,8 +336,9 @@ class Subscriber(Client):
     def batches(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
         """Iterate over arrivals in batches: `batch`, the `rows` of it for this subscriber, and `received_at`.
 
-        `timeout_seconds` is that of `notifications`.
+        `timeout_seconds` and the errors are those of `notifications`.
         """
+        require_same_process()
         return self._arrivals(checks.optional_seconds("timeout_seconds", timeout_seconds))
 
     def _arrivals(self, timeout_seconds: float | None) -> Iterator[Arrival]:
@@ -370,6 +384,8 @@ class Subscriber(Client):
             If nothing more will arrive because the subscriber is closed.
         BrokerUnavailable
             If nothing more will arrive because its broker is gone.
+        NameTaken
+            If nothing more will arrive because another process has taken over the subscriber's name.
         """
         arrival = self._inbox.take()
         if arrival is not None:
@@ -436,12 +452,15 @@ class Subscriber(Client):
             self._process.leave(self)
         # A dead broker has no state, and one whose store failed can promise nothing.
         forgiven = () if self._recovery is None else (BrokerUnavailable, StorageFailed)
-        with suppress(*forgiven), broker_errors(str(self)):
-            broker, host = self._process.run(self._arrived())
-            call = HostHandle(host).request(broker, self.name, [Detach()])
-            ray.get(call, timeout=self._directory.limits.call_seconds)
+        with suppress(NameTaken, *forgiven), broker_errors(str(self)):
+            if self._lost is None:
+                broker, host = self._process.run(self._arrived())
+                call = HostHandle(host).request(broker, self.name, [Detach()], self.ticket)
+                ray.get(call, timeout=self._directory.limits.call_seconds)
         self._inbox.close()
-        self._process.forget(self.name)
+        self._process.let_go(self)
+        if self._lost is None:  # else another client of this process may have the name
+            self._process.forget(self.name)
 
     def __repr__(self) -> str:
         count = len(self.subscriptions)

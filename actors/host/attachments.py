@@ -15,6 +15,9 @@ Rules
 * A process that was silent for too long, for example one that was stopped, is given up. The reply to its next
   poll says so. Otherwise it would wait forever for subscribers that are no longer attached.
 * A durable subscriber tracks its own position (`durable`); the host only passes it on.
+* The name of a client can be taken over. The process that had it is told so by its polls, and from then on nothing
+  that it says in that name counts here.
+* A process of publishers that does not poll gives a sign of life instead (`alive`).
 """
 
 from __future__ import annotations
@@ -26,15 +29,17 @@ from typing import Any, Final
 
 from ...protocol.configs import Limits
 from ...protocol.effects import Drained
-from ...protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError
+from ...protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, NameTaken
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Again, Detach, Events, Lost, Register
 from .absent import loss_parcel
 from .hosted_broker import HostedBroker
-from .sessions import Farewell, GivenUp, Session
+from .sessions import Farewell, GivenUp, Session, Taken
 
 GIVEN_UP_MAX: Final = 1_000
 """How many given-up processes to remember; a dead process never polls again."""
+TAKEN_MAX: Final = 10_000
+"""How many names that were taken over to remember, each with the process that had it."""
 
 
 class Attachments:
@@ -69,6 +74,10 @@ class Attachments:
         self._drive = drive
         self._leaving: dict[BrokerId, None] = {}
         self._given_up: dict[str, None] = {}
+        self._taken: dict[
+            tuple[str, ClientId], tuple[str, Taken]
+        ] = {}  # by ticket and name, with the session
+        self._alive: dict[str, float] = {}  # when each process that does not poll was heard
         self._draining: set[asyncio.Task[None]] = set()
 
     # Processes and brokers.
@@ -107,6 +116,50 @@ class Attachments:
     def given_up(self, name: str) -> list[GivenUp]:
         """Return the notice for a process that was given up, until it ends its session here; else an empty list."""
         return [GivenUp()] if name in self._given_up else []
+
+    # Names that are in use.
+
+    def alive(self, name: str) -> list[Taken]:
+        """Note a sign of life of a process that does not poll; return which of its names were taken over."""
+        self._alive[name] = time.monotonic()
+        return self.taken_from(name)
+
+    def heard(self) -> list[str]:
+        """Return the processes of clients that this host has heard within the time of a session."""
+        now, seconds = time.monotonic(), self._limits.session_seconds
+        self._alive = {name: at for name, at in self._alive.items() if now - at <= seconds}
+        polls = (name for name, queue in self.sessions.items() if not queue.gone(now))
+        return list(dict.fromkeys((*polls, *self._alive)))
+
+    def evict(
+        self, kind: str, client: ClientId, broker: BrokerId, session: str, ticket: str, durable: bool
+    ) -> None:
+        """End what is left here of a client whose name is in use by another process now, and tell its process.
+
+        Of a durable client nothing ends: the other process continues it.
+        """
+        self._taken[ticket, client] = session, Taken(kind, client, ticket)
+        if len(self._taken) > TAKEN_MAX:
+            del self._taken[next(iter(self._taken))]
+        queue, seat = self.sessions.get(session), self._seats.get(broker)
+        if seat is not None and not durable:
+            if kind == "publisher":
+                if queue is not None and seat.offering.get(client) is queue:
+                    self._withdraw(seat, [client])
+            elif seat.owners.get(client) is queue and (queue is not None or client not in seat.offering):
+                self.let_go(seat, client)
+        if queue is not None:
+            queue.wake()
+
+    def taken_from(self, session: str) -> list[Taken]:
+        """Return which names of a process were taken over."""
+        return [taken for owner, taken in self._taken.values() if owner == session]
+
+    def require_own(self, ticket: str, client: ClientId) -> None:
+        """Raise NameTaken if the name of the client that attached with this ticket was taken over."""
+        if (ticket, client) in self._taken:
+            kind = self._taken[ticket, client][1].kind
+            raise NameTaken(f"{kind} {client!r} was taken over by another process")
 
     # Publishers that advertise.
 

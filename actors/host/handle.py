@@ -29,6 +29,7 @@ from .requests import Request
 if TYPE_CHECKING:
     from ..chaos.link_faults import Forecast
     from ..clients.bulk import Bytes, Outcome, Payload
+    from .sessions import Taken
     from .standing import Stands
     from .survey import Look
 
@@ -105,10 +106,13 @@ class HostHandle:
         return self._call("request", at, client, messages, *said)
 
     def publish(
-        self, at: BrokerId, client: ClientId, messages: Sequence[Events], since: float
+        self, at: BrokerId, client: ClientId, messages: Sequence[Events], since: float, ticket: str = ""
     ) -> ObjectRef[bytes]:
-        """Pass a publisher's events to its broker, which accepts them; `since` is when the publisher called."""
-        return called(self._actor, "request", at, client, messages, "", since)
+        """Pass a publisher's events to its broker, which accepts them.
+
+        `since` is when the publisher called, and `ticket` that of the call by which it attached.
+        """
+        return called(self._actor, "request", at, client, messages, ticket, since)
 
     def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> ObjectRef[bytes]:
         """Fetch the parcels that wait for a client process, packed; see :meth:`Session.poll`."""
@@ -117,6 +121,16 @@ class HostHandle:
     def end_session(self, name: str) -> ObjectRef[None]:
         """Let the host forget a client process."""
         return self._call("end_session", name)
+
+    def alive(self, name: str) -> ObjectRef[list[Taken]]:
+        """Give a sign of life of a process that does not poll; the answer is which of its names were taken over."""
+        return self._call("alive", name)
+
+    def evict(
+        self, kind: str, client: ClientId, broker: BrokerId, session: str, ticket: str, durable: bool
+    ) -> ObjectRef[None]:
+        """End what is left of a client whose name is in use by another process; see :meth:`Attachments.evict`."""
+        return self._call("evict", kind, client, broker, session, ticket, durable)
 
     def ping(self, at: BrokerId) -> ObjectRef[str]:
         """Ask for the Ray node of the host, once the broker has handled everything that arrived before."""

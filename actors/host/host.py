@@ -20,11 +20,13 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 import psutil
 import ray
+from ray.exceptions import RayError
 
 from ...faults.durability.durable_cursor import DeadLetter
 from ...protocol.batch import EventBatch
@@ -141,7 +143,11 @@ class BrokerHost:
         if stability is not None:
             self.numbered = NumberedLinks(self.seats, self.attachments, self.driver.handle, stability)
         seconds = tick_seconds(recovery, stability, quotas=admission is not None)
-        self.ticking = Ticking(self.driver, seconds, self._service, limits, keeps=bool(stability))
+        hear = partial(self._tell_heard, time.monotonic())
+        self.ticking = Ticking(self.driver, seconds, self._service, limits, hear, keeps=bool(stability))
+        self._told_heard: list[str] | None = (
+            None  # the client processes that the rendezvous point was told of
+        )
         self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have restarted it
         self._waking = asyncio.Lock()
 
@@ -232,6 +238,19 @@ class BrokerHost:
         if self.transport.link_faults is not None:
             await self.transport.link_faults.service(broker, messages)
 
+    async def _tell_heard(self, begun: float) -> None:
+        """Tell the rendezvous point which client processes this host hears, once it has run as long as a session."""
+        if self._network is None or time.monotonic() - begun <= self._limits.session_seconds:
+            return
+        heard = self.attachments.heard()
+        if heard or self._told_heard != heard:
+            with suppress(
+                RayError, ValueError
+            ):  # it is repeated; without a rendezvous point no name is taken
+                point = ray.get_actor(rendezvous_name(self._network), namespace=NAMESPACE)
+                await point.hear.remote(list(self.seats), heard)
+                self._told_heard = heard
+
     # Time, and lives.
 
     async def begin(self) -> None:
@@ -307,11 +326,14 @@ class BrokerHost:
     ) -> Any:
         """Pass a client's messages to its broker, in order; return the answer to the last (see `requests`).
 
-        `session` names the process of a subscriber that attaches or subscribes; `since` is when a publisher called.
+        `session` names the process of a subscriber that attaches or subscribes. With events, and with a farewell, it
+        is the ticket with which the client attached. `since` is when a publisher called.
         """
         if self._asleep:
             await self._wake()
         await self._service(at)
+        if messages and isinstance(messages[0], Events | Detach | Away):
+            self.attachments.require_own(session, client)
         seat = self._seat_for(at, client, messages, session)
         owed = questions(client, messages)
         published = () if self.admission.config is None else publications(client, messages)
@@ -385,14 +407,17 @@ class BrokerHost:
         if self.numbered is not None:
             self.numbered.acknowledge(session, acknowledged)
         elif told := self.attachments.given_up(session):
-            return [*told]
+            return [*self.attachments.taken_from(session), *told]
         events_max = self._limits.call_events_max * 4
         queue = self.attachments.session(session)
         queue.acknowledge(acknowledged)
         self.attachments.catch_up(queue)
-        return [*await queue.poll(acknowledged, timeout_seconds, events_max), *self.attachments.farewells()]
+        arrived = await queue.poll(acknowledged, timeout_seconds, events_max)
+        return [*arrived, *self.attachments.farewells(), *self.attachments.taken_from(session)]
 
     end_session = later_of("attachments", Attachments.end_session)
+    alive = later_of("attachments", Attachments.alive)
+    evict = later_of("attachments", Attachments.evict)
 
     # Payloads.
 

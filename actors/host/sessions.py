@@ -99,6 +99,15 @@ class GivenUp:
     """The host has detached all subscribers of the polling process, which was silent for too long."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The name of a client of the polling process, which attached with this ticket, is in use by another process."""
+
+    kind: str
+    name: ClientId
+    ticket: str
+
+
 @dataclass(slots=True, eq=False)
 class Tally:
     """How many notifications of one broker were shed."""
@@ -226,6 +235,10 @@ class Session:
         if isinstance(newest, Parcel) and len(answer) == len(self._parcels):
             answer[-1] = replace(newest, last=True)
         return answer
+
+    def wake(self) -> None:
+        """Answer a waiting poll now, although nothing has arrived."""
+        self._arrived.set()
 
     async def room(self, wait_seconds: float) -> None:
         """Wait until the queue is not full; after `wait_seconds` shed the oldest parcels that no poll was given."""

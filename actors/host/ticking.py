@@ -5,7 +5,8 @@ Rules
 * Brokers that heal are told the time four times per heartbeat. Brokers that number what they send are told it twice
   per retransmission. Brokers whose publishers have quotas are told it at least every `QUOTA_TICK_SECONDS`. Other
   brokers are not told the time, and neither are resting ones (`resting`).
-* In every network the host checks periodically which client processes are gone (`Attachments.bury`).
+* In every network the host checks periodically which client processes are gone (`Attachments.bury`), and tells the
+  rendezvous point which ones it hears, so that the names of the others are free again.
 * A broker that fails ends the ticking of its host, and a survey of the host raises the error.
 """
 
@@ -54,6 +55,8 @@ class Ticking:
         Waits as long as a slow broker takes.
     limits
         How long a client process must be silent to be gone.
+    tell_heard
+        Tells the rendezvous point which client processes the host hears.
     keeps
         Whether subscribers of such a process stay attached, since their notifications are in a store.
     """
@@ -64,6 +67,7 @@ class Ticking:
         seconds: float | None,
         service: Callable[[BrokerId], Awaitable[None]],
         limits: Limits,
+        tell_heard: Callable[[], Awaitable[None]],
         *,
         keeps: bool,
     ) -> None:
@@ -71,6 +75,7 @@ class Ticking:
         self._seconds = seconds
         self._service = service
         self._session_seconds = limits.session_seconds
+        self._tell_heard = tell_heard
         self._keeps = keeps
         self._task: asyncio.Task[None] | None = None
         self._burying: asyncio.Task[None] | None = None
@@ -99,6 +104,7 @@ class Ticking:
             await asyncio.sleep(seconds)
             if time.monotonic() - before < 2 * seconds:  # otherwise this host was suspended, and heard nobody
                 self._driver.attachments.bury(subscribers=not self._keeps)
+                await self._tell_heard()
 
     async def turn(self) -> None:
         """Tell the time once, to all brokers that do not rest."""

@@ -34,6 +34,7 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ..chaos.convergence import standing
 from ..chaos.link_faults import Forecast
+from ..forks import require_same_process
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle, Question
 from ..machines.links import hosts_here
@@ -84,7 +85,8 @@ class Hosts:
         return self.directory.recovery
 
     def require_open(self) -> None:
-        """Raise ClientError if this process has closed the network."""
+        """Raise ClientError if this process has closed the network, or was forked from the one that attached."""
+        require_same_process()
         if self.closed:
             raise ClientError(
                 f"network {self.name!r} is closed in this process: launch it, or attach to it, again"

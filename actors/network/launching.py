@@ -25,6 +25,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ...protocol.configs import Position
 from ...protocol.errors import InputError, MissingExtra, NetworkExists, RayUnavailable
 from ...protocol.ids import BrokerId
+from ..forks import require_same_process
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle
 from ..host.host import BrokerHost
@@ -84,12 +85,15 @@ def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
         If Ray has to outlive this process and would not; nothing was started then.
     RayUnavailable
         If Ray could not be started or joined.
+    ClientError
+        If this process was forked from one that had joined Ray.
     """
     if lasting and _ends_with_this_process():
         raise InputError(
             "detached=True: the network would end with this process, as the Ray that it runs on does. "
             f"Start one that lasts ({START_RAY}), or set RAY_ADDRESS to a cluster; then run this again"
         )
+    require_same_process()
     if ray.is_initialized():
         return False
     prepare_workers()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from ...protocol.errors import ClientError
+from ...protocol.errors import ClientError, NameTaken
 from ...protocol.ids import BrokerId, ClientId
 from .store import RendezvousStore
 
@@ -79,7 +79,7 @@ class LastingNames:
         if record is None:
             raise ClientError(f"there is no durable subscriber {name!r} any more: its network has ended")
         if life < record["came"]:
-            raise ClientError(
+            raise NameTaken(
                 f"durable subscriber {name!r} has returned in another process: close it in this one"
             )
         return record

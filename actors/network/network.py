@@ -73,7 +73,8 @@ class Network:
         recovery = directory.recovery
         patience = None if recovery is None else recovery.client_patience_seconds
         compares = None if recovery is None else recovery.compare_seconds
-        self._process = ClientProcess(directory.name, patience, directory.numbered, compares)
+        seconds = directory.limits.session_seconds
+        self._process = ClientProcess(directory.name, patience, directory.numbered, compares, seconds)
         self._hosts = Hosts(directory, rendezvous)
         self._attached = Attaching(self._hosts, self._process)
         self._convergence = Convergence(self._hosts, self._attached)
@@ -134,6 +135,7 @@ class Network:
         broker: BrokerId | None = None,
         place: Placement | None = None,
         durable: Literal[True],
+        take_over: bool = False,
     ) -> DurableSubscriber: ...
 
     @overload
@@ -144,6 +146,7 @@ class Network:
         broker: BrokerId | None = None,
         place: Placement | None = None,
         durable: bool = False,
+        take_over: bool = False,
     ) -> Subscriber: ...
 
     def subscriber(
@@ -153,6 +156,7 @@ class Network:
         broker: BrokerId | None = None,
         place: Placement | None = None,
         durable: bool = False,
+        take_over: bool = False,
     ) -> Subscriber:
         """Attach a subscriber, by default at the broker with the fewest clients.
 
@@ -169,15 +173,21 @@ class Network:
             Whether the subscriptions and the position outlive this process. A later process of the same name
             takes them over and resumes after the last acknowledgement. Requires a network that heals. See
             docs/exactly-once.md.
+        take_over
+            Whether to take the name from a subscriber that is still attached under it, or whose process died
+            just now; see docs/service.md. A durable subscriber always does. A restarted Ray actor gets its own
+            names again without it.
 
         Raises
         ------
-        ClientError
-            If a subscriber of that name exists, and this one is not durable.
+        NameTaken
+            If another subscriber has that name, and may not be taken over.
         InputError
             If it is durable and the network does not heal.
         """
-        return self._attached.subscriber(name, broker=broker, place=place, durable=durable)
+        return self._attached.subscriber(
+            name, broker=broker, place=place, durable=durable, take_over=take_over
+        )
 
     # Launching and attaching.
 

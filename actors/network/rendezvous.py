@@ -19,11 +19,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import ray
 
-from ...faults.membership.places import Places, Tiers
+from ...faults.membership.places import NOBODY, Former, Owner, Places, Tiers
 from ...faults.membership.root_registry import RendezvousMachine
 from ...faults.membership.view_registry import CubeRendezvous
 from ...faults.replay.repeats import Answer, Repeats, Wish
@@ -47,6 +47,13 @@ KEYS: Final = "keys"
 START_SECONDS: Final = 60.0
 """How long other processes that want to restart the same brokers wait for the one that does; it may have died
 meanwhile."""
+
+
+class Placed(NamedTuple):
+    """The brokers of clients that attach, and who had some of their names before, with the actor of its broker."""
+
+    brokers: list[BrokerId]
+    former: dict[ClientId, tuple[Former, Any]]
 
 
 class Rendezvous:
@@ -75,6 +82,7 @@ class Rendezvous:
         self._born: dict[BrokerId, int] = {}  # the life in which each registered
         self._starting: dict[BrokerId, tuple[str, float]] = {}  # which process restarts it, and since when
         self._repeats = Repeats()
+        self._lost_at: dict[BrokerId, float] = {}  # when a client first saw each of these brokers dead
         self._noted = float("-inf")  # when it was last noted that the network is alive
         if store is not None:
             store.keep(self._copied)
@@ -99,7 +107,7 @@ class Rendezvous:
             self._machine.handle(Ticked(self._now()))
 
     def _recall(self, store: RendezvousStore) -> None:
-        places, self._sequences = store.get(CLIENTS) or (({}, set()), {})
+        places, self._sequences = store.get(CLIENTS) or (({}, set(), {}), {})
         self._places.restore(places)
         self._last = store.get("last") or self._last
         self._lives = store.get("lives") or {}
@@ -185,25 +193,59 @@ class Rendezvous:
         kind: str,
         names: Sequence[ClientId],
         broker: BrokerId | None,
-        ticket: str | None = None,
+        ticket: str = "",
         near: Tiers | None = None,
-    ) -> list[BrokerId]:
-        """Give each client a broker; see :meth:`Places.attach`."""
-        places = self._places.attach(kind, names, broker, ticket, near)
+        owner: Owner = NOBODY,
+        take_over: bool = False,
+    ) -> Placed:
+        """Give each client a broker; see :meth:`Places.attach`. Also return who had a name before."""
+        now = self._now()
+        brokers = self._places.attach(kind, names, broker, ticket, near, owner, take_over=take_over, now=now)
         self._keep_clients()
-        return places
+        return Placed(brokers, self._former(kind, names))
+
+    def _former(self, kind: str, names: Sequence[ClientId]) -> dict[ClientId, tuple[Former, Any]]:
+        """Return the former holders of names, each with the actor of its broker."""
+        found = self._places.former(kind, names)
+        return {name: (former, self.host_of(former.broker)) for name, former in found.items()}
 
     def leave(
-        self, kind: str, names: Sequence[ClientId], sequences: Mapping[ClientId, int] | None = None
+        self,
+        kind: str,
+        names: Mapping[ClientId, str],
+        sequences: Mapping[ClientId, int] | None = None,
     ) -> None:
-        """Detach clients; `sequences` has the last number that each publisher used."""
-        for name in names:
-            self._places.leave(kind, name)
+        """Detach clients, each with the ticket of the call that attached it, unless their names were taken over.
+
+        `sequences` has the last number that each publisher used.
+        """
+        for name, ticket in names.items():
+            self._places.leave(kind, name, ticket)
+            self._places.left(ticket)
         for name, last in (sequences or {}).items():
             self._sequences[name] = max(last, self._sequences.get(name, 0))
         self._keep_clients()
         if self._store is not None and sequences:
             self._store.write({}, {f"{SEQUENCE}{name}": self._sequences[name] for name in sequences})
+
+    def hear(self, brokers: Sequence[BrokerId], sessions: Sequence[str]) -> None:
+        """Free the names of clients of dead processes.
+
+        Parameters
+        ----------
+        brokers, sessions
+            The brokers of a host that has run for longer than a session lasts, and the processes of clients that it
+            has heard within that time.
+        """
+        directory = self._directory
+        if directory is None:
+            return
+        seconds, now = directory.limits.session_seconds, self._now()
+        freed = self._places.hear(brokers, sessions, now - seconds)
+        lost = [broker for broker, since in self._lost_at.items() if now - since > seconds]
+        freed += self._places.hear(lost, (), now - seconds)  # clients that were alive have gone elsewhere
+        if freed:
+            self._keep_clients()
 
     def sequences(self, names: Sequence[ClientId]) -> list[int]:
         """Return the last number that a publisher of each name has used before; 0 if there was none."""
@@ -218,6 +260,7 @@ class Rendezvous:
         away: Sequence[BrokerId],
         wanted: BrokerId | None = None,
         near: Tiers | None = None,
+        ticket: str = "",
     ) -> tuple[BrokerId, Any] | None:
         """Give a client that leaves `broker` another broker, with its actor; see :meth:`Places.relocate`.
 
@@ -226,7 +269,7 @@ class Rendezvous:
         """
         directory = self._lose(dead)
         fellows = directory.cluster_of(broker)
-        chosen = self._places.relocate(kind, name, fellows, away, wanted, near)
+        chosen = self._places.relocate(kind, name, fellows, away, wanted, near, ticket, self._now())
         self._keep_clients()
         return None if chosen is None else (chosen, directory.hosts[chosen])
 
@@ -234,15 +277,24 @@ class Rendezvous:
         """Record that brokers are dead, if these actors are still theirs."""
         assert self._directory is not None, "a client came from somewhere"
         hosts = self._directory.hosts
-        self._places.lose(broker for broker, host in dead.items() if hosts.get(broker) == host)
+        lost = [broker for broker, host in dead.items() if hosts.get(broker) == host]
+        self._places.lose(lost)
+        self._lost_at = dict.fromkeys(lost, self._now()) | self._lost_at
         return self._directory
 
     # Clients whose names outlive their processes, in a network that heals.
 
     def come_back(
-        self, name: ClientId, broker: BrokerId | None, ticket: str, near: Tiers | None = None
-    ) -> tuple[BrokerId, dict[str, Any]]:
+        self,
+        name: ClientId,
+        broker: BrokerId | None,
+        ticket: str,
+        near: Tiers | None = None,
+        owner: Owner = NOBODY,
+    ) -> tuple[BrokerId, dict[str, Any], dict[ClientId, tuple[Former, Any]]]:
         """Give a durable subscriber a broker, its previous one if that is alive, and its record in its new life.
+
+        Also return who had the name before.
 
         Raises
         ------
@@ -253,32 +305,38 @@ class Rendezvous:
         """
         self._places.require_known(broker)
         was = self.names.subscriber(name)["broker"]
-        place = self._settle("subscriber", name, broker if was is None else was, ticket, near)
-        return place, self.names.come(name, place, ticket)
+        place = self._settle("subscriber", name, broker if was is None else was, ticket, near, owner)
+        return place, self.names.come(name, place, ticket), self._former("subscriber", [name])
 
     def publisher_comes_back(
-        self, name: ClientId, broker: BrokerId | None, ticket: str, near: Tiers | None = None
-    ) -> tuple[BrokerId, dict[BrokerId, Any], int]:
+        self,
+        name: ClientId,
+        broker: BrokerId | None,
+        ticket: str,
+        near: Tiers | None = None,
+        owner: Owner = NOBODY,
+    ) -> tuple[BrokerId, dict[BrokerId, Any], int, dict[ClientId, tuple[Former, Any]]]:
         """Give a publisher a broker; return it, the actors of its previous brokers, and its highest number.
 
-        The previous brokers are those that may have accepted its last events. It raises the errors of
-        :meth:`come_back`.
+        The previous brokers are those that may have accepted its last events. Also return who had the name before.
+        It raises the errors of :meth:`come_back`.
         """
         self._places.require_known(broker)
         homes, reserved = self.names.publisher(name)
-        place = self._settle("publisher", name, homes[-1] if homes else broker, ticket, near)
+        place = self._settle("publisher", name, homes[-1] if homes else broker, ticket, near, owner)
         if not homes:
             self.names.home(name, place, True)
-        return place, {home: self.host_of(home) for home in homes}, reserved
+        known = {home: self.host_of(home) for home in homes}
+        return place, known, reserved, self._former("publisher", [name])
 
     def homes_of(self, name: ClientId) -> list[BrokerId]:
         """Return the brokers that may have accepted a publisher's last events."""
         return self.names.publisher(name)[0]
 
     def _settle(
-        self, kind: str, name: ClientId, wish: BrokerId | None, ticket: str, near: Tiers | None
+        self, kind: str, name: ClientId, wish: BrokerId | None, ticket: str, near: Tiers | None, owner: Owner
     ) -> BrokerId:
-        place = self._places.come_back(kind, name, wish, ticket, near)
+        place = self._places.come_back(kind, name, wish, ticket, near, owner, self._now())
         self._keep_clients()
         return place
 
@@ -434,6 +492,7 @@ class Rendezvous:
         if life < self._lives.get(broker, 0):
             raise BrokerUnavailable(f"broker {broker} is started again by another process")
         self._starting.pop(broker, None)
+        self._lost_at.pop(broker, None)
         self._directory.hosts[broker], self._born[broker] = host, life
         self._places.found(broker)
         self._keep_directory()

@@ -146,7 +146,7 @@ def carried_over(
     lives = {place.broker: earlier.life for place in earlier.positions}
     stored = {name: value for name, value in left.items() if name == _LAST or name.startswith(PUBLISHER)}
     stored |= {name: seen_later(value, passed) for name, value in left.items() if name.startswith(SUBSCRIBER)}
-    stored |= {_LIVES: lives, BORN: dict(lives), CLIENTS: (({}, set()), numbers)}
+    stored |= {_LIVES: lives, BORN: dict(lives), CLIENTS: (({}, set(), {}), numbers)}
     copied = {f"{SEQUENCE}{publisher}": number for publisher, number in numbers.items()}
     if ROOT in left:
         stored[ROOT] = copied[ROOT] = left[ROOT]

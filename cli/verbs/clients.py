@@ -60,7 +60,8 @@ def subscribe(
     """Subscribe and print events as they arrive, until Ctrl-C.
 
     Only events are printed on standard output. A durable subscriber acknowledges the events that it has printed; all
-    others are delivered again. It persists when the command ends; rayvous unsubscribe ends it.
+    others are delivered again. It persists when the command ends; rayvous unsubscribe ends it. When another process
+    takes over its name, the command ends with exit status 2.
 
     Examples
     --------
@@ -182,6 +183,9 @@ def publish(
     ] = None,
     types: Types = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of events.")] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="With --as: take the name from a publisher that has it.")
+    ] = False,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
@@ -214,7 +218,8 @@ def publish(
     begun = time.monotonic()
     interrupts = Interruptible()
     with joined(network, address) as net, interrupts.handled():
-        publisher = net.publisher(name or f"shell-{uuid4().hex[:8]}", durable=net.heals and name is not None)
+        durable = net.heals and name is not None
+        publisher = net.publisher(name or f"shell-{uuid4().hex[:8]}", durable=durable, take_over=take_over)
         for each in advertise or ():
             publisher.advertise(each)
         feed = _Feed(publisher, rate, limit, interrupts)

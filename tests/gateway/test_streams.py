@@ -7,13 +7,14 @@ from collections import deque
 
 import numpy as np
 import pytest
+from rayvous.faults.membership.places import taken_over
 from rayvous.gateway.deliveries import Texts
 from rayvous.gateway.network import Arrived
 from rayvous.gateway.positions import Seal
 from rayvous.gateway.queues import Gap
 from rayvous.gateway.streams import BREATH, Stream
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.errors import BrokerUnavailable, StreamEnded
 from rayvous.protocol.gateways import GatewayLimits
 from rayvous.protocol.messages.pubsub import Lost
 from rayvous.routing.language.questions import to_filter
@@ -62,6 +63,20 @@ class Taker:
 async def turns(count=5):
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+def test_a_stream_whose_name_is_taken_over_ends_at_once_and_says_so():
+    async def work(feed, stream, taker):
+        feed.error = taken_over("subscriber", "alice/zed")
+        feed.more()
+        await turns()
+        assert (
+            stream.ended == taker.reason and "'alice/zed' was taken over by another process" in taker.reason
+        )
+        with pytest.raises(StreamEnded, match="taken over"):
+            await stream.receive()
+
+    streaming(work, 10, durable="zed")
 
 
 def streaming(work, room, limits=None, **options):

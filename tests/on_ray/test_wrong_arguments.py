@@ -23,7 +23,8 @@ wrong = st.sampled_from(
 
 NOT_CALLED = {
     "close": "it ends what the other examples need", "shutdown": "as close", "end": "as close", "abandon": "as close",
-    "move": "on the background loop only", "go_from": "as move", "go_to": "as move", "launch": "in the fast tests",
+    "move": "on the background loop only", "go_from": "as move", "go_to": "as move", "lose": "as move",
+    "launch": "in the fast tests",
 }  # fmt: skip
 
 

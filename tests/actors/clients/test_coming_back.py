@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.clients import coming_back
+from rayvous.actors.clients.client import Context
+from rayvous.faults.membership.places import NOBODY
 from rayvous.protocol.errors import BrokerUnavailable
 
 AWAY = ActorUnavailableError("not now", None)
@@ -45,13 +47,14 @@ class Net:
 
         host = SimpleNamespace(request=SimpleNamespace(remote=ask))
         rendezvous = SimpleNamespace(
-            publisher_comes_back=SimpleNamespace(remote=lambda *_: (HOME, {HOME: host}, 100)),
+            publisher_comes_back=SimpleNamespace(remote=lambda *_: (HOME, {HOME: host}, 100, {})),
             bury=SimpleNamespace(remote=self.buried.append),
             home_of_publisher=SimpleNamespace(remote=lambda *_: None),
         )
         limits = SimpleNamespace(call_seconds=CALL_SECONDS)
-        context = SimpleNamespace(directory=SimpleNamespace(name="net", limits=limits), rendezvous=rendezvous)
-        return coming_back.publisher_back(context, "p", None, None)  # type: ignore[arg-type]
+        directory, process = SimpleNamespace(name="net", limits=limits), SimpleNamespace(owner=NOBODY)
+        context = Context(directory, process, rendezvous)  # type: ignore[arg-type]
+        return coming_back.publisher_back(context, "p", None, None)
 
 
 def test_a_broker_that_is_out_of_reach_is_asked_again_and_not_buried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -277,7 +277,7 @@ def test_a_client_that_must_move_says_how_near_the_brokers_are(placement: Any, t
     heard: list[Any] = []
 
     async def relocate(*arguments: Any) -> Any:
-        heard.append(arguments[-1])
+        heard.append(arguments[6])
         return 2, hosts[2]
 
     async def all_hosts() -> Any:

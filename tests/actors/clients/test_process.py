@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import Future
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from packed_calls import PackedCalls
 from rayvous.actors.clients.inbox import Inbox
 from rayvous.actors.clients.process import ClientProcess
-from rayvous.actors.host.sessions import GivenUp
+from rayvous.actors.host.sessions import GivenUp, Taken
 from rayvous.protocol.errors import BrokerUnavailable
 
 
@@ -49,6 +50,41 @@ def test_a_poll_compares_no_more_handles_when_there_are_more_subscribers() -> No
             assert host.compared < host.polls
         finally:
             process.close()
+
+
+class Taking(Host):
+    """The actor of a broker where the names of this process are in use by another one."""
+
+    def __init__(self) -> None:
+        super().__init__(polls=1)
+        self.alive = SimpleNamespace(remote=self._alive)
+
+    async def _poll(self, *_: Any) -> list[Any]:
+        self.left -= 1
+        return [Taken("subscriber", "s", "t1")] if self.left == 0 else await super()._poll()
+
+    async def _alive(self, session: str) -> list[Taken]:
+        return [Taken("publisher", "p", "t2"), Taken("publisher", "q", "an earlier one")]
+
+
+def test_a_client_is_lost_when_a_poll_or_a_sign_of_life_says_that_its_name_is_taken() -> None:
+    process, host = ClientProcess("test", None), Taking()
+    lost: dict[str, Event] = {name: Event() for name in ("s", "p", "q")}
+
+    def client(kind: str, name: str, ticket: str) -> Any:
+        made = SimpleNamespace(kind=kind, name=name, ticket=ticket, host=host)
+        made.lose = lambda error: (lost[name].set(), process.lose(made))
+        return made
+
+    try:
+        process.hold(client("subscriber", "s", "t1"))
+        for name in ("p", "q"):
+            process.hold(client("publisher", name, "t2"))
+        inbox = Inbox(host, 10, None)
+        process.watch(host, "s", inbox, 0)
+        assert lost["s"].wait(20) and lost["p"].wait(20) and not lost["q"].is_set()
+    finally:
+        process.close()
 
 
 class Hasty(PackedCalls):

@@ -108,7 +108,8 @@ def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_
     directory = SimpleNamespace(
         hosts={0: host}, limits=Limits(), recovery=None, numbered=numbered, admission=None
     )
-    carol = Carol("carol", 0, Context(directory, SimpleNamespace(given_up={host: 0})))  # type: ignore[arg-type]
+    process: Any = SimpleNamespace(given_up={host: 0}, hold=lambda client: None)
+    carol = Carol("carol", 0, Context(directory, process))
     carol._counted = True
     for _ in range(2):
         with pytest.raises(BrokerUnavailable):

@@ -10,11 +10,11 @@ import pytest
 from ray.exceptions import RayActorError
 from rayvous.actors.broker import Broker
 from rayvous.actors.host.admission import HostAdmission
-from rayvous.actors.host.attachments import GIVEN_UP_MAX, Attachments
+from rayvous.actors.host.attachments import GIVEN_UP_MAX, TAKEN_MAX, Attachments
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.hosted_broker import HostedBroker
-from rayvous.actors.host.requests import Question
-from rayvous.actors.host.sessions import Farewell, GivenUp
+from rayvous.actors.host.requests import Away, Question
+from rayvous.actors.host.sessions import Farewell, GivenUp, Taken
 from rayvous.actors.host.survey import accepted, books_of, dead_letters, lacking, sizes_of, standing_of
 from rayvous.actors.host.telemetry import HostTelemetry
 from rayvous.actors.telemetry.accounts import HandOver
@@ -25,6 +25,7 @@ from rayvous.protocol.errors import (
     BrokerUnavailable,
     ClientError,
     InputError,
+    NameTaken,
     SubscriptionRejected,
 )
 from rayvous.protocol.messages.admission import (
@@ -69,9 +70,12 @@ class Desk:
         self.here = Attachments(
             self.seats,
             LIMITS,
-            lambda seat, client, message: self.handed.append((client, message)),
+            self.handle,
             lambda seat, event: self.driven.append(event),
         )
+
+    def handle(self, seat: HostedBroker, client: str, message: Any) -> None:
+        self.handed.append((client, message))
 
 
 def test_a_subscriber_is_in_one_process_until_it_is_taken_over() -> None:
@@ -88,6 +92,66 @@ def test_a_subscriber_is_in_one_process_until_it_is_taken_over() -> None:
     here.take_over(seat, "bob", "second")
     assert first.ended and "first" not in here.sessions, "nobody fetches what waits there"
     assert set(seat.owners.values()) == {here.sessions["second"]}
+
+
+def test_whoever_has_a_name_no_more_is_told_by_every_poll_and_says_nothing_in_it() -> None:
+    """A publisher too, whose process does not poll in a network that does not heal; and nobody else's ends."""
+    desk = Desk()
+    here, seat = desk.here, desk.seats[0]
+    for client in ("alice", "bob"):
+        here.own(seat, client, "first")
+    here.offers(seat, "carol", "first")
+    here.evict("subscriber", "alice", 0, "first", "t1", False)
+    here.evict("publisher", "carol", 0, "first", "t2", False)
+    here.evict("subscriber", "bob", 0, "before", "t3", False)
+    here.evict("subscriber", "dora", 0, "first", "t4", True)
+    assert desk.handed == [("alice", Detach()), ("carol", Detach())] and list(seat.owners) == ["bob"]
+    assert (
+        [taken.name for taken in here.taken_from("first")]
+        == ["alice", "carol", "dora"]
+        != here.alive("before")
+    )
+    assert here.alive("before") == [Taken("subscriber", "bob", "t3")] and "before" in here.heard()
+    for ticket, client in (("t1", "alice"), ("t2", "carol"), ("t4", "dora")):
+        with pytest.raises(NameTaken, match=f"'{client}' was taken over"):
+            here.require_own(ticket, client)
+        here.require_own("another", client)
+    for number in range(TAKEN_MAX):
+        here.evict("publisher", "p", 0, "nobody", f"{number}", False)
+    assert here.taken_from("first") == []
+
+
+def test_a_process_is_heard_as_long_as_it_polls_or_gives_a_sign_of_life() -> None:
+    for seconds, heard in ((20.0, ["polls", "publishes"]), (0.0, list[str]())):
+        desk = Desk()
+        here = Attachments(desk.seats, replace(LIMITS, session_seconds=seconds), desk.handle, lambda *_: None)
+        here.session("polls")
+        here.alive("publishes")
+        assert here.heard() == heard
+
+
+def test_a_host_refuses_what_a_client_says_that_has_lost_its_name() -> None:
+    async def test() -> None:
+        host = BrokerHost("hybrid", LIMITS)
+        await host.seat(ClusterTree(1, 1).positions())
+        await host.connect({})
+        await host.request(0, "s", [Register(1, to_filter("x > 0"))], "second")
+        poll = asyncio.create_task(host.poll("first", 0, 20.0))
+        await asyncio.sleep(0)
+        for kind in ("subscriber", "publisher"):
+            await host.evict(kind, "s", 0, "first", f"t-{kind}", False)
+        assert Taken("subscriber", "s", "t-subscriber") in await poll, "a poll that waits is answered at once"
+        events = Events(batch_of([{"x": 1}], publisher="s", first_sequence=1))
+        for message, ticket in (
+            (Detach(), "t-subscriber"),
+            (Away(), "t-subscriber"),
+            (events, "t-publisher"),
+        ):
+            with pytest.raises(NameTaken):
+                await host.request(0, "s", [message], ticket)
+        assert list(host.seats[0].owners) == ["s"], "the next one has it"
+
+    go(test())
 
 
 def test_a_process_that_ends_takes_its_subscribers_along_from_every_broker() -> None:

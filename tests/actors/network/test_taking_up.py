@@ -113,13 +113,13 @@ def story(tmp_path: Path) -> Story:
 
 def test_names_numbers_and_identities_count_on_and_nobody_is_attached(story: Story) -> None:
     point = story.point
-    _, record = point.come_back("alice", 2, "ticket")
+    record = point.come_back("alice", 2, "ticket")[1]
     point.acknowledge("alice", record["life"], {"bob": 7})
     point.publisher_comes_back("carol", 4, "ticket")
     reserved = point.reserve("carol", 1)
     point.place("publisher", ["bob", "dave"], 0)
     point.place("publisher", ["erin"], 0)
-    point.leave("publisher", ["erin"], {"erin": 3})
+    point.leave("publisher", {"erin": ""}, {"erin": 3})
     (new,), cluster = point.identities(1, cluster=True)
     point.admit([Position(new, cluster, "D6", (new,), new, None, ())], {new: Told()})
     point.forget(1)
@@ -131,7 +131,7 @@ def test_names_numbers_and_identities_count_on_and_nobody_is_attached(story: Sto
     story.open(earlier, bob=41, erin=2, carol=7)
     again = story.point
     assert again.sequences(["bob", "dave", "erin", "carol"]) == [41, 0, 3, 7]
-    broker, record = again.come_back("alice", None, "another")
+    broker, record, _ = again.come_back("alice", None, "another")
     assert broker == 2 and record["position"] == {"bob": 7} and record["life"] == 2
     assert again.publisher_comes_back("carol", None, "another")[2] == reserved
     again.place("publisher", ["dave"], 0)
@@ -158,7 +158,7 @@ def test_the_last_root_counts_on(story: Story) -> None:
 
 
 def test_the_clock_stands_still_from_the_last_moment_at_which_it_may_have_lived(story: Story) -> None:
-    _, record = story.point.come_back("alice", 2, "ticket")
+    record = story.point.come_back("alice", 2, "ticket")[1]
     story.point.subscriptions("alice", record["life"], {"subscriptions": {}, "since": 900.0})
     seen = story.in_ray.values["subscriber:alice"]["seen"]
     for _ in range(200):
@@ -181,8 +181,8 @@ def test_a_short_retention_is_noted_more_often() -> None:
 
 
 def test_a_launch_that_fails_leaves_all_for_the_next(story: Story) -> None:
-    story.point.leave("publisher", [], {"erin": 3})
-    _, record = story.point.come_back("alice", 2, "ticket")
+    story.point.leave("publisher", {}, {"erin": 3})
+    record = story.point.come_back("alice", 2, "ticket")[1]
     story.point.acknowledge("alice", record["life"], {"bob": 7})
     before = story.copied()
     first = story.launched_again()
@@ -197,7 +197,7 @@ def test_a_launch_that_fails_leaves_all_for_the_next(story: Story) -> None:
 
 
 def test_a_rendezvous_point_that_dies_as_it_opens_does_so_again(story: Story) -> None:
-    story.point.leave("publisher", [], {"erin": 3})
+    story.point.leave("publisher", {}, {"erin": 3})
     earlier = story.launched_again()
     story.open(earlier)
     for gone in ([], [DIRECTORY], [DIRECTORY, CLIENTS]):  # what it had not stored when it died
@@ -261,17 +261,17 @@ def test_a_network_that_runs_is_not_taken_over(story: Story, monkeypatch: pytest
 
 
 def test_a_rendezvous_point_that_is_started_again_goes_on_from_ray_and_writes_on(story: Story) -> None:
-    story.point.leave("publisher", [], {"erin": 3})
+    story.point.leave("publisher", {}, {"erin": 3})
     again = story.started("the same")
     assert again.sequences(["erin"]) == [3] and again.directory() is not None
-    again.leave("publisher", [], {"frank": 4})
+    again.leave("publisher", {}, {"frank": 4})
     story.open(story.launched_again())
     assert story.point.sequences(["erin", "frank"]) == [3, 4]
 
 
 def test_started_again_where_the_folder_is_of_another_network_it_writes_all_anew(story: Story) -> None:
     """This happens on another node that once had the rendezvous point of an earlier network."""
-    story.point.leave("publisher", [], {"erin": 3})
+    story.point.leave("publisher", {}, {"erin": 3})
     story.point.reserve("carol", 5)
     story.point.receive(4, [RootBeat(ClusterView(2, 3, 4, (4, 5)), 7)])
     before = story.copied()
@@ -279,7 +279,7 @@ def test_started_again_where_the_folder_is_of_another_network_it_writes_all_anew
     store.commit([Write("rendezvous", (name,), None) for name in before])
     store.commit([Write("rendezvous", ("publisher:gone",), ([1], 2))])
     store.close()
-    story.started("the same").leave("publisher", [], {"erin": 3})
+    story.started("the same").leave("publisher", {}, {"erin": 3})
     after = story.copied()
     assert after.keys() == before.keys() and "publisher:gone" not in after
     assert {name for name in before if before[name] != after[name]} <= {"alive until"}
@@ -297,7 +297,7 @@ class Full:
 def test_what_could_not_be_written_is_said_and_written_with_what_comes_next(story: Story) -> None:
     copy, story.store._copy = story.store._copy, Full()  # type: ignore[assignment]
     with pytest.raises(StorageFailed, match="disk is full"):
-        story.point.leave("publisher", [], {"erin": 3})
+        story.point.leave("publisher", {}, {"erin": 3})
     story.store._copy = copy
     story.point.reserve("carol", 5)
     story.open(story.launched_again())
