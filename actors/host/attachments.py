@@ -159,7 +159,7 @@ class Attachments:
         """Raise NameTaken if the name of the client that attached with this ticket was taken over."""
         if (ticket, client) in self._taken:
             kind = self._taken[ticket, client][1].kind
-            raise NameTaken(f"{kind} {client!r} was taken over by another process")
+            raise NameTaken(f"{kind} {client!r} was taken over by another client")
 
     # Publishers that advertise.
 

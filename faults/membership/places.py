@@ -393,5 +393,5 @@ class Places:
 def taken_over(kind: str, name: ClientId) -> NameTaken:
     """Return the error of a client whose name another process has taken over."""
     return NameTaken(
-        f"{kind} {name!r} was taken over by another process: this one receives and sends nothing more"
+        f"{kind} {name!r} was taken over by another client: this one receives and sends nothing more"
     )

@@ -70,9 +70,7 @@ def test_a_stream_whose_name_is_taken_over_ends_at_once_and_says_so():
         feed.error = taken_over("subscriber", "alice/zed")
         feed.more()
         await turns()
-        assert (
-            stream.ended == taker.reason and "'alice/zed' was taken over by another process" in taker.reason
-        )
+        assert stream.ended == taker.reason and "'alice/zed' was taken over by another client" in taker.reason
         with pytest.raises(StreamEnded, match="taken over"):
             await stream.receive()
 

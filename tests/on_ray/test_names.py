@@ -144,9 +144,9 @@ def test_whoever_had_the_name_ends_at_once(
     first = kid_of(fresh)
     waiting = getattr(first, way).remote()
     second = kid_of(fresh, take_over=True)
-    with pytest.raises(rv.NameTaken, match="was taken over by another process"):
+    with pytest.raises(rv.NameTaken, match="was taken over by another client"):
         ray.get(waiting, timeout=BOUND_SECONDS / 4)
-    with pytest.raises(rv.NameTaken, match="was taken over by another process"):
+    with pytest.raises(rv.NameTaken, match="was taken over by another client"):
         ray.get(first.publish.remote(1), timeout=BOUND_SECONDS)
     ray.get(first.close.remote(), timeout=BOUND_SECONDS)  # and takes nothing from the second
     number = ray.get(second.publish.remote(4), timeout=BOUND_SECONDS)
@@ -165,7 +165,7 @@ def test_the_former_reader_of_a_durable_name_ends_at_once(
     first = kid_of(fresh, durable=True)
     waiting = first.read.remote()
     second = kid_of(fresh, durable=True)
-    with pytest.raises(rv.NameTaken, match="was taken over by another process"):
+    with pytest.raises(rv.NameTaken, match="was taken over by another client"):
         ray.get(waiting, timeout=BOUND_SECONDS / 4)
     with pytest.raises(rv.NameTaken):
         ray.get(first.publish.remote(1), timeout=BOUND_SECONDS)

@@ -83,7 +83,7 @@ def test_whoever_lost_a_name_neither_moves_nor_leaves_under_it() -> None:
     places = Places(range(3))
     at(places, "a", "one", "t1")
     at(places, "a", "two", "t2", take_over=True)
-    with pytest.raises(NameTaken, match="taken over by another process"):
+    with pytest.raises(NameTaken, match="taken over by another client"):
         places.relocate("subscriber", "a", (0, 1, 2), [1], ticket="t1")
     places.leave("subscriber", "a", "t1")
     assert places.relocate("subscriber", "a", (0, 1, 2), [1], ticket="t2") == 2
