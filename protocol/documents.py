@@ -256,7 +256,12 @@ def inner_names(form: Any, path: str = "", *, inside: bool = False) -> Iterator[
 
 def ways(attributes: Mapping[str, Value], form: Mapping[str, Any]) -> list[Way]:
     """Return the ways of an event, made from its attributes outside of arrays and its form."""
-    return [Way({**attributes, **way}, form) for way in _object_ways(form, "", inside=False)]
+    out = []
+    for chosen in _object_ways(form, "", inside=False):
+        way = Way(attributes, form)
+        way.update(chosen)
+        out.append(way)
+    return out
 
 
 def array_at(event: Mapping[str, Any], name: str) -> Array | None:

@@ -21,7 +21,7 @@ from rayvous.routing.language.predicates import compile_predicate, evaluate
 from rayvous.routing.language.questions import to_predicate
 from rayvous.routing.matching.index import MatchIndex
 
-PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
+PROPERTY = settings(max_examples=150)
 
 
 def matches(condition: Any, *events: dict[str, Any]) -> list[bool]:
