@@ -18,7 +18,7 @@ Rules
 
 * `position` is the place in the trace: it gives the order, also of operations with equal times.
 * An event is JSON: attribute name to value; a timestamp is ``["timestamp", nanoseconds]``. One with
-  arrays has its ways under the name that no attribute has.
+  arrays has its form (`documents`) under the name that no attribute has.
 * Only these files are overwritten. ``trace.json`` is written last, so that an incomplete trace is not a trace.
 * :mod:`rayvous.pipelines.audit.audit` reads this format; writing and reading it need no Spark.
 """

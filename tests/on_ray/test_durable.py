@@ -231,7 +231,7 @@ def test_a_name_is_in_one_place_and_ends_by_word(ray_started: None) -> None:
         note = next(first.notifications(BOUND_SECONDS))
         second = net.subscriber("alice", durable=True)
         assert second.subscriptions.keys() == {number}
-        with pytest.raises(rv.ClientError, match="was taken over|has returned"):
+        with pytest.raises(rv.ClientError, match=r"was taken over|has returned"):
             first.acknowledge(note)
         assert next(second.notifications(BOUND_SECONDS)).sequence == 1
         second.acknowledge()
