@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         SubscriptionRejected,
         SubscriptionTimeout,
         TopologyError,
+        UnreadableFile,
     )
     from .protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal
     from .protocol.messages.admission import AdmissionConfig, Capacity
@@ -111,6 +112,7 @@ _HOMES = {
     "Telemetry": "actors.telemetry.telemetry",
     "TelemetryConfig": "protocol.telemetry.tables",
     "TopologyError": "protocol.errors",
+    "UnreadableFile": "protocol.errors",
     "attr": "routing.language.builders",
     "covers": "routing.language.comparing",
     "draw": "pipelines.drawing",
@@ -168,6 +170,7 @@ __all__ = [
     "Telemetry",
     "TelemetryConfig",
     "TopologyError",
+    "UnreadableFile",
     "attr",
     "covers",
     "draw",

@@ -26,6 +26,7 @@ from ..actors.network.java import prepare_java
 from ..actors.network.network import Network
 from ..actors.pictures.dead import with_dead
 from ..actors.telemetry.files import graph_of, parts, runs
+from ..actors.telemetry.reading import naming_damage
 from ..actors.telemetry.telemetry import Telemetry
 from ..faults.checker.verdict import Verdict
 from ..protocol import checks
@@ -89,6 +90,8 @@ def report(
     InputError
         A folder cannot be used or has no telemetry, there is no such run, or the summary is not JSON. No
         Spark is started then.
+    UnreadableFile
+        A part of the telemetry is damaged.
     MissingExtra
         Spark, or a drawing library, is not installed.
     SparkUnavailable
@@ -106,7 +109,10 @@ def report(
         from .figures.figures import figures_of
 
         began, jobs = time.perf_counter(), jobs_of(spark)
-        with _tables(telemetry, folder / "tables", spark, by_reference) as tables:
+        with (
+            _tables(telemetry, folder / "tables", spark, by_reference) as tables,
+            naming_damage(telemetry.files),
+        ):
             figures = figures_of(tables, drawn)
         took = {"spark_report_seconds": time.perf_counter() - began, "spark_jobs": jobs_of(spark) - jobs}
     told = {**_timeline_of(source, figures), **(summary or {}), **took}

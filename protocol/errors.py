@@ -4,6 +4,7 @@ Rule: the caller can fix an :class:`InputError`; its message says what is wrong 
 it as one line and exits with status 2. Every other :class:`RayvousError` is about the state of the system.
 """
 
+from pathlib import Path
 from typing import Any
 
 
@@ -52,6 +53,30 @@ class TopologyError(InputError):
 
 class ScenarioError(InputError):
     """A scenario, workload or input file is missing, empty or broken."""
+
+
+class UnreadableFile(InputError):
+    """A file of telemetry or of a trace is not as it was written: cut, changed, of another program or version.
+
+    Attributes
+    ----------
+    path
+        The file.
+    table
+        The table whose part it is, or "".
+    row
+        The row, from 1, or None if it is about the whole file.
+    why
+        What is wrong.
+    """
+
+    def __init__(self, path: Path | str, why: str, table: str = "", row: int | None = None) -> None:
+        place = "".join((f"table {table}, " if table else "", f"row {row}, " if row is not None else ""))
+        super().__init__(f"{path}: {place[:-2]}: {why}" if place else f"{path}: {why}")
+        self.path, self.table, self.row, self.why = Path(path), table, row, why
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UnreadableFile, (self.path, self.why, self.table, self.row)
 
 
 class NetworkNotFound(InputError):

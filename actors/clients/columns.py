@@ -264,7 +264,12 @@ def _floats(data: Any) -> Column | None:
 
 
 def _strings(name: str, array: pa.DictionaryArray, present: Any) -> Column:
-    words = tuple(array.dictionary.to_pylist())
+    try:
+        words = tuple(array.dictionary.to_pylist())
+    except UnicodeDecodeError:  # Arrow does not check strings that others made
+        cells = array.dictionary_decode().cast(pa.binary())
+        row = first_refused(cells, lambda part: _castable(part, pa.string()))
+        raise ValueRefused(name, row, f"{cells[row].as_py()[:40]!r} is not UTF-8") from None
     if any(word is not None and len(word) > EVENT_BYTES_MAX for word in words):
         raise EventError(f"column {name!r} has a string of more than {EVENT_BYTES_MAX} characters")
     codes = _numpy(array.indices, 0, np.int32)

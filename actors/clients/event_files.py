@@ -12,10 +12,11 @@ Rules
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -171,6 +172,9 @@ def _check_named(kinds: Mapping[str, Kind], names: list[str]) -> None:
 # CSV.
 
 
+_OTHER_WIDTH: Final = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
+
+
 class _Csv:
     def __init__(self, path: Path, kinds: Mapping[str, Kind]) -> None:
         self._path = path
@@ -205,29 +209,22 @@ class _Csv:
         return names
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        bad: list[Any] = []
-
-        def refuse(row: Any) -> str:
-            bad.append(row)
-            return "error"
-
         try:
             yield from pyarrow.csv.open_csv(
                 self._path,
-                read_options=pyarrow.csv.ReadOptions(use_threads=False),
-                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
+                read_options=pyarrow.csv.ReadOptions(use_threads=False),  # only then rows have numbers
+                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types=dict.fromkeys(self._names, pa.binary())
                 ),
             )
         except pa.ArrowInvalid as error:
-            if not bad:
+            found = _OTHER_WIDTH.search(str(error))
+            if found is None:
                 raise
-            row = bad[0]
-            line = "" if row.number is None else f"line {_line_of(self._path, row.number - 1)}: "
-            raise EventError(
-                f"{line}{row.actual_columns} cells, and there are {row.expected_columns} columns"
-            ) from error
+            row, wanted, had = map(int, found.groups())
+            line = _line_of(self._path, row - 1)
+            raise EventError(f"line {line}: {had} cells, and there are {wanted} columns") from error
 
     def _each(self, do: Callable[[str, pa.Array], None]) -> None:
         """Call `do` with every column of every block; what it raises gets column and line."""

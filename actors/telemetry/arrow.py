@@ -4,7 +4,7 @@ Rules
 -----
 * The columns are those of :data:`~rayvous.protocol.telemetry.tables.TABLES`, in that order, whoever wrote the
   chunk.
-* The schema version is in the metadata of the table. Unit and meaning are in the metadata of each column.
+* The schema version and revision are in the metadata of the table. Unit and meaning are in the metadata of each column.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...protocol.errors import InputError
-from ...protocol.telemetry.tables import SCHEMA_VERSION, TABLES
+from ...protocol.telemetry.tables import SCHEMA_REVISION, SCHEMA_VERSION, TABLES
 
 VERSION_KEY: Final = b"rayvous.schema_version"
 """The key of the version in the metadata of a schema."""
+
+REVISION_KEY: Final = b"rayvous.schema_revision"
+"""The key of the revision beside it."""
 
 _ARROW_TYPES: Final[dict[Any, Any]] = {
     np.int32: pa.int32(),
@@ -43,7 +46,7 @@ def arrow_schema(name: str) -> pa.Schema:
         pa.field(column, _ARROW_TYPES[told.kind], metadata={"unit": told.unit, "meaning": told.meaning})
         for column, told in TABLES[name].items()
     ]
-    return pa.schema(columns, metadata={VERSION_KEY: str(SCHEMA_VERSION)})
+    return pa.schema(columns, metadata={VERSION_KEY: str(SCHEMA_VERSION), REVISION_KEY: str(SCHEMA_REVISION)})
 
 
 def to_arrow(name: str, chunk: Mapping[str, Any]) -> pa.Table:

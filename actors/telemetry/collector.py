@@ -18,6 +18,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,12 +26,13 @@ from typing import Any, Final
 import pyarrow as pa
 import ray
 
-from ...protocol.errors import StorageFailed
+from ...protocol.errors import StorageFailed, UnreadableFile
 from ...protocol.telemetry.tables import SCHEMAS, TABLES, Table, TelemetryConfig
 from ..logs import Log
 from .accounts import Accounts, HandOver
 from .arrow import to_arrow
-from .files import PartKey, metadata_of, parts, write_network, write_part
+from .files import PartKey, parts, write_network, write_part
+from .reading import metadata_of
 from .telemetry import Chunk, Holdings
 
 CHUNK_BYTES: Final = 1 << 20
@@ -52,6 +54,14 @@ class _Piece:
     source: str
     rows: pa.Table
     came_at: float
+
+
+def _last_readable(found: Mapping[PartKey, Path]) -> dict[str, str]:
+    """Return the metadata of the last part that can be read: a crash of the machine may have cut the one after it."""
+    for path in reversed(found.values()):
+        with suppress(UnreadableFile):
+            return metadata_of(path)
+    return {}
 
 
 class Collector:
@@ -95,12 +105,12 @@ class Collector:
 
     def _go_on(self, folder: Path) -> None:
         """Restore the accounts from an earlier life of the collector."""
-        last = {name: list(parts(folder, name, self._run).items())[-1:] for name in TABLES}
-        told = {name: metadata_of(path).get("accounts") for name, found in last.items() for _, path in found}
+        found = {name: parts(folder, name, self._run) for name in TABLES}
+        told = {name: _last_readable(each).get("accounts") for name, each in found.items()}
         self._accounts.restore(
             {name: text for name, text in told.items() if text and name != "lost"}, told.get("lost")
         )
-        lives = [key.life + 1 for found in last.values() for key, _ in found]
+        lives = [key.life + 1 for each in found.values() for key in each]
         self._next = PartKey(max(self._next.life, *lives), 0) if lives else self._next
         write_network(folder, self._run, self._network)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -27,9 +27,9 @@ import pyarrow.parquet as pq
 
 from ...protocol import checks
 from ...protocol.configs import Position
-from ...protocol.errors import InputError
+from ...protocol.errors import InputError, UnreadableFile
 from ...protocol.telemetry.tables import SCHEMA_VERSION, SCHEMAS, TABLES
-from .arrow import VERSION_KEY, arrow_schema
+from .reading import check_parts
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -101,7 +101,11 @@ def write_part(folder: Path, name: str, run: str, key: PartKey, table: pa.Table,
     hidden = place.with_name(f".{place.name}.writing")
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
-        pq.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), **more}), hidden)
+        pq.write_table(
+            table.replace_schema_metadata({**(table.schema.metadata or {}), **more}),
+            hidden,
+            write_page_checksum=True,
+        )
         hidden.replace(place)
     except BaseException:
         with suppress(OSError):
@@ -119,56 +123,6 @@ def parts(folder: Path, name: str, run: str) -> dict[PartKey, Path]:
         if match:
             found[PartKey(int(match[1]), int(match[2]))] = path
     return found
-
-
-def metadata_of(path: Path) -> dict[str, str]:
-    """Return the additional metadata that `write_part` wrote."""
-    told = pq.read_schema(path).metadata or {}
-    return {
-        key.decode().removeprefix("rayvous."): value.decode()
-        for key, value in told.items()
-        if key.startswith(b"rayvous.")
-    }
-
-
-def read_parts(paths: Iterable[Path], name: str) -> pa.Table:
-    """Return the rows of several parts of one table.
-
-    Raises
-    ------
-    InputError
-        If a file is not a Parquet file, has another schema version, or lacks a column of the table.
-    """
-    schema = arrow_schema(name)
-    return pa.concat_tables([schema.empty_table(), *(_read_part(path, schema) for path in paths)])
-
-
-def _read_part(path: Path, schema: pa.Schema) -> pa.Table:
-    try:
-        table = pq.ParquetFile(path).read()
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path} cannot be read as telemetry: {error}") from None
-    check_version(path, table.schema)
-    missing = [column for column in schema.names if column not in table.column_names]
-    if missing:
-        raise InputError(f"{path} is not a part of that table: it has no column {missing[0]!r}")
-    return table.select(schema.names).cast(schema)
-
-
-def check_version(path: Path, schema: pa.Schema) -> None:
-    """Reject a part whose columns may have another meaning than they have here.
-
-    Raises
-    ------
-    InputError
-        If it was written with another version of the schema, or has no version.
-    """
-    version = (schema.metadata or {}).get(VERSION_KEY)
-    if version is None or int(version) != SCHEMA_VERSION:
-        told = "no schema version" if version is None else f"schema version {int(version)}"
-        raise InputError(
-            f"{path} has {told}; this Rayvous reads version {SCHEMA_VERSION}: read it with the one that wrote it"
-        )
 
 
 def runs(folder: str | Path) -> list[str]:
@@ -213,10 +167,15 @@ def choose_run(folder: str | Path, run: str | None = None) -> str:
 
 
 def check_run(folder: Path, run: str) -> None:
-    """Reject a run that was written with another version of the schema: raise InputError."""
+    """Check version and columns of every part of a run.
+
+    Raises
+    ------
+    UnreadableFile
+        If a part is damaged, or was written with another version of the schema.
+    """
     for name in TABLES:
-        for path in list(parts(folder, name, run).values())[-1:]:
-            check_version(path, pq.read_schema(path))
+        check_parts(parts(folder, name, run).values(), name)
 
 
 # The network of a run.
@@ -250,7 +209,7 @@ def read_network(folder: str | Path, run: str) -> dict[str, Any]:
 
     Raises
     ------
-    InputError
+    UnreadableFile
         If the file is not what it wrote.
     """
     place = Path(folder) / "_runs" / f"{run}.json"
@@ -259,8 +218,8 @@ def read_network(folder: str | Path, run: str) -> dict[str, Any]:
     try:
         network: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
         graph_of(network)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{place} does not describe a network: {error!r}; remove it to go on") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UnreadableFile(place, f"does not describe a network: {error!r}; remove it to go on") from None
     return network
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import ray
 from ray.exceptions import RayError
 
@@ -32,10 +31,10 @@ from .files import (
     parts,
     prepare_folder,
     read_network,
-    read_parts,
     write_network,
     write_part,
 )
+from .reading import read_parts, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +150,9 @@ class Telemetry:
         Raises
         ------
         InputError
-            If the folder does not exist, has no telemetry, or none of that run, or has another schema version.
+            If the folder does not exist, has no telemetry, or none of that run.
+        UnreadableFile
+            If a part is damaged, or has another schema version.
         """
         place = checks.path("folder", folder).absolute()
         chosen = choose_run(place, None if run is None else checks.text("run", run))
@@ -174,7 +175,7 @@ class Telemetry:
         """How many rows each table has."""
         counted = {
             name: sum(chunk.rows for chunk in self._chunks[name])
-            + sum(pq.read_metadata(path).num_rows for path in self._files[name].values())
+            + sum(rows_of(path, name) for path in self._files[name].values())
             for name in TABLES
         }
         if self.folder is None:

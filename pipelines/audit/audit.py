@@ -33,7 +33,17 @@ from ...faults.checker.trace import EventId, Life, Trace, placed_lives
 from ...faults.checker.verdict import EXAMPLES_MAX, Finding, Verdict, Violation
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
-from .trace_files import WINDOWS, check_folder, decode_event, operations_from, read_table
+from ..spark.frames import checked
+from .trace_files import (
+    WINDOWS,
+    check_folder,
+    check_rows,
+    check_values,
+    decode_event,
+    load_trace,
+    operations_from,
+    read_table,
+)
 
 with extra("spark"):
     from pyspark.sql import Window
@@ -75,8 +85,11 @@ def audit(
     ------
     InputError
         The folder is not a trace, or the numbers of a publisher do not rise in it.
+    UnreadableFile
+        A file of it is damaged.
     """
     rows = check_folder(folder)
+    check_values(Path(folder))
     return _Audit(spark, Path(folder).resolve(), rows).run(progress)
 
 
@@ -98,10 +111,11 @@ class _Audit:
         rows_most = max(rows["published"], rows["notified"])
         self.partitions = min(PARTITIONS_MAX, 1 + rows_most // ROWS_A_PARTITION)
         marks = read_table(folder, "marks")
+        self.rows = {name: read_table(folder, name) for name in (*WINDOWS, "terms")}
+        check_rows(folder, {"marks": marks, **self.rows})
         self.quiet = sorted(row["position"] for row in marks if row["kind"] == "quiet")
         self.seconds = {row["position"]: row["time_seconds"] for row in marks}
         self.lost = [row for row in marks if row["kind"] == "lost"]
-        self.rows = {name: read_table(folder, name) for name in (*WINDOWS, "terms")}
         few = operations_from(self.rows)
         self.lives = {name: placed_lives(few, begins) for name, begins in WINDOWS.items()}
         selectors = [life.selector for lives in self.lives.values() for life in lives]
@@ -116,6 +130,13 @@ class _Audit:
                 job()
                 if progress is not None:
                     progress(done, len(self._jobs()))
+        except InputError:
+            raise
+        except Exception:
+            load_trace(
+                self.folder
+            )  # raises what is wrong with a row, if that is the reason; Spark tells no row
+            raise
         finally:
             for frame in self.held:
                 frame.unpersist()
@@ -179,7 +200,7 @@ class _Audit:
 
     def _read(self, name: str) -> DataFrame:
         # Not `as_uri`: Spark takes a path literally, and would look for %20 where a folder has a space.
-        return self.spark.read.parquet(f"file://{self.folder / name}.parquet")
+        return checked(self.spark.read).parquet(f"file://{self.folder / name}.parquet")
 
     def _lives(self, name: str) -> DataFrame:
         def row(life: Life) -> tuple[Any, ...]:

@@ -4,7 +4,8 @@ Rules
 -----
 * The content of the folder, with one row for each::
 
-      trace.json             {"format": "rayvous trace", "version": 3, "rows": {table: how many}}
+      trace.json             {"format": "rayvous trace", "version": 3, "rows": {table: how many},
+                             "crc32": {table: checksum of its file; older traces have none}}
       published.parquet      publication: position, time, publisher, sequence, event
       notified.parquet       notification: position, time, client, publisher, sequence
       subscriptions.parquet  subscription: client, number, selector, and when it was registered, cancelled
@@ -26,14 +27,20 @@ Rules
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
+from ...actors.telemetry.reading import reading
 from ...faults.checker.numbers import check_placed, check_trace
+from ...faults.checker.predicates import test_of
 from ...faults.checker.trace import (
     ENDS,
     Adv,
@@ -55,8 +62,9 @@ from ...faults.checker.trace import (
     Trace,
     lives,
 )
+from ...protocol import checks
 from ...protocol.documents import NestedEvent, ways
-from ...protocol.errors import InputError
+from ...protocol.errors import InputError, UnreadableFile
 from ...protocol.values import NULL, Timestamp, Value, is_null
 
 FORMAT: Final = "rayvous trace"
@@ -116,6 +124,15 @@ TABLES: Final[dict[str, pa.Schema]] = {
 """The columns of each table."""
 
 
+_MAY_BE_NULL: Final[dict[str, set[str]]] = {
+    "terms": {"publishers"},
+    "marks": {"client", "publisher", "sequence"},
+    "limits": set(TABLES["limits"].names) - {"position", "time_seconds", "kind"},
+    **{name: {"cancelled", "cancelled_seconds"} for name in WINDOWS},
+}
+"""The columns that may have no value, by table."""
+
+
 def save_trace(trace: Trace, folder: str | Path) -> Path:
     """Write a trace; return its folder.
 
@@ -134,8 +151,15 @@ def save_trace(trace: Trace, folder: str | Path) -> Path:
             columns = list(zip(*rows[name], strict=True)) or [()] * len(schema)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
             table = pa.table(arrays, schema=schema)
-            pa.parquet.write_table(table, _file(path, name), row_group_size=ROWS_A_GROUP)
-        head = {"format": FORMAT, "version": VERSION, "rows": {name: len(rows[name]) for name in TABLES}}
+            pa.parquet.write_table(
+                table, _file(path, name), row_group_size=ROWS_A_GROUP, write_page_checksum=True
+            )
+        head = {
+            "format": FORMAT,
+            "version": VERSION,
+            "rows": {name: len(rows[name]) for name in TABLES},
+            "crc32": {name: _crc32(_file(path, name)) for name in TABLES},
+        }
         (path / "trace.json").write_text(json.dumps(head) + "\n", encoding="utf-8")
     except OSError as error:  # a file in place of the folder, no permission, a full disk
         raise InputError(f"the trace cannot be written to {folder}: {error}") from error
@@ -228,8 +252,9 @@ def check_folder(folder: str | Path) -> dict[str, int]:
     Raises
     ------
     InputError
-        If the folder does not exist or is not a trace, its version is unknown, or a file is missing or has
-        other columns.
+        If the folder does not exist or is not a trace.
+    UnreadableFile
+        If its version is unknown, a file is missing, damaged or has other columns, or two rows have one position.
     """
     path = Path(folder)
     if not path.is_dir():
@@ -239,34 +264,115 @@ def check_folder(folder: str | Path) -> dict[str, int]:
         raise InputError(f"{folder}: is not a trace: it has no trace.json; write one with --trace-dir")
     try:
         said = json.loads(head.read_text(encoding="utf-8"))
-    except ValueError:
+    except (OSError, ValueError, RecursionError):
         said = None
     if not isinstance(said, dict) or said.get("format") != FORMAT:
-        raise InputError(f"{head}: is not the header of a trace")
+        raise UnreadableFile(head, "is not the header of a trace")
     if said.get("version") != VERSION:
-        raise InputError(f"{head}: version {said.get('version')}, and this program reads version {VERSION}")
+        raise UnreadableFile(
+            head, f"version {checks.shown(said.get('version'))}, and this program reads version {VERSION}"
+        )
+    told = said.get("rows")
+    if not isinstance(told, dict):
+        raise UnreadableFile(head, "does not say how many rows each table has")
+    sums = said.get("crc32")
     rows = {}
     for name, schema in TABLES.items():
         file = _file(path, name)
-        try:
-            found = pa.parquet.ParquetFile(file)
-        except FileNotFoundError:
-            raise InputError(f"{file}: is missing") from None
-        except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{file}: cannot be read: {error}") from None
-        if not found.schema_arrow.equals(schema):
-            raise InputError(f"{file}: has the columns {found.schema_arrow.names}, not {schema.names}")
-        rows[name] = found.metadata.num_rows
-        if rows[name] != said["rows"].get(name):
-            raise InputError(f"{file}: has {rows[name]} rows, and trace.json says {said['rows'].get(name)}")
+        if isinstance(sums, dict) and _crc32(file) != sums.get(name):
+            raise UnreadableFile(file, "is not as it was written: trace.json has another checksum")
+        with reading(file):
+            found = pa.parquet.read_metadata(file)
+            columns = found.schema.to_arrow_schema()
+        if not columns.equals(schema):
+            raise UnreadableFile(file, f"has the columns {columns.names}, not {schema.names}")
+        rows[name] = found.num_rows
+        if rows[name] != told.get(name):
+            raise UnreadableFile(
+                file, f"has {rows[name]} rows, and trace.json says {checks.shown(told.get(name))}"
+            )
+    check_positions(path)
     return rows
+
+
+def check_values(folder: Path) -> None:
+    """Check that columns that must have values have them, in tables of any size, as a reader that names no row needs.
+
+    Raises
+    ------
+    UnreadableFile
+        If a value misses; with its file and row.
+    """
+    for name, schema in TABLES.items():
+        columns = [column for column in schema.names if column not in _MAY_BE_NULL.get(name, ())]
+        file, before = _file(folder, name), 0
+        with reading(file):
+            for batch in pa.parquet.ParquetFile(file).iter_batches(ROWS_A_GROUP, columns=columns):
+                for column, cells in zip(batch.schema.names, batch.columns, strict=True):
+                    if cells.null_count:
+                        row = 1 + before + pc.index(pc.is_null(cells), True).as_py()
+                        raise UnreadableFile(file, f"column {column!r} has no value", row=row)
+                before += batch.num_rows
+
+
+def _crc32(file: Path) -> int:
+    """Return the checksum of a file."""
+    total = 0
+    with reading(file), file.open("rb") as content:
+        while piece := content.read(1 << 20):
+            total = zlib.crc32(piece, total)
+    return total
 
 
 def read_table(folder: str | Path, name: str, filters: Any = None) -> list[dict[str, Any]]:
-    """Return the rows of one table, or those that pass a pyarrow filter."""
-    table = pa.parquet.read_table(_file(Path(folder), name), schema=TABLES[name], filters=filters)
-    rows: list[dict[str, Any]] = table.to_pylist()
+    """Return the rows of one table, or those that pass a pyarrow filter.
+
+    Raises
+    ------
+    UnreadableFile
+        If the file is damaged.
+    """
+    file = _file(Path(folder), name)
+    with reading(file):
+        table = pa.parquet.read_table(
+            file, schema=TABLES[name], filters=filters, page_checksum_verification=True
+        )
+        table.validate(full=True)
+        rows: list[dict[str, Any]] = table.to_pylist()
     return rows
+
+
+def check_positions(folder: Path) -> None:
+    """Check that every operation has a position of its own, over all tables.
+
+    Raises
+    ------
+    UnreadableFile
+        If a position misses, is negative, or is that of another row.
+    """
+    taken: list[tuple[str, Any]] = []
+    for name, schema in TABLES.items():
+        # Not `cancelled`: what replaces a subscription stands where that one ends.
+        column = "position" if "position" in schema.names else "registered"
+        file = _file(folder, name)
+        with reading(file):
+            cells = pa.parquet.read_table(file, columns=[column], page_checksum_verification=True)[column]
+        if cells.null_count:
+            raise UnreadableFile(
+                file, f"column {column!r} has no value", row=1 + pc.index(pc.is_null(cells), True).as_py()
+            )
+        taken.append((name, cells.to_numpy()))
+    positions = np.concatenate([places for _, places in taken])
+    order = np.argsort(positions, kind="stable")
+    again = order[1:][np.diff(positions[order]) == 0]
+    wrong = int(again.min()) if len(again) else int(np.argmin(positions)) if len(positions) else -1
+    if wrong < 0 or (not len(again) and positions[wrong] >= 0):
+        return
+    for name, places in taken:
+        if wrong < len(places):
+            why = "is negative" if places[wrong] < 0 else "is that of another row, too"
+            raise UnreadableFile(_file(folder, name), f"position {places[wrong]} {why}", row=wrong + 1)
+        wrong -= len(places)
 
 
 def load_trace(folder: str | Path) -> Trace:
@@ -280,9 +386,61 @@ def load_trace(folder: str | Path) -> Trace:
         As :func:`check_folder` does, or if a publisher's numbers do not rise.
     """
     check_folder(folder)
-    placed = operations_from({name: read_table(folder, name) for name in TABLES})
+    tables = {name: read_table(folder, name) for name in TABLES}
+    check_rows(Path(folder), tables)
+    placed = operations_from(tables)
     check_placed(placed, str(folder))
     return Trace(op for _, op in placed)
+
+
+def check_rows(folder: Path, tables: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Check that every row can be an operation.
+
+    Raises
+    ------
+    UnreadableFile
+        If one cannot; with its file and row.
+    """
+    for name, rows in tables.items():
+        for number, row in enumerate(rows, 1):
+            try:
+                why = _wrong_with(name, row)
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+                why = f"cannot be read: {error!r}"[:200]
+            if why:
+                raise UnreadableFile(_file(folder, name), why, row=number)
+
+
+@lru_cache(1_000)
+def _parsed(selector: str) -> None:
+    """Parse a selector; `test_of` raises what is wrong with it."""
+    test_of(selector)
+
+
+def _wrong_with(name: str, row: Mapping[str, Any]) -> str:
+    """Return why a row of a table cannot be an operation; "" if it can."""
+    empty = [column for column, value in row.items() if value is None]
+    for column in empty:
+        if column not in _MAY_BE_NULL.get(name, ()):
+            return f"column {column!r} has no value"
+    if name == "published":
+        decode_event(row["event"])
+    elif name == "marks":
+        if row["kind"] not in ("quiet", "lost"):
+            return f"there is no kind {checks.shown(row['kind'])}"
+        if row["kind"] == "lost" and empty:
+            return f"column {empty[0]!r} has no value"
+    elif name == "limits":
+        if row["kind"] not in LIMITS:
+            return f"there is no kind {checks.shown(row['kind'])}"
+        for field in LIMITS[row["kind"]]._fields[1:]:
+            if row[field] is None:
+                return f"column {field!r} has no value"
+    elif name in WINDOWS:
+        _parsed(row["selector"])
+        if (row["cancelled"] is None) != (row["cancelled_seconds"] is None):
+            return "has half an end"
+    return ""
 
 
 def operations_from(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[tuple[int, Operation]]:

@@ -25,10 +25,10 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
-from pyspark.sql.streaming import StreamingQuery
 
-from ...actors.telemetry.files import check_run, part_folder
-from ...protocol.errors import InputError, RayvousError
+from ...actors.telemetry.files import PartKey, check_run, part_folder, parts
+from ...actors.telemetry.reading import check_part, naming_damage
+from ...protocol.errors import InputError, RayvousError, UnreadableFile
 from ...protocol.telemetry.tables import TABLES
 from ..spark.tables import spark_path, spark_schema
 from .live import BUCKET_FLOOR_SECONDS, BUCKET_RATIO, BUCKETS_MAX, GREATEST, LEAST, SUMS, Following, Live
@@ -79,7 +79,7 @@ def follow(
         A folder cannot be used, the checkpoint belongs to another run or to other settings, or a part has
         another schema version.
     """
-    sink = _Sink(Path(out_dir), following, show)
+    sink = _Sink(Path(out_dir), following, show, Path(folder))
     rows = stream_of(spark, Path(folder), following)
     writer = rows.writeStream.foreachBatch(sink.take).option(
         "checkpointLocation", spark_path(sink.checkpoint)
@@ -95,24 +95,30 @@ def follow(
             if stop is not None and stop.is_set():
                 break
     except Exception as error:
-        _raise_cause(sink, query, error)
+        _raise_cause(sink, error)
     finally:
         sink.close()
         query.stop()
     return sink.live.figures()
 
 
-def _raise_cause(sink: _Sink, query: StreamingQuery, error: Exception) -> None:
-    """Raise the error of the sink, which Spark passes on only as text, or else Spark's error."""
+def _raise_cause(sink: _Sink, error: Exception) -> None:
+    """Raise the error of the sink, which Spark passes on only as text, or that of a damaged part, or Spark's."""
     if sink.error is not None:
         raise sink.error
-    raise error
+    with naming_damage({name: list(found.values()) for name, found in sink.parts().items()}):
+        raise error
 
 
 class _Sink:
     """Applies micro-batches to the state, and writes state and figures."""
 
-    def __init__(self, out: Path, following: Following, show: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, out: Path, following: Following, show: Callable[[dict[str, Any]], None], folder: Path
+    ) -> None:
+        self._folder = folder
+        self._run = following.run
+        self._checked: set[Path] = set()
         self.checkpoint = (out / CHECKPOINT / following.run).absolute()
         self.error: RayvousError | None = None
         self._figures = out / FIGURES_FILE
@@ -128,15 +134,18 @@ class _Sink:
         if self._state.is_file():
             try:
                 plain = json.loads(self._state.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise InputError(
-                    f"{self._state} cannot be read: {error}; follow into another folder"
+                self.live = Live.from_plain(plain, following)
+            except InputError:
+                raise
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                raise UnreadableFile(
+                    self._state, f"cannot be read: {error!r}; follow into another folder"
                 ) from None
-            self.live = Live.from_plain(plain, following)
 
     def take(self, rows: DataFrame, batch: int) -> None:
         """Apply one micro-batch; Spark commits it when this returns."""
         try:
+            self._check_parts()
             partials = [row.asDict() for row in partial_sums(rows).collect()]
             with self._turn:
                 if self._closed:
@@ -146,6 +155,18 @@ class _Sink:
         except RayvousError as error:
             self.error = error
             raise
+
+    def parts(self) -> dict[str, dict[PartKey, Path]]:
+        """Return the parts that are in the folder now, by table."""
+        return {name: parts(self._folder, name, self._run) for name in TABLES}
+
+    def _check_parts(self) -> None:
+        """Check the columns of new parts: Spark reads a column that misses as nulls, without a word."""
+        for name, found in self.parts().items():
+            for path in found.values():
+                if path not in self._checked:
+                    check_part(path, name)
+                    self._checked.add(path)
 
     def _put_down(self) -> None:
         figures = self.live.figures()
@@ -178,7 +199,11 @@ def stream_of(spark: SparkSession, folder: Path, following: Following) -> DataFr
         place = part_folder(folder.absolute(), name, following.run)
         with suppress(OSError):  # a read-only folder has them already, or Spark reports the missing one
             place.mkdir(parents=True, exist_ok=True)
-        rows = spark.readStream.schema(spark_schema(name)).parquet(spark_path(place))
+        rows = (
+            spark.readStream.option("parquet.page.verify-checksum.enabled", "true")
+            .schema(spark_schema(name))
+            .parquet(spark_path(place))
+        )
         streams.append(measured(rows, name, following.window_seconds))
     union = streams[0]
     for stream in streams[1:]:

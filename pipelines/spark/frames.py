@@ -20,19 +20,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...actors.telemetry.files import check_run, parts
+from ...actors.telemetry.reading import check_parts
 from ...actors.telemetry.telemetry import Telemetry
 from ...protocol.telemetry.tables import TABLES
 from .local import open_session, start_local
 from .tables import empty, spark_path, spark_schema, to_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 
 def frames_of(telemetry: Telemetry, session: SparkSession | None = None) -> dict[str, DataFrame]:
     """Return the tables of telemetry as DataFrames; see `Telemetry.to_spark`."""
     spark = open_session(session) or start_local()
     if telemetry.folder is not None:
+        for name, paths in telemetry.files.items():
+            check_parts(paths, name)
         return {name: _read(spark, name, paths) for name, paths in telemetry.files.items()}
     if is_raydp(spark):
         frames = {name: to_spark(spark, refs, name) for name, refs in telemetry.refs.items()}
@@ -49,8 +52,8 @@ def frames_in(spark: SparkSession, folder: str | Path, run: str) -> dict[str, Da
 
     Raises
     ------
-    InputError
-        If the run was written with another version of the schema.
+    UnreadableFile
+        If a part is damaged, or was written with another version of the schema.
     """
     check_run(Path(folder), run)
     return {name: _read(spark, name, list(parts(Path(folder), name, run).values())) for name in TABLES}
@@ -64,7 +67,12 @@ def is_raydp(spark: SparkSession) -> bool:
 def _read(spark: SparkSession, name: str, paths: list[Path]) -> DataFrame:
     if not paths:
         return empty(spark, name)
-    return spark.read.schema(spark_schema(name)).parquet(*map(spark_path, paths))
+    return checked(spark.read).schema(spark_schema(name)).parquet(*map(spark_path, paths))
+
+
+def checked(reader: DataFrameReader) -> DataFrameReader:
+    """Return a reader that checks the checksums of pages."""
+    return reader.option("parquet.page.verify-checksum.enabled", "true")
 
 
 def _hand_over(spark: SparkSession, name: str, table: pa.Table) -> DataFrame:

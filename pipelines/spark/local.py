@@ -14,9 +14,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...actors.network.java import prepare_java
+from ...protocol import checks
 from ...protocol.errors import InputError, SparkUnavailable
 from ...protocol.extras import require
 from .jvm import LIGHT_JVM, java_prints_to, small_configs, tail
@@ -106,8 +107,17 @@ def session_at(address: str | None, app_name: str = "rayvous-report") -> Iterato
 
 
 def open_session(session: SparkSession | None = None) -> SparkSession | None:
-    """Return the given session, or the one that is open in this process, or None."""
+    """Return the given session, or the one that is open in this process, or None.
+
+    Raises
+    ------
+    InputError
+        If what was given is not a Spark session, or one of Spark Connect.
+    SparkUnavailable
+        If the given session is stopped.
+    """
     if session is not None:
+        _check_session(session)
         return session
     require("spark")
     from pyspark import SparkContext
@@ -115,6 +125,20 @@ def open_session(session: SparkSession | None = None) -> SparkSession | None:
 
     # Not `getActiveSession`, which knows only sessions of the calling thread.
     return None if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
+
+
+def _check_session(session: Any) -> None:
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise InputError(
+            "session: a session of Spark Connect has its driver elsewhere, which knows neither this network's Ray nor "
+            "these files: write the telemetry with to_parquet(folder), and read it with session.read.parquet"
+        )
+    require("spark")
+    from pyspark.sql import SparkSession
+
+    checks.instance("session", session, SparkSession, "a Spark session")
+    if session.sparkContext._jsc is None:
+        raise SparkUnavailable("session: this Spark session is stopped: give one that is open, or none")
 
 
 def _configs(cores: int) -> dict[str, str]:

@@ -12,6 +12,8 @@ Rules
 * Times are seconds since 1970 on the host's clock, or virtual seconds in the simulator.
 * `SCHEMA_VERSION` grows by one when a column is removed, renamed, or changes its type, unit or meaning. A new table or
   a new column at the end of a table leaves it as it is: readers go by name.
+* `SCHEMA_REVISION` grows by one when a column is added, and `ADDED` has the revision that it came with. A part of an
+  earlier revision is read with nulls in that column; a part that lacks a column of its own revision is damaged.
 """
 
 from __future__ import annotations
@@ -27,6 +29,12 @@ from ..errors import InputError
 
 SCHEMA_VERSION: Final = 1
 """The version of all tables together; it is in the metadata of every Arrow table and Parquet file."""
+
+SCHEMA_REVISION: Final = 1
+"""The revision of the columns within `SCHEMA_VERSION`; in the metadata beside it. Files without one have revision 1."""
+
+ADDED: Final[dict[tuple[str, str], int]] = {}
+"""``{(table, column): revision that it came with}``, for columns that were not there from the first revision on."""
 
 LINK_KINDS: Final = ("publish", "up", "down", "multicast", "deliver")
 """The link of a transfer: publisher to broker, child to parent, parent to child, group, broker to subscriber."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import rayvous as rv
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.actors.clients.columns import batch_from
 from rayvous.actors.clients.event_files import EventTable
@@ -295,3 +295,44 @@ def test_a_value_out_of_range_has_its_row() -> None:
     for values in (np.array([1, 2**64 - 1], np.uint64), np.array(["1970", "3000"], "datetime64[s]")):
         with pytest.raises(EventError, match="column 'c', row 1: "):
             batch_from({"c": values})
+
+
+def test_a_string_of_arrow_that_is_not_utf_8_has_its_row() -> None:
+    cells = pa.array([b"a", b"caf\xe9", b"b"])
+    wrong = pa.Array.from_buffers(pa.string(), 3, cells.buffers())
+    with pytest.raises(EventError, match=r"column 's', row 1: .* is not UTF-8"):
+        batch_from(pa.table({"s": wrong}))
+
+
+@pytest.fixture(scope="module")
+def whole_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    table = pa.table({"x": [1, 2, None], "s": ["a", "é", None], "t": pa.array([0, 1, 2], pa.timestamp("us"))})
+    place = tmp_path_factory.mktemp("whole") / "e.parquet"
+    pyarrow.parquet.write_table(table, place)
+    return {
+        "e.parquet": place.read_bytes(),
+        "e.csv": 'x,s,t\n1,a,2013-01-01\n2,"é\n",2013-01-02T05:00:00Z\n,"b""",\n'.encode(),
+        "e.jsonl": '{"x": 1, "s": "a"}\n{"x": [1, {"y": null}], "s": "é"}\n'.encode(),
+    }
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(["e.csv", "e.jsonl", "e.parquet"]), st.data())
+def test_damaged_bytes_are_events_or_a_named_error(
+    tmp_path_factory: Any, whole_files: dict[str, bytes], name: str, data: st.DataObject
+) -> None:
+    content = bytearray(whole_files[name])
+    one, other = (data.draw(st.integers(0, len(content) - 1)) for _ in range(2))
+    match data.draw(st.sampled_from(["flip", "cut", "swap"])):
+        case "flip":
+            content[one] ^= 1 << data.draw(st.integers(0, 7))
+        case "cut":
+            content = content[:one]
+        case "swap":
+            content[one], content[other] = content[other], content[one]
+    path = tmp_path_factory.mktemp("damaged") / name
+    path.write_bytes(content)
+    try:
+        assert len(rv.read_events(path)) > 0
+    except InputError as error:
+        assert str(path) in str(error) and "\n" not in str(error)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rayvous.actors.telemetry import collector as module
 from rayvous.actors.telemetry.accounts import HOSTS_MAX, Accounts, HandOver
 from rayvous.actors.telemetry.collector import CHUNK_PIECES, Collector
-from rayvous.actors.telemetry.files import part_folder, parts, read_parts, write_part
+from rayvous.actors.telemetry.files import part_folder, parts, write_part
+from rayvous.actors.telemetry.reading import read_parts
 from rayvous.actors.telemetry.telemetry import Telemetry
 from rayvous.protocol.errors import InputError, StorageFailed
 from rayvous.protocol.telemetry.tables import SCHEMAS, TelemetryConfig
@@ -124,7 +125,7 @@ def test_a_part_appears_whole_or_not_at_all(tmp_path, monkeypatch, make_host):
     held, host = collector(tmp_path), make_host()
     held.take(host.flush(deliveries=3))
 
-    def half(table, path, *_):
+    def half(table, path, *_, **__):
         Path(path).write_bytes(b"PAR1 and no more")
         assert parts(tmp_path, "deliveries", "run") == {}
         raise OSError("no space left")
