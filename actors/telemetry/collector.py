@@ -58,7 +58,7 @@ class _Piece:
 
 def _last_readable(found: Mapping[PartKey, Path]) -> dict[str, str]:
     """Return the metadata of the last part that can be read: a crash of the machine may have cut the one after it."""
-    for path in reversed(found.values()):
+    for path in reversed(list(found.values())):
         with suppress(UnreadableFile):
             return metadata_of(path)
     return {}
