@@ -124,7 +124,7 @@ def test_rows_that_spark_would_misjudge_are_found_before_it_starts(folder: Path)
     for table, column in (("notified", "publisher"), ("published", "event"), ("kept", "batch")):
         shutil.copytree(folder, folder.parent / "one", dirs_exist_ok=True)
         set_cell(folder.parent / "one", table, column, 0, None)
-        with pytest.raises(UnreadableFile, match=f"{table}.parquet: row 1: column '{column}' has no value"):
+        with pytest.raises(UnreadableFile, match=rf"{table}\.parquet: row 1: column '{column}' has no value"):
             check_values(folder.parent / "one")
 
 
