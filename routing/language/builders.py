@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 from ...protocol.checks import shown, text
 from ...protocol.errors import NoTruthValue, SelectorError
 from ..filters.printing import expression_text
-from .expressions import Expression, Literal, Ref, Size, arithmetic, negative
+from .expressions import Expression, Literal, Ref, Size, arithmetic, negative, positive
 from .in_case import InCase
 from .lists import contains_all, contains_any, contains_none, elements_of
 from .predicates import Cidr, Contains, ILike, IsList, IsMissing, Like, Not, Predicate, Prefix, Suffix
@@ -83,6 +83,9 @@ class Term:
 
     def __neg__(self) -> Term:
         return Term(negative(self.expression))
+
+    def __pos__(self) -> Term:
+        return Term(positive(self.expression))
 
     def __bool__(self) -> NoReturn:
         raise NoTruthValue(

@@ -286,6 +286,8 @@ def test_who_publishes_too_fast_waits_a_little_and_is_refused_beyond(gateway, ru
         (lambda s: s.publish([{"n": 1}] * 11), LimitReached, "batch_events_max"),
         (lambda s: s.subscribe("a = 1 AND" * 100), InputError, "selector_characters_max"),
         (lambda s: s.subscribe("(a = 1"), InputError, "line 1"),
+        (lambda s: s.subscribe("a > 10 -- 5"), InputError, "-- begins a comment in SQL, .*: leave it out"),
+        (lambda s: s.subscribe("EXISTS(a)"), InputError, "write a IS NOT NULL"),
         (lambda s: s.subscribe(None), InputError, "a selector is missing"),
         (lambda s: s.subscribe("a = 1", durable="\n"), InputError, "durable"),
         (lambda s: s.subscribe("a = 1", durable="mail", after="x:1"), InputError, "not the id"),

@@ -27,6 +27,20 @@ def test_a_right_to_publish_has_to_match_every_way_of_an_event():
         rights.check_publish(batch_of([{"tenant": "a"}, {"tenant": ["a", "b"]}]))
 
 
+def test_a_right_may_be_about_a_whole_array():
+    rights = Rights("alice", to_filter("t CONTAINS NONE ('secret')"), to_filter("SIZE(t) < 3"), Principal())
+    rights.check_publish(batch_of([{"t": ["a", "b"]}, {"t": []}]))
+    with pytest.raises(AccessDenied, match="event 1"):
+        rights.check_publish(batch_of([{"t": ["a"]}, {"t": ["a", "secret"]}]))
+    wanted = rights.admit(to_filter("t CONTAINS ALL ('a')"), narrow=True)
+    assert wanted.evaluate_batch(batch_of([{"t": ["a", "b"]}, {"t": ["a", "b", "c"]}])).tolist() == [
+        True,
+        False,
+    ]
+    with pytest.raises(AccessDenied):
+        rights.admit(to_filter("t CONTAINS ALL ('a')"), narrow=False)
+
+
 def test_an_event_is_told_as_it_was_published():
     told = json.loads(Texts().read(batch_of([{"x": 1}, EVENT]))[1].text)
     assert told == {"a": {"b": 1}, "t": [{"at": "1970-01-01T00:00:01Z"}, None, "x"], "n": None}

@@ -67,6 +67,7 @@ def test_what_only_looks_alike() -> None:
 
 def test_a_plus_is_arithmetic() -> None:
     assert rv.to_filter("+a > 1") == rv.to_filter("0 + a > 1")
+    assert rv.to_filter(+rv.attr("a") > 1) == rv.to_filter("+a > 1")
     assert rv.to_filter("+a IS NULL").matches({"a": "x"})
     assert not rv.to_filter("+a IS NULL").matches({"a": 2.5})
     assert rv.to_filter("+a IN (1, b)").matches({"a": 1})
