@@ -6,8 +6,8 @@ Rules
   same truth for all flat events that an event with arrays stands for, and NOT is the plain opposite.
 * Where there is no array (:func:`~rayvous.protocol.documents.array_at` returns None) they are unknown.
 * An element equals a value of the same group. Nulls, objects and values of other groups equal none.
-* *All* is an AND of single elements, *any* an OR, *none* an AND of negations. So covering and intersection of these
-  three are exact.
+* *All* is an AND of single elements, *any* an OR, *none* an AND of negations. So covering and intersection know the
+  elements.
 
 Source: docs/decisions/0119.
 """

@@ -4,7 +4,9 @@ Reference: docs/decisions/0119-conditions-on-whole-arrays.md.
 """
 
 import pickle
-from itertools import pairwise
+from functools import reduce
+from itertools import combinations, pairwise
+from operator import and_, or_
 from typing import Any
 
 import numpy as np
@@ -161,6 +163,33 @@ def test_the_words_are_not_words_of_eventbridge() -> None:
         rv.attr("t").contains_all("ab")
     with pytest.raises(FilterTooComplex, match="300 clauses"):
         rv.to_filter(rv.attr("t").contains_any(range(300)))
+
+
+ELEMENTS = ("a", "b", "c")
+UNIVERSE = [list(some) for size in range(4) for some in combinations(ELEMENTS, size)]
+WANTED = st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=3)
+CONJUNCTIONS = st.lists(
+    st.one_of(WANTED.map(rv.attr("t").contains_all), WANTED.map(rv.attr("t").contains_none)),
+    min_size=1,
+    max_size=3,
+).map(lambda terms: reduce(and_, terms))
+POSITIVE = st.lists(
+    WANTED.map(rv.attr("t").contains_all) | WANTED.map(rv.attr("t").contains_any), min_size=1, max_size=3
+)
+
+
+@PROPERTY
+@given(POSITIVE.map(lambda terms: reduce(or_, terms)) | CONJUNCTIONS, CONJUNCTIONS)
+def test_covering_is_that_of_all_arrays(wide: Any, narrow: Any) -> None:
+    """Every array of three elements is tried: the answers are exact both ways."""
+    one, other = rv.to_filter(wide), rv.to_filter(narrow)
+    events = [{"t": some} for some in UNIVERSE] + [{"t": None}]
+    wanted, asked = matches(one, *events), matches(other, *events)
+    assert rv.covers(one, other) is all(w for w, a in zip(wanted, asked, strict=True) if a)
+    assert rv.intersects(one, other) is any(w and a for w, a in zip(wanted, asked, strict=True))
+    merged = rv.merge(one, other)
+    assert merged is not None
+    assert matches(merged, *events) == [w or a for w, a in zip(wanted, asked, strict=True)]
 
 
 def test_covering_knows_the_elements() -> None:
