@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import ray
 
+from ..actors.channels.config import Links
 from ..actors.network.network import Network, ensure_ray
 from ..protocol.batch import Column, EventBatch, batch_from_columns
 from ..protocol.messages.recovery import Recovery
@@ -44,6 +45,7 @@ def run(
     subscriptions: int = 10_000,
     heals: bool = False,
     store: str | None = None,
+    links: Links = "ray",
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -59,6 +61,8 @@ def run(
         Whether the network detects and repairs failures.
     store
         The brokers' stores: a folder, or the address of a database; None for no stores.
+    links
+        How bytes go between the processes of the network; the bare chain always uses calls of Ray.
     """
     show = progress or (lambda name, done, total: None)
     random = np.random.default_rng(seed)
@@ -69,7 +73,7 @@ def run(
         recovery, stable = Recovery() if heals else None, None if store is None else Stable(store)
         chain = ClusterTree(3, 1, degree=1)
         with (
-            Network.launch(chain, recovery=recovery, stable=stable, progress=False) as net,
+            Network.launch(chain, recovery=recovery, stable=stable, links=links, progress=False) as net,
             _BareChain() as bare,
         ):
             show("subscriptions", 0, subscriptions)
@@ -94,6 +98,7 @@ def run(
         "subscriptions": installed,
         "heals": heals,
         "stable": store is not None,
+        "links": links,
         "events": events,
         "rounds": ROUNDS,
         "batch_events": BATCH_EVENTS,

@@ -89,7 +89,7 @@ def _summary(status: NetworkStatus, healing_seconds: float | None) -> Text:
     word = status.condition.split()[0]
     text.append(status.condition, style=f"bold {CONDITION_STYLES[word]}")
     if word == "healthy":
-        return text.append(_latency(status))
+        return text.append(_latency(status)).append(_links(status))
     since = "" if healing_seconds is None or word == "whole" else f" for {healing_seconds:,.1f} s"
     return text.append(since + (", and does not heal" if word == "broken" else ""))
 
@@ -100,6 +100,12 @@ def _latency(status: NetworkStatus) -> str:
     if p50 is None or p99 is None:
         return ""
     return f"; latency p50 {1000 * p50:,.1f} ms, p99 {1000 * p99:,.1f} ms"
+
+
+def _links(status: NetworkStatus) -> str:
+    """Return how many brokers reach another one by Ray in a network with channels; empty if none does."""
+    slow = sum(one.sizes.get("hosts_by_ray", 0) > 0 for one in status.brokers)
+    return f"; {slow} brokers have no channel to some other" if slow else ""
 
 
 def _tree(status: NetworkStatus) -> RenderableType:

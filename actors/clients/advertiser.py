@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-import ray
-
 from ...faults.durability.client_link import ClientLink
 from ...faults.replay.publishers import Advertised
 from ...protocol import checks
@@ -28,7 +26,7 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import MICRO, Advertise, Unadvertise, required
 from ...protocol.messages.pubsub import Detach
 from ...routing.language.questions import to_filter
-from ..host.handle import HostHandle
+from ..host.handle import HostHandle, waited
 from ..host.requests import Request, Stored
 from ..network.directory import Directory
 from .quota import Excess, PublisherQuota
@@ -47,11 +45,14 @@ class Calls(NamedTuple):
         Waits for the answer while the client is attached there, as `Client._answer` does.
     settle
         Records what a broker has taken in, as `Client._settle` does.
+    handle
+        Returns the handle of a host.
     """
 
     ask: Callable[[Call, float], Any]
     answer: Callable[[Any, Any, float], Any]
     settle: Callable[[Any, Callable[[], object]], None]
+    handle: Callable[[Any], HostHandle] = HostHandle
 
 
 class Advertiser:
@@ -134,7 +135,7 @@ class Advertiser:
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
             messages = [make()] if link is None else link.back()
-            asked = HostHandle(host).request(broker, self._name, messages, self._session)
+            asked = self._calls.handle(host).request(broker, self._name, messages, self._session)
             answer = self._calls.answer(asked, host, left)
             self._calls.settle(host, done)
             return answer
@@ -150,7 +151,7 @@ class Advertiser:
 
             def call(host: Any, broker: BrokerId, again: bool, left: float) -> int:
                 asked: list[Request] = [Detach(), Stored("subscriptions")]
-                return int(ray.get(HostHandle(host).request(broker, self._name, asked), timeout=left))
+                return int(waited(self._calls.handle(host).request(broker, self._name, asked), left))
 
             self._link = ClientLink(self._calls.ask(call, seconds))
         return self._link
@@ -161,7 +162,7 @@ class Advertiser:
         """Tell a new broker the advertisements, and the `past` ones whose events are republished."""
         for number in [*past, *self._said]:
             message = self._message(number, past.get(number))
-            await HostHandle(host).request(broker, self._name, [message], self._session)
+            await self._calls.handle(host).request(broker, self._name, [message], self._session)
 
     def _message(self, number: int, past: Advertised | None = None) -> Advertise:
         item, rate, default = past or self._said[number]
@@ -181,7 +182,7 @@ class Advertiser:
             Of the advertisements; None for all that are not withdrawn.
         """
         for number in list(self._said if numbers is None else numbers):
-            HostHandle(host).request(broker, self._name, [Unadvertise(number, time.time_ns())])
+            self._calls.handle(host).request(broker, self._name, [Unadvertise(number, time.time_ns())])
 
     def withdraw_all(self) -> None:
         """Withdraw every advertisement; a dead broker has no state."""

@@ -28,7 +28,6 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
 
 from ...protocol import checks
@@ -43,6 +42,7 @@ from ...protocol.errors import (
 from ...protocol.ids import BrokerId, ClientId
 from ..forks import require_same_process
 from ..host.errors import broker_errors
+from ..host.handle import HostHandle, waited
 from .nearness import Placement
 from .process import ClientProcess
 
@@ -120,6 +120,9 @@ class Client:
         """Whether the client has left the network."""
         return self._closed
 
+    def _handle(self, host: Any) -> HostHandle:
+        return self._process.handle(host)
+
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r} at broker {self.broker}"
 
@@ -166,12 +169,12 @@ class Client:
             If there is no answer in time.
         """
         if self._recovery is None:
-            return ray.get(call, timeout=seconds)
+            return waited(call, seconds)
         deadline = time.monotonic() + seconds
         while True:
             left = deadline - time.monotonic()
             try:
-                return ray.get(call, timeout=max(0.0, min(left, LOOK_SECONDS)))
+                return waited(call, max(0.0, min(left, LOOK_SECONDS)))
             except GetTimeoutError:
                 if self.host != host:
                     raise _Moved from None

@@ -32,7 +32,10 @@ def subscriber_back(
     directory, recovery, ticket = context.directory, context.directory.recovery, uuid4().hex
     assert recovery is not None
     own = ClientProcess(
-        directory.name, recovery.client_patience_seconds, compare_seconds=recovery.compare_seconds
+        directory.name,
+        recovery.client_patience_seconds,
+        compare_seconds=recovery.compare_seconds,
+        channels=directory.channels,
     )
     try:
         with broker_errors(f"attaching to {directory.name!r}"):

@@ -31,7 +31,6 @@ from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasConsumed
 from ..host.errors import broker_errors
-from ..host.handle import HostHandle
 from ..host.requests import Away
 from .client import Context
 from .inbox import Arrival
@@ -92,12 +91,12 @@ class DurableSubscriber(Subscriber):
 
     def _say_what_it_knows(self) -> None:
         """Tell the broker the acknowledged positions, which are those that the rendezvous point has stored."""
-        HostHandle(self.host).request(
+        self._handle(self.host).request(
             self.broker, self.name, [HasConsumed(dict(self._told), self._machine.life)]
         )
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
-        HostHandle(host).request(
+        self._handle(host).request(
             broker, self.name, [Away()], self.ticket
         )  # the rendezvous point tells it when to drop what it holds
 
@@ -184,7 +183,7 @@ class DurableSubscriber(Subscriber):
         assert isinstance(message, Consumed)
         async with self._moving:
             said = replace(message, life=self._machine.life)
-            HostHandle(self.host).request(self.broker, self.name, [said])
+            self._handle(self.host).request(self.broker, self.name, [said])
             self._told |= {name: max(mark, self._told.get(name, 0)) for name, mark in said.marks.items()}
 
     async def acknowledge_async(self, note: Notification | None = None) -> None:
@@ -209,10 +208,10 @@ class DurableSubscriber(Subscriber):
         self._process.leave(self)
         broker, host = self._process.run(self._arrived())
         if self._lost is None:
-            HostHandle(host).request(broker, self.name, [last_word], self.ticket)
+            self._handle(host).request(broker, self.name, [last_word], self.ticket)
         self._inbox.close()
         self._process.forget(self.name)
-        HostHandle(host).end_session(self._process.session)
+        self._handle(host).end_session(self._process.session)
         self._process.close()
 
 

@@ -38,8 +38,9 @@ from ...faults.membership.places import Owner, taken_over
 from ...protocol.errors import BrokerUnavailable, ClientError, NameTaken
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Back
+from ..channels.config import ChannelConfig
+from ..channels.pool import Channels
 from ..forks import require_same_process
-from ..host.frames import unpacked
 from ..host.handle import HostHandle
 from ..host.sessions import Farewell, GivenUp, Proposal, Taken
 from ..logs import Log
@@ -129,6 +130,8 @@ class ClientProcess:
         How often clients report what they know; None where brokers do not compare state.
     session_seconds
         How long hosts remember a process that gives no sign of life.
+    channels
+        How hosts are reached directly; None in a network whose links are calls of Ray.
     """
 
     def __init__(
@@ -138,6 +141,7 @@ class ClientProcess:
         returns: bool = False,
         compare_seconds: float | None = None,
         session_seconds: float = 60.0,
+        channels: ChannelConfig | None = None,
     ) -> None:
         self._log = Log("rayvous.client", network=network)
         self.session = uuid.uuid4().hex
@@ -149,6 +153,7 @@ class ClientProcess:
         self._beating: asyncio.Task[None] | None = None
         self._holders: dict[tuple[str, ClientId], Holder] = {}
         self._loop = asyncio.new_event_loop()
+        self._channels: Channels | None = None
         self._returns = returns
         self._brokers: dict[ClientId, BrokerId] = {}
         self._inboxes: dict[ClientId, Inbox] = {}
@@ -162,6 +167,13 @@ class ClientProcess:
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
         self._thread.start()
+        if channels is not None:
+            self._channels = Channels(channels, self._loop, heals=patience_seconds is not None, log=self._log)
+            self._channels.thread = self._thread.ident
+
+    def handle(self, host: Any) -> HostHandle:
+        """Return the handle by which clients of this process call a host."""
+        return HostHandle(host, self._channels)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -242,7 +254,7 @@ class ClientProcess:
 
         async def start() -> None:
             if self._returns:
-                await HostHandle(host).request(broker, client, [Back(inbox.had)], self.session)
+                await self.handle(host).request(broker, client, [Back(inbox.had)], self.session)
             self._inboxes[client], self._brokers[client] = inbox, broker
             self.poll(host)
 
@@ -378,7 +390,7 @@ class ClientProcess:
             if up_to_date:
                 self._heard(host, now)
         del self._polls[host]
-        HostHandle(host).end_session(self.session)
+        self.handle(host).end_session(self.session)
 
     def _heard(self, host: Any, now: float) -> None:
         """Record that a host had nothing more for its subscribers: if it dies, they may lack only what came later."""
@@ -395,11 +407,9 @@ class ClientProcess:
         if patience is None:
             # A longer poll would make the process look gone.
             seconds = min(POLL_SECONDS, self._session_seconds / BEATS_A_SESSION)
-            answer = await HostHandle(host).poll(self.session, acknowledged, seconds)
-        else:
-            async with asyncio.timeout(patience * 1.5):
-                answer = await HostHandle(host).poll(self.session, acknowledged, patience / 2)
-        return unpacked([answer])  # type: ignore[no-any-return]
+            return await self.handle(host).poll(self.session, acknowledged, seconds)
+        async with asyncio.timeout(patience * 1.5):
+            return await self.handle(host).poll(self.session, acknowledged, patience / 2)
 
     def _give_up(self, host: Any, error: Exception) -> None:
         """Leave a host that is dead or silent, or tell the readers if there is no other host to go to."""
@@ -407,7 +417,7 @@ class ClientProcess:
         left = isinstance(error, RayActorError | TimeoutError | BrokerUnavailable)
         dead = isinstance(error, ActorDiedError)
         if not dead and not self.ending:
-            HostHandle(host).end_session(self.session)  # before anything that this process tells it later
+            self.handle(host).end_session(self.session)  # before anything that this process tells it later
         if left and self._movers and not self.ending:
             self.given_up[host] += not dead
             self._move_all(host, dead)
@@ -423,7 +433,7 @@ class ClientProcess:
                 for client, inbox in list(self._inboxes.items()):
                     if inbox.host == host:
                         broker, back = self._brokers[client], [Back(inbox.had)]
-                        await HostHandle(host).request(broker, client, back, self.session)
+                        await self.handle(host).request(broker, client, back, self.session)
                 return True
             except ActorDiedError:
                 return False
@@ -433,12 +443,14 @@ class ClientProcess:
     def end_sessions(self, hosts: Iterable[Any]) -> None:
         """Let these hosts forget this process."""
         for host in hosts:
-            HostHandle(host).end_session(self.session)
+            self.handle(host).end_session(self.session)
 
     def close(self) -> None:
         """Stop polling and end the thread. Threads that wait for something here get an error."""
 
         async def stop() -> None:
+            if self._channels is not None:
+                await self._channels.close()
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()

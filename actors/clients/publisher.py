@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
-import ray
 
 from ...faults.replay.publishers import PublisherMachine
 from ...protocol import checks
@@ -27,7 +26,7 @@ from ...protocol.batch import EventBatch, batch_of
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Events, Flush
-from ..host.handle import HostHandle
+from ..host.handle import HostHandle, waited
 from ..host.requests import Stored
 from .advertiser import Advertiser, Calls
 from .bulk import SLICE_BYTES
@@ -62,7 +61,8 @@ class Publisher(Client):
         self.on_accepted: Callable[[BrokerId, EventBatch], None] = lambda broker, batch: None
         self._turn = threading.Lock()
         followed = process.session if self._recovery is not None else ""
-        self._adverts = Advertiser(name, directory, Calls(self._ask, self._answer, self._settle), followed)
+        calls = Calls(self._ask, self._answer, self._settle, self._handle)
+        self._adverts = Advertiser(name, directory, calls, followed)
         self._machine_turn = threading.Lock()
         self._counted = not directory.numbered  # whether the numbers that were used before are known
         # After a move: the new broker, and the last number that was republished.
@@ -172,7 +172,7 @@ class Publisher(Client):
 
     def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
         """Continue after the last number that a stable broker has of a publisher of this name."""
-        stored = ray.get(HostHandle(host).request(broker, self.name, [Stored()]), timeout=seconds)
+        stored = waited(self._handle(host).request(broker, self.name, [Stored()]), seconds)
         self._machine.come_back(time.time(), stored, ())
         self._counted = True
 
@@ -204,7 +204,7 @@ class Publisher(Client):
             if again and self._taken[0] == broker and self._taken[1] >= last:
                 return  # the move has republished it
             events = [Events(batch, again=again)]
-            asked = HostHandle(host).publish(broker, self.name, events, time.time(), self.ticket)
+            asked = self._handle(host).publish(broker, self.name, events, time.time(), self.ticket)
             self._answer(asked, host, seconds)
             self._stay(host)  # the next broker, too, must have all events up to the last
             self.on_accepted(broker, batch)
@@ -220,18 +220,18 @@ class Publisher(Client):
             again, taken_over = self._machine.moved(time.time()), self._machine.taken_over()
         for events in again:
             async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await HostHandle(host).publish(broker, self.name, [events], time.time(), self.ticket)
+                await self._handle(host).publish(broker, self.name, [events], time.time(), self.ticket)
             self._taken = (broker, int(events.batch.sequence[-1]))
             self.on_accepted(broker, events.batch)
         self._adverts.withdraw_at(host, broker, past)
         if again and broker != self.broker:
-            HostHandle(self.host).request(
+            self._handle(self.host).request(
                 self.broker, self.name, [taken_over]
             )  # without waiting for the answer
 
     def _say_what_it_knows(self) -> None:
         with self._machine_turn:  # no event with a higher number is sent before this
-            HostHandle(self.host).request(self.broker, self.name, [self._machine.has_published()])
+            self._handle(self.host).request(self.broker, self.name, [self._machine.has_published()])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         self._adverts.withdraw_at(host, broker)
@@ -322,7 +322,7 @@ class Publisher(Client):
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
             question = Flush(next(_QUESTIONS))
-            self._answer(HostHandle(host).request(broker, self.name, [question]), host, left)
+            self._answer(self._handle(host).request(broker, self.name, [question]), host, left)
 
         with self._turn:
             self._open()

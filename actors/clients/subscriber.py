@@ -19,7 +19,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-import ray
 from ray.exceptions import GetTimeoutError, RayTaskError
 
 from ...faults.replay.clients import SubscriberMachine
@@ -40,7 +39,7 @@ from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
 from ..forks import require_same_process
 from ..host.errors import broker_errors
-from ..host.handle import HostHandle
+from ..host.handle import waited
 from ..host.requests import Lacking, WhoAnswers
 from .client import Client, Context
 from .distributing import read_payload
@@ -175,11 +174,11 @@ class Subscriber(Client):
             ]
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> bool:
-            waiting = HostHandle(host).request(broker, self.name, registers, self._process.session)
+            waiting = self._handle(host).request(broker, self.name, registers, self._process.session)
             try:
                 self._answer(waiting, host, left)
             except (GetTimeoutError, RayTaskError) as error:
-                cancel = HostHandle(host).request(broker, self.name, [Cancel(number) for number in numbers])
+                cancel = self._handle(host).request(broker, self.name, [Cancel(number) for number in numbers])
                 self._answer(cancel, host, limits.call_seconds)
                 if isinstance(error, RayTaskError):
                     raise
@@ -211,13 +210,13 @@ class Subscriber(Client):
         # Pending subscriptions are requested again by the calls that wait for them.
         said = self._machine.here(time.time(), max(away, 0.0), self._machine.in_force())
         async with asyncio.timeout(seconds):
-            await HostHandle(host).request(broker, self.name, said, self._process.session)
+            await self._handle(host).request(broker, self.name, said, self._process.session)
 
     def _say_what_it_knows(self) -> None:
-        HostHandle(self.host).request(self.broker, self.name, [self._machine.has_had()])
+        self._handle(self.host).request(self.broker, self.name, [self._machine.has_had()])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
-        HostHandle(host).request(broker, self.name, [Detach()], self.ticket)
+        self._handle(host).request(broker, self.name, [Detach()], self.ticket)
 
     def lose(self, error: NameTaken) -> None:
         """Record that another process has taken over the name: readers end with this error."""
@@ -257,7 +256,7 @@ class Subscriber(Client):
         self._check_number(number)
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            self._answer(HostHandle(host).request(broker, self.name, [Cancel(number)]), host, left)
+            self._answer(self._handle(host).request(broker, self.name, [Cancel(number)]), host, left)
             self._settle(host, lambda: self._machine.cancel(number))
 
         self._ask(call, self._directory.limits.call_seconds)
@@ -289,7 +288,7 @@ class Subscriber(Client):
         """Return the broker's answer to a question about this subscriber's subscriptions."""
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            return self._answer(HostHandle(host).request(broker, self.name, [question]), host, left)
+            return self._answer(self._handle(host).request(broker, self.name, [question]), host, left)
 
         return self._ask(call, self._directory.limits.call_seconds)
 
@@ -455,8 +454,8 @@ class Subscriber(Client):
         with suppress(NameTaken, *forgiven), broker_errors(str(self)):
             if self._lost is None:
                 broker, host = self._process.run(self._arrived())
-                call = HostHandle(host).request(broker, self.name, [Detach()], self.ticket)
-                ray.get(call, timeout=self._directory.limits.call_seconds)
+                call = self._handle(host).request(broker, self.name, [Detach()], self.ticket)
+                waited(call, self._directory.limits.call_seconds)
         self._inbox.close()
         self._process.let_go(self)
         if self._lost is None:  # else another client of this process may have the name

@@ -30,8 +30,8 @@ from .sessions import Parcel
 PIECE_BYTES: Final = 64 * 1024
 CALL_BYTES_MAX: Final = 2 * 1024 * 1024
 
-METHODS: Final = frozenset({"receive", "request", "poll"})
-"""The methods that are called this way: all those that carry events."""
+METHODS: Final = frozenset({"end_session", "host_beat", "poll", "receive", "request"})
+"""The methods that are called this way: those that carry events, and those that must not overtake them."""
 
 _SCRIPT: Final = b"__main__"
 

@@ -7,32 +7,42 @@ Rules
 * A call is made at once, and calls of one process to one host begin there in the order in which they were made.
   The answer can be awaited, or waited for with ``ray.get``; who ignores it does not wait.
 * `publish`, `poll` and `receive` carry events: their arguments and answers travel as bytes (`frames`).
+* With channels, these and everything else whose order matters to them (`request`, `end_session`, `host_beat`) go by
+  the channel to the host if there is one. Everything else, and a reference into the object store, goes by Ray.
 * The handle is put around the actor where a call is made. Directories, messages and comparisons hold Ray's own
   handle, which Ray serialises, kills and compares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+import ray
 from ray import ObjectRef
 
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Events
-from .frames import called, unpacked
+from ..channels.lanes import Lane
+from ..channels.pool import Channels
+from ..channels.replies import Reply
+from .frames import called, in_pieces, packed, unpacked
 from .outbox import LinkMessage
 from .requests import Request
 
 if TYPE_CHECKING:
+    from ..channels.config import Door
     from ..chaos.link_faults import Forecast
     from ..clients.bulk import Bytes, Outcome, Payload
     from .sessions import Taken
     from .standing import Stands
     from .survey import Look
 
+
+T = TypeVar("T")
 
 Question: TypeAlias = Literal[
     "accepted_here",
@@ -52,6 +62,10 @@ Question: TypeAlias = Literal[
 """What is asked of every host of a network alike; these are methods of `BrokerHost`."""
 
 
+Answer: TypeAlias = ObjectRef[T] | Reply[T]
+"""The answer to a call that carries something; it can be awaited. A thread waits for it with `waited`."""
+
+
 class HostHandle:
     """What other processes ask of a host.
 
@@ -59,15 +73,18 @@ class HostHandle:
     ----------
     actor
         The actor of the host.
+    channels
+        Those of this process; None where all calls go by Ray.
     again
         How often Ray repeats a call on a restarted host (``max_task_retries``); -1 without limit. Only for
         questions, which may be asked twice.
     """
 
-    __slots__ = ("_actor", "_again")
+    __slots__ = ("_actor", "_again", "_way")
 
-    def __init__(self, actor: Any, *, again: int = 0) -> None:
+    def __init__(self, actor: Any, channels: Channels | None = None, *, again: int = 0) -> None:
         self._actor = actor
+        self._way = None if channels is None else channels.way(actor)
         self._again = again
 
     def _call(self, method: str, *arguments: Any) -> ObjectRef[Any]:
@@ -83,44 +100,69 @@ class HostHandle:
     ) -> str:
         """Hand messages, or a reference to them in the object store, to a broker; return the Ray node of its host."""
         said = (life, *since) if life or since else ()
-        if isinstance(messages, ObjectRef):
+        if not isinstance(messages, ObjectRef):
+            return await self._ask((to, source), "receive", to, source, messages, *said)  # type: ignore[no-any-return]
+        if self._way is None:
             return await self._call("receive", to, source, messages, *said)  # type: ignore[no-any-return]
-        answer = await called(self._actor, "receive", to, source, messages, *said)
-        return unpacked([answer])  # type: ignore[no-any-return]
+        lane = self._way.lane((to, source))
+        await lane.enter_ray()
+        return await _by_ray(lane, self._call("receive", to, source, messages, *said))
+
+    async def _ask(self, sender: Any, method: str, *arguments: Any) -> Any:
+        """Make a call of bytes of a sender, whose calls begin in order; return the answer."""
+        content = packed((method, arguments))
+        if self._way is None:
+            return unpacked([await self._actor.call.remote(*in_pieces(content))])
+        lane = self._way.lane(sender)
+        if lane.enter(self._way.ready):
+            return unpacked([await self._way.call(lane, content)])
+        return unpacked([await _by_ray(lane, self._actor.call.remote(*in_pieces(content)))])
+
+    def _post(self, method: str, arguments: tuple[Any, ...], by_ray: Callable[[], ObjectRef[T]]) -> Answer[T]:
+        """Make a call of a client process, whose calls begin in order; from any thread."""
+        if self._way is None:
+            return by_ray()
+        reply = Reply[T]()
+        self._way.post(packed((method, arguments)), reply, by_ray)
+        return reply
 
     def tell(self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage]) -> ObjectRef[str]:
         """Hand messages to a broker as `receive` does, by a call of Ray alone; for the rendezvous point."""
         return self._call("receive", to, source, messages)
 
-    def host_beat(self, host: str, stands: Sequence[Stands]) -> ObjectRef[None]:
+    async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
         """Tell the host that another host lives; `stands` says what changes in the heartbeats that this replaces."""
-        return self._call("host_beat", host, stands)
+        if self._way is None:
+            await self._call("host_beat", host, stands)
+        else:
+            await self._ask(host, "host_beat", host, stands)
 
     # Of clients.
 
     def request(
         self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = ""
-    ) -> ObjectRef[Any]:
+    ) -> Answer[Any]:
         """Pass a client's messages to its broker, in order; the answer is the answer to the last (see `requests`)."""
-        said = (session,) if session else ()
-        return self._call("request", at, client, messages, *said)
+        said = at, client, messages, *((session,) if session else ())
+        return self._post("request", said, lambda: self._call("request", *said))
 
     def publish(
         self, at: BrokerId, client: ClientId, messages: Sequence[Events], since: float, ticket: str = ""
-    ) -> ObjectRef[bytes]:
+    ) -> Answer[Any]:
         """Pass a publisher's events to its broker, which accepts them.
 
         `since` is when the publisher called, and `ticket` that of the call by which it attached.
         """
-        return called(self._actor, "request", at, client, messages, ticket, since)
+        said = at, client, messages, ticket, since
+        return self._post("request", said, lambda: called(self._actor, "request", *said))
 
-    def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> ObjectRef[bytes]:
-        """Fetch the parcels that wait for a client process, packed; see :meth:`Session.poll`."""
-        return called(self._actor, "poll", session, acknowledged, timeout_seconds)
+    async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
+        """Fetch the parcels that wait for a client process; see :meth:`Session.poll`."""
+        return await self._ask(session, "poll", session, acknowledged, timeout_seconds)  # type: ignore[no-any-return]
 
-    def end_session(self, name: str) -> ObjectRef[None]:
+    def end_session(self, name: str) -> Answer[None]:
         """Let the host forget a client process."""
-        return self._call("end_session", name)
+        return self._post("end_session", (name,), lambda: self._call("end_session", name))
 
     def alive(self, name: str) -> ObjectRef[list[Taken]]:
         """Give a sign of life of a process that does not poll; the answer is which of its names were taken over."""
@@ -186,6 +228,10 @@ class HostHandle:
 
     # Questions about the host.
 
+    def door(self) -> ObjectRef[Door | None]:
+        """Ask where the host takes channels."""
+        return self._call("door")
+
     def pid(self) -> ObjectRef[tuple[str, int]]:
         """Ask for the Ray node and the process id."""
         return self._call("pid")
@@ -249,3 +295,32 @@ class HostHandle:
     def burden(self, cpu_seconds: float, share: float = 1.0) -> ObjectRef[None]:
         """Make each event that a broker takes in cost this CPU time, at this share of a CPU."""
         return self._call("burden", cpu_seconds, share)
+
+
+def waited(answer: Answer[T], seconds: float | None) -> T:
+    """Wait in a thread for an answer.
+
+    Raises
+    ------
+    GetTimeoutError
+        If there is none in time.
+    """
+    if isinstance(answer, Reply):
+        return answer.result(seconds)
+    found: T = ray.get(answer, timeout=seconds)
+    return found
+
+
+async def _by_ray(lane: Lane, call: ObjectRef[T]) -> T:
+    """Return the answer to a call of Ray, which is in its lane until it is answered."""
+    try:
+        answer: T = await call
+    except asyncio.CancelledError:
+        loop = asyncio.get_running_loop()
+        call.future().add_done_callback(lambda _: loop.call_soon_threadsafe(lane.leave))
+        raise
+    except BaseException:
+        lane.leave()
+        raise
+    lane.leave()
+    return answer

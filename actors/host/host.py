@@ -42,6 +42,8 @@ from ...protocol.stability import Stable
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...routing.schemes.claims import claims_of
 from ..broker import Broker
+from ..channels.config import ChannelConfig, Door
+from ..channels.pool import Channels
 from ..clients.bulk import Payloads
 from ..logs import HOST
 from ..network.directory import NAMESPACE, rendezvous_name
@@ -92,6 +94,8 @@ class BrokerHost:
         The admission configuration; None for a network without admission control.
     stable, still_seconds
         Where the brokers' stores are, None for none; how far their clock is behind the wall clock.
+    channels
+        How other processes are reached directly; None where all calls go by Ray.
     """
 
     def __init__(
@@ -105,6 +109,7 @@ class BrokerHost:
         admission: AdmissionConfig | None = None,
         stable: Stable | None = None,
         still_seconds: float = 0.0,
+        channels: ChannelConfig | None = None,
     ) -> None:
         claims = claims_of(scheme_name)
         self._scheme_name = scheme_name
@@ -128,6 +133,15 @@ class BrokerHost:
             deadline_seconds=None if admission is None else admission.deadline_seconds,
             log=HOST.of(network=network),
         )
+        if channels is not None:
+            self.transport.channels = Channels(
+                channels,
+                name=bytes.fromhex(ray.get_runtime_context().get_actor_id()),
+                serve=lambda content: answered(self, [content]),
+                heals=recovery is not None,
+                died=self.transport.lost,
+                log=self.transport.log,
+            )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
         beside = admission, collector, link_wait_seconds, self._end, still_seconds
         self.driver = Driver(self.seats, self.transport, limits, recovery, *beside)
@@ -280,6 +294,10 @@ class BrokerHost:
     async def pid(self) -> tuple[str, int]:
         """Return the Ray node and the id of this process."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
+
+    async def door(self) -> Door | None:
+        """Return where this host takes channels; None in a network whose links are calls of Ray."""
+        return None if self.transport.channels is None else await self.transport.channels.door()
 
     async def ping(self, at: BrokerId) -> str:
         """Return the Ray node of this host, once the broker has handled everything that arrived before."""
@@ -449,13 +467,15 @@ class BrokerHost:
         """Return the sizes of the state of each broker here, its queues included."""
         if self._asleep:
             await self._wake()
-        return {broker: host_survey.sizes_of(seat) for broker, seat in self.seats.items()}
+        links = self.transport.carriers()
+        return {broker: host_survey.sizes_of(seat) | links for broker, seat in self.seats.items()}
 
     async def look(self) -> dict[BrokerId, host_survey.Look]:
         """Return the status of each broker here, for `Network.status`."""
         if self._asleep:
             await self._wake()
-        return {broker: host_survey.look_at(seat) for broker, seat in self.seats.items()}
+        links = self.transport.carriers()
+        return {broker: host_survey.look_at(seat, links) for broker, seat in self.seats.items()}
 
     async def check(self) -> None:
         """Assert every broker's invariants; for tests."""

@@ -166,7 +166,7 @@ class Resting:
     async def _beat(self, host: Any) -> None:
         stands = self.standing.untold(host)
         try:
-            await HostHandle(host).host_beat(self._name, stands)
+            await HostHandle(host, self._ways.channels).host_beat(self._name, stands)
         except ActorDiedError:
             self._unreached.add(host)
             for source, to in self.standing.died(host):

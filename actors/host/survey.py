@@ -51,12 +51,12 @@ class Look(NamedTuple):
     books: dict[str, Any] | None
 
 
-def look_at(seat: HostedBroker) -> Look:
-    """Return the status of a broker."""
+def look_at(seat: HostedBroker, links: Mapping[str, int]) -> Look:
+    """Return the status of a broker; `links` is what its host adds to the sizes."""
     sent: dict[BrokerLink, int] = {to: box.sent_events for to, box in seat.links.items()}
     if seat.group is not None:
         sent[GROUP] = seat.group.sent_events
-    return Look(sizes_of(seat), sent, seat.latencies.counts(time.time()), books_of(seat.broker))
+    return Look({**sizes_of(seat), **links}, sent, seat.latencies.counts(time.time()), books_of(seat.broker))
 
 
 def seen_of(broker: Broker) -> Seen:

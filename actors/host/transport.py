@@ -29,6 +29,7 @@ from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.telemetry.tables import CarriedOut
+from ..channels.pool import Channels
 from ..chaos.link_faults import Forecast, HostLinkFaults
 from ..logs import HOST, Log
 from .group import MulticastGroup
@@ -39,6 +40,7 @@ Receive = Callable[..., Awaitable[object]]
 
 LINK: Final = "link"
 GROUP_LANE: Final = "group"
+CARRIERS: Final = ("hosts_by_channel", "hosts_by_ray")
 
 
 class Transport:
@@ -67,6 +69,8 @@ class Transport:
 
     Attributes
     ----------
+    channels
+        Those of this host; None where all calls go by Ray.
     unreached
         Returns whether this host's last heartbeat to the host of a broker failed; set by `Resting`.
     """
@@ -89,6 +93,7 @@ class Transport:
         self._carried_out = carried_out
         self._deadline_seconds = deadline_seconds
         self.rendezvous: Any = None
+        self.channels: Channels | None = None
         self.link_faults: HostLinkFaults | None = None
         self.unreached: Callable[[BrokerId], bool] = lambda broker: False
         self._limits = limits
@@ -119,7 +124,7 @@ class Transport:
             local = broker in self._seated
             if not local:
                 self._actors[broker] = hosts[broker]
-            receive = self._receive if local else HostHandle(hosts[broker]).receive
+            receive = self._receive if local else HostHandle(hosts[broker], self.channels).receive
             peer = self._peers[broker] = Peer(broker, receive, local)
         return peer
 
@@ -140,6 +145,20 @@ class Transport:
         """Tell a broker here that the process of another broker was found dead."""
         if source in self._seated:
             self._died(source, to)
+
+    def carriers(self) -> dict[str, int]:
+        """Return how many other hosts this one calls by a channel, and how many by Ray; nothing without channels."""
+        return {} if self.channels is None else dict(zip(CARRIERS, self.channels.carriers(), strict=True))
+
+    def lost(self, host: Any) -> None:
+        """Tell the brokers here that a host was found dead when its channel ended."""
+        if self._recovery is None:
+            return  # a call finds that
+        for broker, actor in list(self._actors.items()):
+            if actor == host:
+                for source in list(self._own_lives):
+                    self.told_dead(source, broker)
+                self._seek(broker)
 
     async def actor_of(self, broker: BrokerId) -> Any:
         """Ask the rendezvous point for the current actor of a broker."""

@@ -18,7 +18,7 @@ from ...protocol.messages.admission import Judgement, WouldAdmit, required
 from ...routing.language.questions import to_filter
 from ..clients.process import ClientProcess
 from ..host.errors import broker_errors
-from ..host.handle import HostHandle
+from ..host.handle import HostHandle, waited
 from .hosts import Hosts
 
 _QUESTIONS: Final = count(1)
@@ -91,5 +91,5 @@ class NetworkAdmission:
         host = self._hosts.host_of(at)
         with broker_errors(f"asking broker {at} of network {self._hosts.name!r}"):
             question = WouldAdmit(next(_QUESTIONS), item, priority)
-            call = HostHandle(host).request(at, self._process.session, [question])
-            return ray.get(call, timeout=self._hosts.directory.limits.call_seconds)  # type: ignore[no-any-return]
+            call = self._process.handle(host).request(at, self._process.session, [question])
+            return waited(call, self._hosts.directory.limits.call_seconds)  # type: ignore[no-any-return]

@@ -16,6 +16,7 @@ from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
+from ..channels.config import ChannelConfig
 from .placing import node_for
 
 NAMESPACE: Final = "rayvous"
@@ -91,6 +92,8 @@ class Directory:
     seal
         A secret of the parts of the network. A network that resumes this one has the same; in the first launch it
         equals `token`.
+    channels
+        How processes open channels to each other; None where all links are calls of Ray.
     """
 
     name: str
@@ -113,6 +116,7 @@ class Directory:
     launches: int = 1
     still_seconds: float = 0.0
     seal: str = ""
+    channels: ChannelConfig | None = None
 
     @property
     def numbered(self) -> bool:

@@ -25,6 +25,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ...protocol.configs import Position
 from ...protocol.errors import InputError, MissingExtra, NetworkExists, RayUnavailable
 from ...protocol.ids import BrokerId
+from ..channels.config import channels_of
 from ..forks import require_same_process
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle
@@ -254,6 +255,7 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
             name, settings.scheme, settings.limits, tuple(positions), {}, collector, recovery, token,
             settings.trace_events, settings.detached, settings.stable, settings.admission, settings.telemetry,
             nodes=nodes, gateway=settings.gateway, access=settings.access, seal=token,
+            channels=channels_of(settings.links, settings.ports),
         )  # fmt: skip
         if earlier is not None:
             launches, still, seal = earlier.launches, earlier.still_seconds, earlier.seal
@@ -351,7 +353,7 @@ def _start_host(
         options["max_restarts"] = -1
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,
-        directory.recovery, directory.admission, directory.stable, directory.still_seconds,
+        directory.recovery, directory.admission, directory.stable, directory.still_seconds, directory.channels,
     )  # fmt: skip
     return actor(BrokerHost, title, directory.detached, **options).remote(*arguments)
 

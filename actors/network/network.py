@@ -31,6 +31,7 @@ from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.topologies.cluster_trees import Topology
+from ..channels.config import Links
 from ..chaos.convergence import Convergence
 from ..clients.attaching import Attaching
 from ..clients.durable import DurableSubscriber
@@ -74,7 +75,9 @@ class Network:
         patience = None if recovery is None else recovery.client_patience_seconds
         compares = None if recovery is None else recovery.compare_seconds
         seconds = directory.limits.session_seconds
-        self._process = ClientProcess(directory.name, patience, directory.numbered, compares, seconds)
+        self._process = ClientProcess(
+            directory.name, patience, directory.numbered, compares, seconds, directory.channels
+        )
         self._hosts = Hosts(directory, rendezvous)
         self._attached = Attaching(self._hosts, self._process)
         self._convergence = Convergence(self._hosts, self._attached)
@@ -209,6 +212,8 @@ class Network:
         nodes: Sequence[str] | None = None,
         gateway: GatewayConfig | None = None,
         access: AccessConfig | None = None,
+        links: Links = "ray",
+        ports: str | None = None,
         progress: Progress | None = None,
     ) -> Network:
         """Launch the brokers of a topology on the Ray cluster of this process; start Ray if there is none.
@@ -248,6 +253,10 @@ class Network:
         gateway, access
             The gateways for clients outside Ray, one per node (of `nodes`, if given), also on nodes that join
             the Ray cluster later; and the rights of each client. None for no gateway. See docs/gateway.md.
+        links, ports
+            How bytes travel between processes: by calls of Ray (``"ray"``), or over a connection of their own
+            wherever one can be opened (``"direct"``); and the ports at which hosts then listen, for example
+            ``"20000-20100"``, None for any. See docs/operations.md.
         progress
             Called with (brokers ready, brokers in all). True shows progress on standard error, False does not.
             None shows it at a terminal and in a notebook.
@@ -278,6 +287,8 @@ class Network:
             () if nodes is None else tuple(checks.texts("nodes", nodes)),
             gateway,
             access,
+            links,
+            ports,
         )
         if isinstance(topology, str | Path):
             # Imported here because it needs pydantic, and few networks come from a file.

@@ -55,6 +55,8 @@ class _Content(BaseModel):
     scheme: str = "hybrid"
     brokers_per_actor: int = 1
     trace_events: bool = False
+    links: str = "ray"
+    ports: str | None = None
     limits: Limits = Limits()
     recovery: Recovery | None = None
     stable: Stable | None = None
@@ -128,6 +130,8 @@ def read_network_file(path: str | Path) -> Settings:
         scheme=content.scheme,
         brokers_per_actor=content.brokers_per_actor,
         trace_events=content.trace_events,
+        links=content.links,  # type: ignore[arg-type]  # checked by `Settings.validate`
+        ports=content.ports,
         **_beside(source.path, sections),
     )
     _checked(source, (), given, settings.validate)

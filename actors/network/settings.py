@@ -17,6 +17,7 @@ from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import Topology
 from ..broker import check
+from ..channels.config import LINKS, Links, ports_of
 from .rights import check_rights
 
 NAME_CHARACTERS_MAX: Final = 128
@@ -40,6 +41,8 @@ class Settings:
     nodes: tuple[str, ...] = ()
     gateway: GatewayConfig | None = None
     access: AccessConfig | None = None
+    links: Links = "ray"
+    ports: str | None = None
 
     def validate(self) -> Settings:
         """Validate the settings and return them.
@@ -73,6 +76,10 @@ class Settings:
         ):
             if given is not None:
                 given.validate()
+        if self.links not in LINKS:
+            raise checks.wrong("links", self.links, "'direct' or 'ray'")
+        if ports_of(self.ports) is not None and self.links == "ray":
+            raise InputError("ports: links is 'ray', so no ports are used; set links='direct'")
         if self.gateway is not None:
             require("gateway")
         if self.access is not None:

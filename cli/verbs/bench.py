@@ -82,6 +82,9 @@ def bench_dataplane(
             help="Give brokers stores there: a new folder, or the address of a PostgreSQL database."
         ),
     ] = None,
+    links: Annotated[
+        str, typer.Option(help="How bytes go between processes: by calls of Ray ('ray'), or 'direct'.")
+    ] = "ray",
     as_json: AsJson = False,
 ) -> None:
     """Compare three broker actors in a row with a bare chain of three Ray actors: events per second, idle latency."""
@@ -89,7 +92,12 @@ def bench_dataplane(
 
     with console.steps() as steps:
         result = dataplane.run(
-            events=events, subscriptions=subscriptions, heals=heals, store=store, progress=steps.show
+            events=events,
+            subscriptions=subscriptions,
+            heals=heals,
+            store=store,
+            links=links,  # type: ignore[arg-type]  # checked by `Network.launch`
+            progress=steps.show,
         )
     _show_bench(result, as_json)
 

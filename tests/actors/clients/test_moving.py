@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 import pytest
 from packed_calls import PackedCalls
 from ray.exceptions import ActorUnavailableError, GetTimeoutError
-from rayvous.actors.clients import client as client_module
-from rayvous.actors.clients import subscriber as subscriber_module
 from rayvous.actors.clients.client import Client, Context
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.publisher import Publisher
 from rayvous.actors.clients.subscriber import Subscriber
+from rayvous.actors.host import handle
 from rayvous.faults.replay.clients import SubscriberMachine
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerLeaving, ClientError
@@ -122,8 +121,7 @@ def attached(
 
 @pytest.fixture(autouse=True)
 def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (client_module, subscriber_module):
-        monkeypatch.setattr(module, "ray", SimpleNamespace(get=get))
+    monkeypatch.setattr(handle, "ray", SimpleNamespace(get=get))
 
 
 def while_it_moves(client: Client, second: Host, act: Callable[[], object]) -> None:

@@ -1,0 +1,229 @@
+"""A channel: a `Connection` on a socket, whose calls run on the event loop of its process.
+
+Rules
+-----
+* The order in which calls are made is the order in which they begin at the other end.
+* A connection that has not opened within `GREETING_SECONDS` is closed.
+* While more than `SERVING_MAX` calls of the other end run here, nothing more is read.
+* Whatever was in flight when a channel ends goes to `ended`: its outcome is unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from ..logs import Log
+from .connection import Answered, Called, Connection, Opened, Parted, Refused
+from .lanes import Lane
+
+GREETING_SECONDS: Final = 3.0
+SERVING_MAX: Final = 10_000
+
+
+class Waiting(Protocol):
+    """Who waits for an answer; the call leaves its lane when it is answered, or when the channel ends."""
+
+    lane: Lane
+
+    def given(self, content: bytes, failed: bool) -> None:
+        """Take the answer."""
+
+    def failed(self, error: Exception) -> None:
+        """Learn that there will be none."""
+
+
+Serve = Callable[[bytes], Awaitable[bytes]]
+
+
+class Channel(asyncio.Protocol):
+    """One end of a channel.
+
+    Parameters
+    ----------
+    connection
+        Its machine.
+    serve
+        Carries out a call of the other end, and returns the answer; None for a process that takes no calls.
+    excuse
+        Packs an error of `serve` for the other end.
+    opened, ended
+        Called when the other end has proved itself, and when the connection has ended, with what is in flight and
+        with whether the other end took its leave. `ended` is called once, also for one that never opened.
+    refused
+        Called with the reason when the other end breaks a rule.
+    silent_seconds
+        How long the other machine may take no data before the connection has ended; None for as long as the system
+        waits. After a cut link that is back, TCP alone would wait for as long again as the cut was.
+    """
+
+    def __init__(
+        self,
+        connection: Connection[Waiting],
+        serve: Serve | None,
+        excuse: Callable[[Exception], bytes],
+        opened: Callable[[Channel], None],
+        ended: Callable[[Channel, list[Waiting], bool], None],
+        refused: Callable[[Channel, str], None],
+        silent_seconds: float | None = None,
+    ) -> None:
+        self._connection = connection
+        self._serve = serve
+        self._excuse = excuse
+        self._on_opened = opened
+        self._on_ended = ended
+        self._on_refused = refused
+        self._silent_seconds = silent_seconds
+        self._transport: asyncio.Transport | None = None
+        self._parted = False
+        self._resting = False
+        self._greeting: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.open = False
+        self.why = "the connection has ended"
+        self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """Whether the channel has opened, once that is known."""
+
+    @property
+    def peer(self) -> bytes | None:
+        """The name of the other end, once that is proved."""
+        return self._connection.peer
+
+    @property
+    def source(self) -> str:
+        """The address of the other end, for messages."""
+        found = None if self._transport is None else self._transport.get_extra_info("peername")
+        return str(found[0]) if found else "?"
+
+    # What this end does.
+
+    def call(self, content: bytes, waiting: Waiting) -> None:
+        """Make a call over an open channel; on the event loop."""
+        assert self._transport is not None
+        self._transport.write(self._connection.call(content, waiting))
+
+    def part(self) -> None:
+        """End the connection in good order."""
+        if self._transport is not None:
+            self._parted = True
+            if self.open:
+                self._transport.write(self._connection.farewell())
+            self._transport.close()
+
+    def abort(self, why: str) -> None:
+        """End the connection at once; what was sent and not read is dropped."""
+        if self._transport is not None:
+            self.why = why
+            self._transport.abort()
+
+    # What happens to it.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet the other end."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        known = transport.get_extra_info("socket")
+        if self._silent_seconds is not None and known is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            known.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * self._silent_seconds))
+        self._write_out()
+        loop = asyncio.get_running_loop()
+        self._greeting = loop.call_later(GREETING_SECONDS, self._refuse, "it does not greet in time")
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what has arrived."""
+        for event in self._connection.take(data):
+            match event:
+                case Answered(waiting, content, failed):
+                    waiting.given(content, failed)
+                case Called(number, content):
+                    self._carry_out(number, content)
+                case Opened():
+                    self._write_out()
+                    self._open()
+                case Parted():
+                    self._parted = True
+                    self.open = False
+                case Refused(why):
+                    self._refuse(why)
+        self._write_out()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Hand over what is in flight."""
+        self.open = False
+        if self._greeting is not None:
+            self._greeting.cancel()
+        if not self.done.done():
+            self.done.set_result(False)
+        lost = list(self._connection.waiting.values())
+        self._connection.waiting.clear()
+        self._on_ended(self, lost, self._parted)
+
+    def _open(self) -> None:
+        assert self._greeting is not None
+        self._greeting.cancel()
+        self.open = True
+        self.done.set_result(True)
+        self._on_opened(self)
+
+    def _write_out(self) -> None:
+        if self._connection.out and self._transport is not None:
+            self._transport.write(b"".join(self._connection.out))
+            self._connection.out.clear()
+
+    def _refuse(self, why: str) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self.why = why
+        self._on_refused(self, why)
+        if not self.open:
+            self._transport.write(self._connection.refusal(why))
+            self._transport.close()  # the other end reads why
+        else:
+            self._transport.abort()
+
+    # Calls of the other end.
+
+    def _carry_out(self, number: int, content: bytes) -> None:
+        if self._serve is None:
+            self._refuse("it calls a process that takes no calls")
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(self._serve(content), number))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if len(self._connection.serving) > SERVING_MAX and self._transport is not None:
+            self._resting = True
+            self._transport.pause_reading()
+
+    async def _answer(self, call: Awaitable[bytes], number: int) -> None:
+        try:
+            content, failed = await call, False
+        except Exception as error:
+            content, failed = self._excuse(error), True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(self._connection.answer(number, content, failed=failed))
+            if self._resting and len(self._connection.serving) <= SERVING_MAX // 2:
+                self._resting = False
+                self._transport.resume_reading()
+
+
+class Refusals:
+    """Bad peers in the log: one line at once, and then at most one in `every_seconds`, with how many there were."""
+
+    def __init__(self, log: Log, clock: Callable[[], float], every_seconds: float = 10.0) -> None:
+        self._log = log
+        self._clock = clock
+        self._every_seconds = every_seconds
+        self._next = 0.0
+        self._unsaid = 0
+
+    def add(self, source: str, why: str) -> None:
+        """Note a peer that was refused."""
+        now = self._clock()
+        if now < self._next:
+            self._unsaid += 1
+            return
+        more = f" ({self._unsaid} more since the last such line)" if self._unsaid else ""
+        self._next, self._unsaid = now + self._every_seconds, 0
+        self._log.warning("a channel from %s is refused: %s%s", source, why, more)

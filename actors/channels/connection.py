@@ -1,0 +1,255 @@
+"""One end of a connection between two processes of a network, as a value machine: bytes in, events and bytes out.
+
+Rules
+-----
+* Each end first sends a hello: version, network, its own name, and a fresh nonce. Then each proves that it has the
+  secret of the network, by an HMAC over its role and both hellos. So a proof is worth nothing on another
+  connection, or in the other direction.
+* Before the other end has proved itself, nothing of it is accepted but the greeting, whose frames are short.
+* Afterwards each end makes calls with rising numbers, and answers those of the other, in any order.
+* Whatever breaks a rule is answered by the event `Refused`, after which the connection takes nothing in any more.
+* A connection that ends without a farewell has been lost: its peer may have died.
+
+Layout of a frame: length of its content (4 bytes), kind (1 byte), number of the call (8 bytes), content.
+"""
+
+from __future__ import annotations
+
+import hmac
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+MAGIC: Final = b"rayvous\n"
+VERSION: Final = 1
+"""Of the frames and of the greeting; the layout of a hello up to the version never changes."""
+
+NAME_BYTES: Final = 16
+NONCE_BYTES: Final = 32
+SECRET_BYTES: Final = 32
+GREETING_BYTES_MAX: Final = 512
+FRAME_BYTES_MAX: Final = 1024 * 1024 * 1024
+
+_HEAD: Final = struct.Struct("!IBQ")
+_HELLO: Final = struct.Struct(f"!{len(MAGIC)}sH{NAME_BYTES}s{NAME_BYTES}s{NONCE_BYTES}s")
+_START: Final = struct.Struct(f"!{len(MAGIC)}sH")
+
+W = TypeVar("W")
+
+
+class Kind(IntEnum):
+    """The kinds of frames."""
+
+    HELLO = 1
+    PROOF = 2
+    REFUSED = 3
+    CALL = 4
+    ANSWER = 5
+    FAILED = 6
+    FAREWELL = 7
+
+
+class _Wrong(Exception):
+    """What the other end has sent breaks a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The other end has proved itself; `peer` is its name. Calls can be made."""
+
+    peer: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """The other end makes a call."""
+
+    number: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[W]):
+    """A call of this end is answered; `waiting` is what was given with the call."""
+
+    waiting: W
+    content: bytes
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """The other end takes its leave: it makes no calls, and answers none, any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The other end breaks a rule, is of another network or version, or has refused this end."""
+
+    why: str
+
+
+Event: TypeAlias = Opened | Called | Answered[W] | Parted | Refused
+
+
+class Self(NamedTuple):
+    """What one end says of itself, and the secret that it proves to have."""
+
+    network: bytes
+    name: bytes
+    secret: bytes
+
+
+class Connection(Generic[W]):
+    """One end of a connection.
+
+    Parameters
+    ----------
+    me
+        This end.
+    opens
+        Whether this end has opened the connection, and the other one has accepted it.
+    nonce
+        `NONCE_BYTES` that were never used before.
+    frame_bytes_max
+        The maximum length of the content of a frame.
+
+    Attributes
+    ----------
+    out
+        Bytes to be written, in order; the host takes them out.
+    peer
+        The name of the other end; None as long as that has not proved itself.
+    waiting
+        What was given with each call of this end that has no answer yet, by number.
+    serving
+        The numbers of the other end's calls that have no answer yet.
+    """
+
+    def __init__(self, me: Self, opens: bool, nonce: bytes, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._me = me
+        self._opens = opens
+        self._frame_bytes_max = frame_bytes_max
+        self._hello = _HELLO.pack(MAGIC, VERSION, me.network, me.name, nonce)
+        self._theirs = b""
+        self._held = bytearray()
+        self._asked = 0
+        self._heard = 0
+        self._refused = False
+        self.peer: bytes | None = None
+        self.waiting: dict[int, W] = {}
+        self.serving: set[int] = set()
+        self.out: list[bytes] = [_frame(Kind.HELLO, 0, self._hello)]
+
+    # What this end does.
+
+    def call(self, content: bytes, waiting: W) -> bytes:
+        """Make a call; return its frame. The answer comes as `Answered`, with `waiting`."""
+        self._asked += 1
+        self.waiting[self._asked] = waiting
+        return _frame(Kind.CALL, self._asked, content)
+
+    def answer(self, number: int, content: bytes, *, failed: bool = False) -> bytes:
+        """Answer a call of the other end; return the frame."""
+        self.serving.discard(number)
+        return _frame(Kind.FAILED if failed else Kind.ANSWER, number, content)
+
+    def fits(self, content: bytes) -> bool:
+        """Return whether a frame may have this content."""
+        return len(content) <= self._frame_bytes_max
+
+    @staticmethod
+    def farewell() -> bytes:
+        """Return the frame by which this end takes its leave."""
+        return _frame(Kind.FAREWELL, 0, b"")
+
+    @staticmethod
+    def refusal(why: object) -> bytes:
+        """Return the frame that tells the other end why it is refused."""
+        return _frame(Kind.REFUSED, 0, str(why).encode()[: GREETING_BYTES_MAX // 2])
+
+    # What the other end does.
+
+    def take(self, data: bytes) -> list[Event[W]]:
+        """Take in what has arrived; return what it means, in order. After `Refused`, nothing is taken in."""
+        events: list[Event[W]] = []
+        if not self._refused:
+            try:
+                self._parse(data, events)
+            except _Wrong as wrong:
+                self._refused = True
+                self._held.clear()
+                events.append(Refused(str(wrong)))
+        return events
+
+    def _parse(self, data: bytes, events: list[Event[W]]) -> None:
+        held = self._held
+        held += data
+        start, end = 0, len(held)
+        while end - start >= _HEAD.size:
+            length, kind, number = _HEAD.unpack_from(held, start)
+            most = GREETING_BYTES_MAX if self.peer is None else self._frame_bytes_max
+            if length > most:
+                raise _Wrong(f"a frame of {length:,} bytes; at most {most:,} are allowed here")
+            stop = start + _HEAD.size + length
+            if stop > end:
+                break
+            with memoryview(held) as view:
+                content = bytes(view[start + _HEAD.size : stop])
+            event = self._greeted(kind, content) if self.peer is None else self._told(kind, number, content)
+            if event is not None:
+                events.append(event)
+            start = stop
+        del held[:start]
+
+    def _told(self, kind: int, number: int, content: bytes) -> Event[W]:
+        match kind:
+            case Kind.CALL:
+                if number != self._heard + 1:
+                    raise _Wrong(f"call {number} follows call {self._heard}")
+                self._heard = number
+                self.serving.add(number)
+                return Called(number, content)
+            case Kind.ANSWER | Kind.FAILED:
+                if number not in self.waiting:
+                    raise _Wrong(f"an answer to call {number}, which is not open")
+                return Answered(self.waiting.pop(number), content, kind == Kind.FAILED)
+            case Kind.FAREWELL:
+                return Parted()
+        raise _Wrong(f"a frame of kind {kind} after the greeting")
+
+    def _greeted(self, kind: int, content: bytes) -> Opened | None:
+        if kind == Kind.REFUSED:
+            raise _Wrong(f"the other end refuses: {content.decode(errors='replace')!r}")
+        if kind == Kind.HELLO and not self._theirs:
+            self._theirs = self._checked(content)
+            self.out.append(_frame(Kind.PROOF, 0, self._proof(self._opens, self._hello, self._theirs)))
+            return None
+        if kind == Kind.PROOF and self._theirs:
+            if not hmac.compare_digest(content, self._proof(not self._opens, self._theirs, self._hello)):
+                raise _Wrong("it does not have the secret of this network")
+            self.peer = _HELLO.unpack(self._theirs)[3]
+            return Opened(self.peer)
+        raise _Wrong(f"a frame of kind {kind} in the greeting")
+
+    def _checked(self, hello: bytes) -> bytes:
+        """Return a hello that this end can answer."""
+        if len(hello) < _START.size or not hello.startswith(MAGIC):
+            raise _Wrong("it does not speak this protocol")
+        version = _START.unpack_from(hello)[1]
+        if version != VERSION:
+            raise _Wrong(f"it speaks version {version} of channels, this process {VERSION}")
+        if len(hello) != _HELLO.size:
+            raise _Wrong(f"a hello of {len(hello)} bytes")
+        if _HELLO.unpack(hello)[2] != self._me.network:
+            raise _Wrong("it is of another network")
+        return hello
+
+    def _proof(self, opens: bool, prover: bytes, verifier: bytes) -> bytes:
+        role = b"opens" if opens else b"accepts"
+        return hmac.digest(self._me.secret, role + prover + verifier, "sha256")
+
+
+def _frame(kind: Kind, number: int, content: bytes) -> bytes:
+    return _HEAD.pack(len(content), kind, number) + content

@@ -1,0 +1,468 @@
+"""The channels of one process: the door at which it takes them, and the way to each host that it calls.
+
+Rules
+-----
+* A way is made when a host is first called. Its first calls go by Ray, which meanwhile says where the host listens;
+  once the channel is open, calls go by it (`lanes` keeps their order). Two processes share one connection, whichever
+  of them opened it; both may open one at the same moment, and then both stay.
+* A channel that cannot be opened within `OPEN_SECONDS` is tried again after `RETRY_SECONDS`; that is said once.
+* A channel that ends without a farewell is news: the host is asked at once whether it lives (`_inquire`). A process
+  is dead if Ray says so, or if nobody listens any more at its door on this same node, and Ray does not restart it.
+  What was in flight fails as a failed call of Ray does, with Ray's errors.
+* A host listens at the address by which Ray knows its node, from when the first process asks for its door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import secrets
+import ssl
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+import ray
+from ray import ObjectRef
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError
+
+from ..logs import Log
+from .channel import Channel, Refusals, Serve, Waiting
+from .config import ChannelConfig, Door, tls_of_ray
+from .connection import NAME_BYTES, NONCE_BYTES, Connection, Self
+from .lanes import Lane
+from .replies import Awaited, Reply, follow, packed_error
+
+ByRay = Callable[[], ObjectRef[Any]]
+
+OPEN_SECONDS: Final = 2.0
+RETRY_SECONDS: Final = 30.0
+KNOCK_SECONDS: Final = 0.25
+INQUIRY_SECONDS: Final = 2.0
+SILENT_SECONDS: Final = 10.0
+"""Where calls that are lost are repaired; elsewhere a call waits for as long as the system lets it."""
+UNPROVEN_MAX: Final = 256
+"""Connections that have not proved themselves; the oldest is closed for one more."""
+BACKLOG: Final = 1024
+
+
+class Way:
+    """How one process calls one host; used on the event loop of its channels, except `post`.
+
+    Attributes
+    ----------
+    channel
+        The channel, once it has opened; None while calls go by Ray.
+    requests
+        The lane of all requests of a client process, which another request never overtakes.
+    """
+
+    def __init__(self, channels: Channels, actor: Any) -> None:
+        self._channels = channels
+        self.actor = actor
+        self.name: bytes = actor._actor_id.binary()
+        self.channel: Channel | None = None
+        self.requests = Lane()
+        self._lanes: dict[Any, Lane] = {}
+        self._held: (
+            list[tuple[bytes, Reply[Any], ByRay]] | None
+        ) = []  # until it is known what carries requests
+        self._next_try = 0.0
+        self.opening: asyncio.Task[None] | None = None
+        self.door: Door | None = None
+        self.said = False
+
+    def lane(self, key: Any) -> Lane:
+        """Return the lane of one sender of a host."""
+        lane = self._lanes.get(key)
+        return self._lanes.setdefault(key, Lane()) if lane is None else lane
+
+    @property
+    def ready(self) -> bool:
+        """Whether the channel is open; if it is not, it is opened for later calls."""
+        if self.channel is not None and self.channel.open:
+            return True
+        if self.opening is None and time.monotonic() >= self._next_try:
+            self.open()
+        return False
+
+    def open(self) -> None:
+        """Open the channel in the background, unless that is under way."""
+        if self.opening is None:
+            self._next_try = time.monotonic() + RETRY_SECONDS
+            self.opening = self._channels.open_way(self)
+
+    def try_soon(self) -> None:
+        """Do not wait long before the channel is opened again."""
+        self._next_try = time.monotonic() + INQUIRY_SECONDS
+
+    # Calls.
+
+    async def call(self, lane: Lane, content: bytes) -> bytes:
+        """Make a call by the channel, after `lane.enter`; return the answer.
+
+        Raises
+        ------
+        RayTaskError, RayActorError
+            As a call of Ray does.
+        """
+        waiting = Awaited(lane)
+        self._send(content, waiting)
+        return await waiting.future
+
+    def post(self, content: bytes, reply: Reply[Any], by_ray: ByRay) -> None:
+        """Make a request, from any thread: by the channel, or by `by_ray` if there is none."""
+        if threading.get_ident() == self._channels.thread:
+            self._request(content, reply, by_ray)
+        else:
+            self._channels.loop.call_soon_threadsafe(self._request, content, reply, by_ray)
+
+    def _request(self, content: bytes, reply: Reply[Any], by_ray: ByRay) -> None:
+        if self._held is not None:
+            self._held.append((content, reply, by_ray))
+            if self.opening is None:
+                self.open()
+        elif self.requests.enter(self.ready):
+            reply.lane = self.requests
+            self._send(content, reply)
+        else:
+            try:
+                follow(by_ray(), reply, self._left_ray)
+            except Exception as error:  # its arguments cannot be sent
+                self.requests.leave()
+                reply.failed(error)
+
+    def _left_ray(self) -> None:
+        with suppress(RuntimeError):  # this process has ended its part
+            self._channels.loop.call_soon_threadsafe(self.requests.leave)
+
+    def _send(self, content: bytes, waiting: Waiting) -> None:
+        if self.channel is None or not self.channel.open:
+            waiting.lane.leave()
+            waiting.failed(unavailable("the channel has just ended", self.name))
+        else:
+            self.channel.call(content, waiting)
+
+    # What happens to the channel.
+
+    def decide(self) -> None:
+        """Make the requests that were held until it was known whether there is a channel."""
+        held, self._held = self._held, None
+        for each in held or ():
+            self._request(*each)
+
+    def lost(self) -> None:
+        """Hold requests until it is known whether the host lives."""
+        self.channel = None
+        self._held = [] if self._held is None else self._held
+
+    def end(self) -> None:
+        """Make what is held by Ray: this process ends, and opens no channel any more."""
+        self._next_try = math.inf
+        self.decide()
+
+    def bury(self, error: Exception) -> None:
+        """Fail what is held: the host is dead. Later calls learn that from Ray."""
+        held, self._held = self._held, None
+        self._next_try = math.inf
+        for _, reply, _ in held or ():
+            reply.failed(error)
+
+
+class Channels:
+    """The channels of one process, or of one part of it with an event loop of its own.
+
+    Parameters
+    ----------
+    config
+        The network's.
+    loop
+        The event loop that carries the channels; None for that on which the first way is made, or the door.
+    name
+        The name of the process in greetings: the id of its actor, for a host. None draws one.
+    serve
+        Carries out calls of other processes; None for a process that takes none.
+    heals
+        Whether the network heals: then Ray restarts no host, and what is lost is sent again.
+    died
+        Called with the actor of a host that was found dead.
+    log
+        Of the process.
+    """
+
+    def __init__(
+        self,
+        config: ChannelConfig,
+        loop: asyncio.AbstractEventLoop | None = None,
+        name: bytes | None = None,
+        serve: Serve | None = None,
+        heals: bool = True,
+        died: Callable[[Any], None] = lambda actor: None,
+        log: Log | None = None,
+    ) -> None:
+        self._loop = loop
+        self.thread: int | None = None  # that runs the loop
+        self._config = config
+        self._me = Self(config.network, name or secrets.token_bytes(NAME_BYTES), config.secret)
+        self._serve = serve
+        self._heals = heals
+        self._died = died
+        self._log = log or Log("rayvous.channels")
+        self._refusals = Refusals(self._log, time.monotonic)
+        self._ways: dict[Any, Way] = {}
+        self._by_name: dict[bytes, Way] = {}
+        self._unproven: dict[Channel, None] = {}
+        self._taken: dict[bytes, Channel] = {}  # opened by others
+        self._door: Door | None = None
+        self._server: asyncio.Server | None = None
+        self._opening_door = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that carries the channels."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
+
+    # Ways to hosts.
+
+    def way(self, actor: Any) -> Way:
+        """Return the way to a host; the same one for each call."""
+        way = self._ways.get(actor)
+        if way is None:
+            way = self._ways.setdefault(actor, Way(self, actor))
+            self._by_name[way.name] = way
+        return way
+
+    def carriers(self) -> tuple[int, int]:
+        """Return how many hosts are called by a channel, and how many by Ray."""
+        direct = sum(way.channel is not None for way in self._ways.values())
+        return direct, len(self._ways) - direct
+
+    def open_way(self, way: Way) -> asyncio.Task[None]:
+        """Open the channel of a way in the background."""
+        self.thread = threading.get_ident()
+        return self._go(self._open(way))
+
+    def _go(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _open(self, way: Way) -> None:
+        try:
+            known = self._taken.get(way.name)
+            if known is not None and known.open:
+                channel = known
+                self._go(self._learn_door(way))
+            else:
+                channel = await self._opened(way)
+            if (
+                way.channel is None or not way.channel.open
+            ):  # else the other end was first, and calls are on it
+                way.channel = channel
+            way.said = False
+        except RayActorError:
+            way.try_soon()  # the calls by Ray find that, too
+        except (OSError, TimeoutError, RayError) as error:
+            level = logging.DEBUG if way.said else logging.WARNING
+            where = "" if way.door is None else f" at {way.door.address} port {way.door.port}"
+            way.said = True
+            why = error or "no answer in time"
+            said = "no channel to a host%s (%s): its calls go by Ray; tried again every %g s"
+            self._log.log(level, said, where, why, RETRY_SECONDS)
+        finally:
+            way.opening = None
+            way.decide()
+
+    async def _learn_door(self, way: Way) -> None:
+        """Note the door of a host that has opened the channel itself; it is asked there when the channel is lost."""
+        with suppress(RayError, TimeoutError):
+            async with asyncio.timeout(OPEN_SECONDS):
+                way.door = await way.actor.door.remote()
+
+    async def _opened(self, way: Way) -> Channel:
+        """Return a new channel to a host.
+
+        Raises
+        ------
+        OSError, TimeoutError
+            If there is none in time.
+        """
+        async with asyncio.timeout(OPEN_SECONDS):
+            way.door = await way.actor.door.remote()
+            if way.door is None:
+                raise OSError("the host has no door")
+            channel = await self._knock(way.door)
+            if not await channel.done or not channel.open:
+                raise OSError(channel.why)
+        if channel.peer != way.name:
+            channel.abort("it is another process")
+            raise OSError("another process answers there")
+        return channel
+
+    async def _knock(self, door: Door) -> Channel:
+        _, channel = await self.loop.create_connection(
+            lambda: self._channel(opens=True), door.address, door.port, ssl=tls_of_ray(server=False)
+        )
+        return channel
+
+    def _channel(self, *, opens: bool) -> Channel:
+        connection: Connection[Waiting] = Connection(self._me, opens, secrets.token_bytes(NONCE_BYTES))
+        channel = Channel(
+            connection,
+            self._serve,
+            packed_error,
+            self._has_opened,
+            self._has_ended,
+            self._has_refused,
+            SILENT_SECONDS if self._heals else None,
+        )
+        if not opens:
+            self._unproven[channel] = None
+            while len(self._unproven) > UNPROVEN_MAX:
+                oldest = next(iter(self._unproven))
+                del self._unproven[oldest]
+                oldest.abort("too many connections are unproven")
+        return channel
+
+    # What happens to channels.
+
+    def _has_opened(self, channel: Channel) -> None:
+        if channel in self._unproven:
+            del self._unproven[channel]
+            assert channel.peer is not None
+            self._taken[channel.peer] = channel
+            way = self._by_name.get(channel.peer)
+            if way is not None and way.channel is None:
+                way.channel = channel
+                way.decide()
+                self._go(self._learn_door(way))
+
+    def _has_refused(self, channel: Channel, why: str) -> None:
+        self._refusals.add(channel.source, why)
+
+    def _has_ended(self, channel: Channel, lost: list[Waiting], parted: bool) -> None:
+        self._unproven.pop(channel, None)
+        if channel.peer is None:
+            return
+        if self._taken.get(channel.peer) is channel:
+            del self._taken[channel.peer]
+        way = self._by_name.get(channel.peer)
+        if way is not None and way.channel is channel:
+            way.lost()
+        for waiting in lost:
+            waiting.lane.leave()
+        if way is None or parted:
+            for waiting in lost:
+                waiting.failed(unavailable(channel.why, channel.peer))
+        else:
+            self._go(self._inquire(way, lost, channel.why))
+
+    async def _inquire(self, way: Way, lost: list[Waiting], why: str) -> None:
+        """Ask whether a process is dead whose channel has been lost; tell those who wait."""
+        error: RayActorError = unavailable(why, way.name)
+        try:
+            dead = await self._nobody_listens(way) or await self._ray_says_dead(way)
+            error = ActorDiedError() if dead else error
+        except asyncio.CancelledError:  # this process ends
+            way.decide()
+            raise
+        finally:
+            for waiting in lost:
+                waiting.failed(error)
+        if dead:
+            self._log.debug("a host is dead: its channel was lost (%s)", why)
+            self._ways.pop(way.actor, None)
+            self._by_name.pop(way.name, None)
+            way.bury(error)
+            self._died(way.actor)
+        elif way.channel is None:
+            way.open()
+        else:
+            way.decide()  # another connection has opened meanwhile
+
+    async def _nobody_listens(self, way: Way) -> bool:
+        """Return whether a connection to the door of a host on this node is refused, and nobody restarts the host."""
+        door = way.door
+        if door is None or not self._heals or door.node != node_here():
+            return False
+        try:
+            async with asyncio.timeout(KNOCK_SECONDS):
+                _, writer = await asyncio.open_connection(door.address, door.port)
+            writer.close()
+        except ConnectionRefusedError:
+            return True
+        except (OSError, TimeoutError):
+            return False
+        return False
+
+    async def _ray_says_dead(self, way: Way) -> bool:
+        try:
+            async with asyncio.timeout(INQUIRY_SECONDS):
+                await way.actor.pid.remote()
+        except ActorDiedError:
+            return True
+        except Exception:
+            return False
+        return False
+
+    # The door.
+
+    async def door(self) -> Door:
+        """Return where this process takes channels; it begins to listen when it is first asked.
+
+        Raises
+        ------
+        OSError
+            If it cannot listen.
+        """
+        async with self._opening_door:
+            if self._door is None:
+                address = ray.util.get_node_ip_address()
+                self._server = await self._listen(address, tls_of_ray(server=True))
+                port = self._server.sockets[0].getsockname()[1]
+                self._door = Door(node_here(), self._me.name, address, port)
+            return self._door
+
+    async def _listen(self, address: str, tls: ssl.SSLContext | None) -> asyncio.Server:
+        first, last = self._config.ports or (0, 0)
+        ports = list(range(first, last + 1))
+        random.shuffle(ports)  # many hosts of a node begin at the same moment
+        for port in ports:
+            try:
+                return await self.loop.create_server(
+                    lambda: self._channel(opens=False), address, port, ssl=tls, backlog=BACKLOG
+                )
+            except OSError as error:
+                failed = error
+        raise OSError(f"no port from {first} to {last} is free at {address}: {failed}")
+
+    async def close(self) -> None:
+        """Take leave of every peer."""
+        for task in list(self._tasks):
+            task.cancel()
+        for way in self._ways.values():
+            way.end()
+        if self._server is not None:
+            self._server.close()
+        for channel in {*self._taken.values(), *(way.channel for way in self._ways.values())} - {None}:
+            assert channel is not None
+            channel.part()
+        await asyncio.sleep(0)  # the farewells are written
+
+
+def node_here() -> str:
+    """Return the Ray node of this process."""
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def unavailable(why: str, name: bytes) -> ActorUnavailableError:
+    """Return the error of a call whose outcome is unknown."""
+    return ActorUnavailableError(why, name)

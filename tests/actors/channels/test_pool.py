@@ -1,0 +1,277 @@
+"""The ways of a process to hosts: how they open, what carries calls meanwhile, and what the end of a channel means."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+from rayvous.actors.channels import pool as pool_file
+from rayvous.actors.channels.channel import Channel
+from rayvous.actors.channels.config import ChannelConfig, Door
+from rayvous.actors.channels.pool import Channels, Way
+from rayvous.actors.channels.replies import Reply
+from rayvous.actors.host.frames import packed, unpacked
+from rayvous.actors.logs import Log
+
+CONFIG = ChannelConfig(b"n" * 16, b"s" * 32)
+BOUND_SECONDS = 10.0
+
+
+class Pool(Channels):
+    """Channels whose connections are pairs of sockets; it takes those of other pools itself."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, log=Log("rayvous.test"), **options)
+        self.shut = False
+        self.listens = True
+        self.taken: list[Channel] = []
+
+    async def _knock(self, door: Any) -> Channel:
+        host = POOLS[door.name]
+        if host.shut:
+            raise ConnectionRefusedError("nobody listens")
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        _, taken = await loop.connect_accepted_socket(lambda: host._channel(opens=False), theirs)
+        host.taken.append(taken)
+        _, channel = await loop.create_connection(lambda: self._channel(opens=True), sock=ours)
+        return channel
+
+    async def _nobody_listens(self, way: Way) -> bool:
+        return not POOLS[way.name].listens
+
+
+POOLS: dict[bytes, Pool] = {}
+
+
+class Actor:
+    """A host: what it has been asked by Ray, and by its channel."""
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name * 16
+        self._actor_id = SimpleNamespace(binary=lambda: self.name)
+        self.asked_for_door = 0
+        self.door = SimpleNamespace(remote=self._door)
+        self.pid = SimpleNamespace(remote=self._pid)
+        self.dead = False
+        self.direct: list[Any] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.died: list[Any] = []
+        self.pool = POOLS[self.name] = Pool(CONFIG, name=self.name, serve=self._serve)
+
+    async def _serve(self, content: bytes) -> bytes:
+        self.direct.append(unpacked([content]))
+        await self.gate.wait()
+        return packed(("direct", self.direct[-1]))
+
+    async def _door(self) -> Door:
+        self.asked_for_door += 1
+        if self.dead:
+            raise ActorDiedError
+        return Door("node", self.name, "here", 1)
+
+    async def _pid(self) -> int:
+        if self.dead:
+            raise ActorDiedError
+        return 1
+
+
+class Ref:
+    """The answer to a call of Ray, as far as a reply follows it."""
+
+    def __init__(self) -> None:
+        self.answer: Future[Any] = Future()
+
+    def future(self) -> Future[Any]:
+        return self.answer
+
+
+@pytest.fixture(autouse=True)
+def _plain_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "TCP_USER_TIMEOUT", None, raising=False)
+    monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")  # these are sockets of Unix
+    POOLS.clear()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(BOUND_SECONDS):
+            await test()
+
+    asyncio.run(bounded())
+
+
+async def turns(until: Callable[[], object]) -> None:
+    while not until():
+        await asyncio.sleep(0)
+
+
+def request(way: Way, what: str, by_ray: list[tuple[str, Ref]]) -> Reply[Any]:
+    reply = Reply[Any]()
+
+    def ray() -> Any:
+        by_ray.append((what, Ref()))
+        return by_ray[-1][1]
+
+    way.post(packed(what), reply, ray)
+    return reply
+
+
+def test_requests_wait_for_the_channel_once_and_are_carried_by_it_in_order() -> None:
+    async def test() -> None:
+        host, by_ray = Actor(b"h"), list[tuple[str, Ref]]()
+        way = Pool(CONFIG, loop=asyncio.get_running_loop()).way(host)
+        replies = [request(way, str(n), by_ray) for n in range(3)]
+        assert [(await reply)[1] for reply in replies] == host.direct == ["0", "1", "2"]
+        assert not by_ray and host.asked_for_door == 1
+
+    run(test)
+
+
+def test_where_no_channel_can_be_opened_calls_go_by_ray_and_that_is_said_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(pool_file, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def test() -> None:
+        host, by_ray = Actor(b"h"), list[tuple[str, Ref]]()
+        host.pool.shut = True
+        pool = Pool(CONFIG, loop=asyncio.get_running_loop())
+        way = pool.way(host)
+        first = request(way, "0", by_ray)
+        await turns(lambda: by_ray)
+        by_ray[0][1].answer.set_result("by Ray")
+        assert await first == "by Ray" and pool.carriers() == (0, 1)
+        request(way, "1", by_ray)
+        assert len(by_ray) == 2 and host.asked_for_door == 1, "it is not tried at each call"
+        now[0] += 31.0
+        request(way, "2", by_ray)
+        await turns(lambda: host.asked_for_door == 2 and way.opening is None)
+        host.pool.shut = False
+        now[0] += 31.0
+        request(way, "3", by_ray)
+        await turns(lambda: way.channel is not None)
+        assert not way.ready or pool.carriers() == (1, 0)
+        fourth = request(way, "4", by_ray)
+        assert [what for what, _ in by_ray] == ["0", "1", "2", "3", "4"], "none overtakes those by Ray"
+        for _, ref in by_ray[1:]:
+            ref.answer.set_result("late")
+        assert await fourth == "late"
+        await turns(lambda: not way.requests.out)
+        assert await request(way, "5", by_ray) == ("direct", "5") and len(by_ray) == 5
+
+    with caplog.at_level(logging.WARNING, "rayvous.test"):
+        run(test)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "nobody listens" in said and "its calls go by Ray; tried again every 30 s" in said
+
+
+@pytest.mark.parametrize("how", ["nobody listens", "Ray says so", "it lives"])
+def test_a_channel_that_is_lost_is_news_of_a_death_only_if_the_process_is_dead(how: str) -> None:
+    async def test() -> None:
+        host, died, by_ray = Actor(b"h"), list[Any](), list[tuple[str, Ref]]()
+        pool = Pool(CONFIG, loop=asyncio.get_running_loop(), died=died.append)
+        way = pool.way(host)
+        await request(way, "before", by_ray)
+        host.gate.clear()
+        lost = request(way, "in flight", by_ray)
+        await turns(lambda: len(host.direct) == 2)
+        host.pool.listens = how != "nobody listens"
+        host.dead = how == "Ray says so"
+        for channel in host.pool.taken:
+            channel.abort("cut")
+        with pytest.raises(ActorUnavailableError if how == "it lives" else ActorDiedError):
+            await lost
+        if how == "it lives":
+            host.gate.set()
+            assert await request(way, "after", by_ray) == ("direct", "after")
+            assert not died and not by_ray
+        else:
+            assert died == [host] and pool.way(host) is not way
+            request(way, "after", by_ray)
+            assert [what for what, _ in by_ray] == ["after"], "Ray says what has become of it"
+
+    run(test)
+
+
+def test_two_hosts_share_the_connection_that_either_has_opened() -> None:
+    async def test() -> None:
+        one, other = Actor(b"1"), Actor(b"2")
+        there, back = one.pool.way(other), other.pool.way(one)
+        assert not there.ready
+        await turns(lambda: there.channel)
+        await turns(lambda: back.door)
+        assert back.ready and len(other.pool.taken) == 1 and not one.pool.taken
+        late = Actor(b"3")
+        later = late.pool.way(one)
+        assert not later.ready
+        await turns(lambda: later.channel)
+        again = one.pool.way(late)
+        assert not again.ready
+        await turns(lambda: again.channel and again.door)
+        assert len(one.pool.taken) == 1 and not late.pool.taken
+        for way, host in ((there, other), (back, one)):
+            lane = way.lane("link")
+            assert way.ready and lane.enter(way.ready)
+            assert unpacked([await way.call(lane, packed("x"))]) == ("direct", "x") and host.direct == ["x"]
+
+    run(test)
+
+
+def test_who_answers_at_a_door_must_be_the_host_that_was_asked() -> None:
+    async def test() -> None:
+        host, other = Actor(b"h"), Actor(b"o")
+        POOLS[host.name] = other.pool
+        pool = Pool(CONFIG, loop=asyncio.get_running_loop())
+        way = pool.way(host)
+        assert not way.ready
+        await turns(lambda: way.opening is None)
+        assert way.channel is None and pool.carriers() == (0, 1)
+
+    run(test)
+
+
+def test_unproven_connections_are_few_and_the_oldest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_file, "UNPROVEN_MAX", 3)
+
+    async def test() -> None:
+        host, strangers = Actor(b"h"), list[socket.socket]()
+        loop = asyncio.get_running_loop()
+        taken = []
+        for _ in range(5):
+            ours, theirs = socket.socketpair()
+            strangers.append(ours)
+            taken.append(
+                (await loop.connect_accepted_socket(lambda: host.pool._channel(opens=False), theirs))[1]
+            )
+        await asyncio.gather(*(channel.done for channel in taken[:2]))
+        assert [channel.done.done() for channel in taken] == [True, True, False, False, False]
+        pool = Pool(CONFIG, loop=loop)
+        assert (await request(pool.way(host), "served", []))[1] == "served"
+        for each in strangers:
+            each.close()
+        await asyncio.gather(*(channel.done for channel in taken))
+        assert not host.pool._unproven
+
+    run(test)
+
+
+def test_a_process_that_ends_takes_its_leave_and_loses_no_request() -> None:
+    async def test() -> None:
+        host, died, by_ray = Actor(b"h"), list[Any](), list[tuple[str, Ref]]()
+        pool = Pool(CONFIG, loop=asyncio.get_running_loop(), died=died.append)
+        await request(pool.way(host), "x", by_ray)
+        other = Actor(b"o")
+        request(pool.way(other), "held", by_ray)
+        await pool.close()
+        await turns(lambda: by_ray and not host.pool._taken)
+        assert [what for what, _ in by_ray] == ["held"] and not died
+
+    run(test)

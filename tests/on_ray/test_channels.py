@@ -1,0 +1,105 @@
+"""Channels between real processes: a network that heals over them or without them, and who knocks at a door."""
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import rayvous as rv
+from rayvous.actors.channels.config import Door
+from rayvous.actors.channels.pool import UNPROVEN_MAX
+from rayvous.actors.host.handle import HostHandle
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.stability import Stable
+
+BOUND_SECONDS = 40.0
+
+
+@pytest.fixture
+def taken_port(ray_started: None) -> Iterator[str]:
+    """A port of this node at which nobody else can listen, and which nobody reaches."""
+    with closing(socket.create_server((ray.util.get_node_ip_address(), 0))) as server:
+        yield str(server.getsockname()[1])
+
+
+def carriers(net: rv.Network) -> tuple[int, int]:
+    """Return how many hosts this process reaches by a channel, and how many by Ray."""
+    channels = net._process._channels
+    assert channels is not None
+    return channels.carriers()
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_network_heals_over_channels_and_where_none_can_be_opened(
+    traffic_at: Callable[..., Any], taken_port: str, direct: bool
+) -> None:
+    ports = None if direct else taken_port
+    topology = rv.ClusterTree(2, 2)
+    with rv.Network.launch(topology, recovery=Recovery.for_tests(), links="direct", ports=ports) as net:
+        net.await_convergence(BOUND_SECONDS)
+        survey = net.survey()
+        victim = next(b for b, one in survey.items() if one["designated"] and one["parent"] is not None)
+        stays = [broker for broker in survey if broker != victim]
+        traffic = traffic_at(
+            net, {"all": stays[0], "odd": stays[-1], "few": victim}, {"p": stays[0], "q": victim}
+        )
+        known = carriers(net)
+        assert (known[0] >= 2 and known[1] == 0) if direct else known[0] == 0
+        with traffic.flowing():
+            os.kill(net.pid_of(victim), signal.SIGKILL)
+            net.await_convergence(BOUND_SECONDS)
+        traffic.verify(100, BOUND_SECONDS)
+        assert traffic.publishers["q"].broker != victim
+
+
+def test_a_broker_that_ray_restarts_is_reached_again(ray_started: None, tmp_path: Path) -> None:
+    topology = rv.ClusterTree(2, 1)
+    with rv.Network.launch(topology, stable=Stable(tmp_path), links="direct") as net:
+        subscriber = net.subscriber("s", broker=0)
+        subscriber.subscribe("x >= 0")
+        publisher = net.publisher("p", broker=1)
+        for x in range(20):
+            publisher.publish({"x": x})
+            if x == 9:
+                assert carriers(net) == (2, 0)
+                net.crash(1)
+        notes = subscriber.notifications(BOUND_SECONDS)
+        assert [next(notes).event["x"] for _ in range(20)] == list(range(20))
+
+
+def said_until_closed(knock: socket.socket) -> bytes:
+    knock.settimeout(BOUND_SECONDS)
+    said = b""
+    try:
+        while data := knock.recv(65536):
+            said += data
+    except ConnectionResetError:
+        pass
+    return said
+
+
+def test_bad_peers_at_a_door_are_closed_and_disturb_nobody(ray_started: None) -> None:
+    with rv.Network.launch(rv.ClusterTree(2, 1), links="direct") as net, ExitStack() as opened:
+        subscriber, publisher = net.subscriber("s", broker=0), net.publisher("p", broker=1)
+        subscriber.subscribe("x >= 0")
+        door: Door | None = ray.get(HostHandle(net.host_of(1)).door())
+        assert door is not None and door.address == ray.util.get_node_ip_address()
+
+        def knock() -> socket.socket:
+            return opened.enter_context(socket.create_connection((door.address, door.port)))
+
+        strangers = [knock() for _ in range(UNPROVEN_MAX + 40)]
+        loud = knock()
+        loud.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert b"a frame of" in said_until_closed(loud)
+        assert [publisher.publish({"x": x}) for x in range(50)] == list(range(1, 51))
+        net.settle()
+        assert len(list(subscriber.notifications(0))) == 50
+        said_until_closed(strangers[0])  # it had to make room for another
+        assert b"does not greet in time" in said_until_closed(strangers[-1])
+        assert carriers(net) == (2, 0)
