@@ -29,7 +29,7 @@ from ..protocol.gateways import ANONYMOUS, GatewayLimits
 from ..routing.filters.filter import Filter
 from .access import Access, wanted_filter
 from .deliveries import Delivery, Texts
-from .lanes import Accepted, Lane, columns_bytes_max, named_by
+from .lanes import Accepted, Key, Lane, columns_bytes_max, named_by, takes_long
 from .network import Upstream
 from .positions import Seal
 from .present import Present
@@ -267,25 +267,30 @@ class Session:
                 )
             if key is not None and self.principal == ANONYMOUS:
                 raise AccessDenied("a key belongs to a principal: send a token", "publish")
-            most = columns_bytes_max(limits)
-            batch = events if isinstance(events, EventBatch) else batch_of(events, bytes_max=most)
-            if (unfolded := batch.ways_bytes) > most:
-                raise EventError(
-                    f"the combinations of all arrays would take {unfolded:,} bytes together, the limit is {most:,}: "
-                    "publish the events in several requests"
-                )
-            with gateway.working(min(batch.nbytes + unfolded, most)):
-                named = None if key is None else named_by(key, batch.events())
-                self._of.rights.check_publish(batch)
-                await self._pace(len(batch))
+            batch, named = await self._read(events, key)
+            with gateway.working(min(batch.nbytes, columns_bytes_max(limits))):
+                await self._pace(batch.work)
                 lane = await gateway._lane(self._of)
                 accepted = await lane.publish(batch, flush=flush, key=named)
         gateway.counts["repeated" if accepted.repeated else "published"] += len(batch)
         return accepted
 
-    async def _pace(self, events: int) -> None:
-        """Wait as long as the rate of the principal requires; refuse if that is too long."""
-        wait = self._of.pay(events, self._gateway.limits.rate_wait_seconds, self._gateway.clock())
+    async def _read(
+        self, events: Sequence[Mapping[str, Any]] | EventBatch, key: str | None
+    ) -> tuple[EventBatch, Key | None]:
+        """Return events as a batch that may be published, and their key; what takes long is done in a thread."""
+        most, rights = columns_bytes_max(self._gateway.limits), self._of.rights
+
+        def read() -> tuple[EventBatch, Key | None]:
+            batch = events if isinstance(events, EventBatch) else batch_of(events, bytes_max=most)
+            rights.check_publish(batch)
+            return batch, None if key is None else named_by(key, batch.events())
+
+        return await asyncio.to_thread(read) if takes_long(events) else read()
+
+    async def _pace(self, work: int) -> None:
+        """Wait as long as the rate of the principal requires for so much work; refuse if that is too long."""
+        wait = self._of.pay(work, self._gateway.limits.rate_wait_seconds, self._gateway.clock())
         if wait > 0:
             await asyncio.sleep(wait)  # enforces the rate
 

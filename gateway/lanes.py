@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from ..faults.replay.repeats import Published, Wish
 from ..protocol import checks
-from ..protocol.batch import EventBatch, cells_bytes, concat
-from ..protocol.documents import NestedEvent
+from ..protocol.batch import ATTRIBUTES_MAX, EventBatch, cells_bytes, concat
 from ..protocol.errors import (
     BrokerUnavailable,
     KeyReused,
@@ -26,12 +25,25 @@ from ..protocol.errors import (
     RayvousError,
 )
 from ..protocol.gateways import GatewayLimits
+from ..protocol.ways import NestedEvent
 from .network import Outlet
 
 CALL_EVENTS_MAX: Final = 16_384
 KEY_CHARACTERS_MAX: Final = 255
+EVENTS_AT_ONCE: Final = 256
+"""How many flat events are read on the loop; more are read in a thread."""
 COLUMNS_TO_BODY: Final = 8
 """How many times larger than a body its events may be as columns."""
+
+
+def takes_long(events: Sequence[Mapping[str, Any]] | EventBatch) -> bool:
+    """Return whether events are so many, or one so large or nested, that others should not wait until they are read."""
+    if isinstance(events, EventBatch):
+        return events.work > EVENTS_AT_ONCE
+    return len(events) > EVENTS_AT_ONCE or any(
+        len(event) > ATTRIBUTES_MAX or any(isinstance(value, dict | list) for value in event.values())
+        for event in events
+    )
 
 
 def columns_bytes_max(limits: GatewayLimits) -> int:

@@ -6,7 +6,7 @@ Rules
 * A single event is a batch of one.
 * An attribute with values of several kinds in one batch has one column per kind; each event has a value in at most
   one of them. A missing value is in no column.
-* Nested objects and arrays, if any, are in the form column (`documents`).
+* Nested objects and arrays, if any, and events that do not fit into columns, are in the form column (`documents`).
 * Strings are dictionary-encoded: a predicate on a string column is evaluated once per word, not once per event.
 * An event is identified by (publisher, sequence); publishers count their sequences from 1 without gaps.
 """
@@ -21,10 +21,47 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .checks import shown
-from .documents import FORM, NestedEvent, document, flattened, has_arrays, inner_names, ways, ways_of
+from .documents import FORM, document, has_arrays
 from .errors import EventError
-from .values import NULL, Kind, Timestamp, Value, kind_of, normalize
+from .gathering import (
+    ATTRIBUTES_MAX,
+    EVENT_BYTES_MAX,
+    FORMS,
+    NAME_CHARACTERS_MAX,
+    ColumnKey,
+    Gathered,
+    check_name,
+    event_of,
+    flat_columns,
+    gather,
+    gather_whole,
+)
+from .values import NULL, Kind, Timestamp, Value
+from .ways import NestedEvent
+
+__all__ = [
+    "ATTRIBUTES_MAX",
+    "CELL_BYTES",
+    "EVENT_BYTES_MAX",
+    "NAME_CHARACTERS_MAX",
+    "WORDS_PER_EVENT_MAX",
+    "WORK_CHARACTERS",
+    "Column",
+    "ColumnKey",
+    "EventBatch",
+    "Mask",
+    "Nested",
+    "Rows",
+    "accepted_of",
+    "batch_from_columns",
+    "batch_of",
+    "cells_bytes",
+    "check_name",
+    "concat",
+    "event_of",
+    "flat_batch",
+    "joined_bytes",
+]
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -38,13 +75,12 @@ _DTYPES: Final[dict[Kind, Any]] = {
     Kind.NULL: np.bool_,
 }
 
-ATTRIBUTES_MAX: Final = 256
-NAME_CHARACTERS_MAX: Final = 128
-EVENT_BYTES_MAX: Final = 1 << 20
 WORDS_PER_EVENT_MAX: Final = 2
 """With more words per event than this, :meth:`Column.take` drops the words that are not in use."""
 CELL_BYTES: Final = 9
 """The size of a number and its presence flag."""
+WORK_CHARACTERS: Final = 4_096
+"""The length of a form that is as much work as a flat event."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,10 +143,6 @@ class Column:
         return NULL if self.kind is Kind.NULL else value  # type: ignore[return-value]
 
 
-ColumnKey: TypeAlias = tuple[str, Kind]
-_FORMS: Final[ColumnKey] = (FORM, Kind.STRING)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class EventBatch:
     """Events in columns, with the publisher, sequence number and publication time of each.
@@ -135,7 +167,7 @@ class EventBatch:
     sequence: npt.NDArray[np.int64]
     published_at: npt.NDArray[np.float64]
     _events: list[tuple[dict[str, Value], ...]] = field(default_factory=list, repr=False)
-    _ways: list[Ways | None] = field(default_factory=list, repr=False)
+    _nested: list[Nested | None] = field(default_factory=list, repr=False)
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -159,7 +191,7 @@ class EventBatch:
     def events(self) -> tuple[dict[str, Value], ...]:
         """Return the events as plain mappings from attribute name to value; computed once, then cached.
 
-        An event with arrays is a `NestedEvent`.
+        An event with arrays, or one that is all in its form, is a `NestedEvent`.
         """
         if not self._events:
             size = len(self)
@@ -181,13 +213,13 @@ class EventBatch:
                     event[name] = value
             for row, form, text in self._forms():
                 if has_arrays(form):
-                    out[row] = NestedEvent(out[row], ways(out[row], form), text)
+                    out[row] = NestedEvent(out[row], text, form)
             self._events.append(tuple(out))
         return self._events[0]
 
     def _forms(self) -> Iterator[tuple[int, Any, str]]:
         """Iterate over the nested events: the row, the parsed form, and its text."""
-        column = self.columns.get(_FORMS)
+        column = self.columns.get(FORMS)
         if column is None:
             return
         read: dict[int, Any] = {}
@@ -205,47 +237,33 @@ class EventBatch:
             out[row] = document(out[row], form, shown)
         return out
 
-    def unfolded(self) -> Ways | None:
-        """Return the ways of all events, or None when no event has arrays; computed once, then cached."""
-        if _FORMS not in self.columns:
+    def nested(self) -> Nested | None:
+        """Return the events with arrays and those without, or None when no event has arrays; computed once."""
+        if FORMS not in self.columns:
             return None
-        if not self._ways:
-            self._ways.append(self._unfold())
-        return self._ways[0]
+        if not self._nested:
+            self._nested.append(self._parted())
+        return self._nested[0]
 
-    def _unfold(self) -> Ways | None:
-        nested = [(row, event) for row, event in enumerate(self.events()) if isinstance(event, NestedEvent)]
-        if not nested:
+    def _parted(self) -> Nested | None:
+        events = self.events()
+        rows = [row for row, event in enumerate(events) if isinstance(event, NestedEvent)]
+        if not rows:
             return None
-        flat = np.setdiff1d(np.arange(len(self)), [row for row, _ in nested])
-        columns = {key: column.take(flat) for key, column in self.columns.items() if key != _FORMS}
-        owners = [flat, *(np.full(len(event.ways), row) for row, event in nested)]
-        batch = concat(
-            [
-                batch_from_columns(columns, len(flat)),
-                batch_of([way for _, event in nested for way in event.ways]),
-            ]
-        )
-        # The columns have one element of each array; the ways themselves know the whole arrays.
-        known = self.events()
-        batch._events.append(
-            (*map(known.__getitem__, flat), *(way for _, event in nested for way in event.ways))
-        )
-        return Ways(batch, np.concatenate(owners).astype(np.intp))
+        flat = np.setdiff1d(np.arange(len(self)), rows)
+        columns = {key: column.take(flat) for key, column in self.columns.items() if key != FORMS}
+        found = [events[row] for row in rows]
+        return Nested(np.array(rows, np.intp), found, flat, batch_from_columns(columns, len(flat)))  # type: ignore[arg-type]
 
     @property
-    def ways_bytes(self) -> int:
-        """An upper bound on the size of the unfolded events; 0 when no event has arrays.
-
-        The size is computed without unfolding.
-        """
-        size = 0
-        inner: set[tuple[str, type]] = set()
-        for _, form, _ in self._forms():
-            if has_arrays(form):
-                size += ways_of(form)
-                inner.update(inner_names(form))
-        return cells_bytes(len(self.columns) + len(inner), size)
+    def work(self) -> int:
+        """What the events cost, in events: one for each, and one more for every `WORK_CHARACTERS` of its form."""
+        column = self.columns.get(FORMS)
+        if column is None:
+            return len(self)
+        costs = np.array([len(word) // WORK_CHARACTERS for word in column.words], np.int64)
+        codes = column.data if column.present is None else column.data[column.present]
+        return len(self) + int(costs[codes].sum())
 
     def identity(self, row: int) -> tuple[str, int]:
         """Return (publisher, sequence) of one event."""
@@ -264,11 +282,13 @@ class EventBatch:
         )
 
 
-class Ways(NamedTuple):
-    """The ways (flat events) of the events of a batch, and for each way the row of its event."""
+class Nested(NamedTuple):
+    """The events of a batch with arrays and their rows, and the rows and the batch of all others."""
 
-    batch: EventBatch
-    owners: Rows
+    rows: Rows
+    events: list[NestedEvent]
+    flat_rows: Rows
+    flat: EventBatch
 
 
 def batch_of(
@@ -290,119 +310,68 @@ def batch_of(
         Their publisher, the sequence number of the first event, and the time of publication (seconds).
     bytes_max
         The maximum size of the columns; None for no limit. Each column has a cell for every event, so events with
-        different attributes take much more space than their text.
+        different attributes take much more space than their text. Beyond it each event is all in its form.
 
     Raises
     ------
     EventError
-        If an attribute name or a value is invalid, or an event is too large; the message says which event. If the
-        columns are too large.
+        If an attribute name or a value is invalid, or an event is too large; the message says which event.
     """
     if not isinstance(events, Iterable):
         raise EventError(f"events are a sequence of mappings, not a {type(events).__name__}")
-    gathered: dict[ColumnKey, tuple[list[int], list[Value]]] = {}
-    row = -1
-    for row, event in enumerate(events):
-        try:
-            _gather(gathered, row, event)
-        except EventError as error:
-            raise EventError(f"event {row}: {error}") from None
-    size = row + 1
+    if bytes_max is not None and not isinstance(events, Sequence):
+        events = tuple(events)
+    size, gathered = _gathered(events, gather)
     if bytes_max is not None and cells_bytes(len(gathered), size) > bytes_max:
-        raise EventError(
-            f"{size:,} events with {len(gathered):,} different attributes would take "
-            f"{cells_bytes(len(gathered), size):,} bytes, the limit is {bytes_max:,}: publish events with different "
-            "attributes separately"
-        )
+        size, gathered = _gathered(events, gather_whole)
     columns = {key: _column(key[1], size, rows, values) for key, (rows, values) in gathered.items()}
     return batch_from_columns(
         columns, size, publisher=publisher, first_sequence=first_sequence, published_at=published_at
     )
 
 
+def _gathered(
+    events: Iterable[Mapping[str, Any]], gather_one: Callable[[Gathered, int, Mapping[str, Any]], None]
+) -> tuple[int, Gathered]:
+    gathered: Gathered = {}
+    row = -1
+    for row, event in enumerate(events):
+        try:
+            gather_one(gathered, row, event)
+        except EventError as error:
+            raise EventError(f"event {row}: {error}") from None
+    return row + 1, gathered
+
+
+def flat_batch(events: Iterable[dict[str, Value]]) -> EventBatch:
+    """Make a batch of flat events with normalised values, such as the ways of an event; nothing is checked."""
+    events = tuple(events)
+    gathered = flat_columns(events)
+    columns = {key: _column(key[1], len(events), rows, values) for key, (rows, values) in gathered.items()}
+    batch = batch_from_columns(columns, len(events))
+    batch._events.append(events)  # the ways of an event know its whole arrays, which columns do not
+    return batch
+
+
+def accepted_of(events: Iterable[Mapping[str, Any]]) -> tuple[EventBatch, dict[int, EventError]]:
+    """Return a batch of the valid events, and for each of the others, by its place, what is wrong with it."""
+    gathered: Gathered = {}
+    refused: dict[int, EventError] = {}
+    row = 0
+    for place, event in enumerate(events):
+        try:
+            gather(gathered, row, event)
+        except EventError as error:
+            refused[place] = EventError(f"event {place}: {error}")
+        else:
+            row += 1
+    columns = {key: _column(key[1], row, rows, values) for key, (rows, values) in gathered.items()}
+    return batch_from_columns(columns, row), refused
+
+
 def cells_bytes(columns: int, events: int) -> int:
     """Return an upper bound on the size of so many columns for so many events, without the words of strings."""
     return CELL_BYTES * columns * events
-
-
-def _gather(
-    gathered: dict[ColumnKey, tuple[list[int], list[Value]]], row: int, event: Mapping[str, Any]
-) -> None:
-    if not isinstance(event, Mapping):
-        raise EventError(f"an event is a mapping from attribute name to value, not a {type(event).__name__}")
-    if len(event) > ATTRIBUTES_MAX:
-        raise EventError(f"{len(event)} attributes, the limit is {ATTRIBUTES_MAX}")
-    nested: dict[str, Any] = {}
-    characters = 0
-    for given_name, given in event.items():
-        name = check_name(given_name)
-        if type(given_name) is not str and name in event and event[name] is not given:
-            raise EventError(f"attribute {name!r} occurs twice")
-        try:
-            value = normalize(given)
-        except EventError as error:
-            if not isinstance(given, Mapping | list | tuple):
-                raise EventError(f"attribute {name!r}: {error}") from None
-            nested[name] = given
-            continue
-        if value is None:
-            continue
-        if isinstance(value, str):
-            characters += len(value)
-        rows, values = gathered.setdefault((name, kind_of(value)), ([], []))
-        rows.append(row)
-        values.append(value)
-    if nested:
-        characters += _gather_nested(gathered, row, event, nested)
-    if (
-        isinstance(event, NestedEvent) and event.form
-    ):  # an event of a batch: it was checked when the batch was made
-        rows, values = gathered.setdefault(_FORMS, ([], []))
-        rows.append(row)
-        values.append(event.form)
-    if characters > EVENT_BYTES_MAX:
-        raise EventError(f"{characters} characters of strings, the limit is {EVENT_BYTES_MAX}")
-
-
-def _gather_nested(
-    gathered: dict[ColumnKey, tuple[list[int], list[Value]]],
-    row: int,
-    event: Mapping[str, Any],
-    nested: Mapping[str, Any],
-) -> int:
-    """Gather the nested attributes and the form; return the number of their characters."""
-    found, form, names = flattened(nested, check_name, normalize)
-    attributes = len(event) - len(nested) + len(names)
-    if attributes > ATTRIBUTES_MAX:
-        raise EventError(f"{attributes} attributes, the limit is {ATTRIBUTES_MAX}")
-    twice = [name for name in names if name in event and name not in nested]
-    if twice:
-        raise EventError(f"attribute {min(twice)!r} occurs twice")
-    characters = 0
-    for name, value in (*found.items(), (FORM, form)):
-        characters += len(value) if isinstance(value, str) else 0
-        rows, values = gathered.setdefault((name, kind_of(value)), ([], []))
-        rows.append(row)
-        values.append(value)
-    return characters
-
-
-def check_name(name: object) -> str:
-    """Validate an attribute name, 1 to 128 printable characters, and return it as a plain string.
-
-    Raises
-    ------
-    EventError
-        If the name is invalid.
-    """
-    if not isinstance(name, str):
-        raise EventError(f"attribute name {shown(name)} is a {type(name).__name__}, not a string")
-    plain = str.__str__(name)  # a subclass may define its own order and equality
-    if not plain or len(plain) > NAME_CHARACTERS_MAX or not plain.isprintable():
-        raise EventError(
-            f"attribute name {plain[:40]!r}: a name is 1 to {NAME_CHARACTERS_MAX} printable characters"
-        )
-    return plain
 
 
 def _column(kind: Kind, size: int, rows: list[int], values: list[Value]) -> Column:

@@ -21,6 +21,8 @@ from .errors import EventError
 
 INTEGER_MIN: Final = -(2**63)
 INTEGER_MAX: Final = 2**63 - 1
+INTEGER_BITS_MAX: Final = 14_000
+"""The longest integer that an event may have; longer ones cannot be read back from text."""
 _NANOSECONDS: Final = {
     "W": 604_800 * 10**9,
     "D": 86_400 * 10**9,
@@ -198,6 +200,22 @@ def normalize(value: Any) -> Value | None:
     raise EventError(
         f"a value of type {type(value).__name__} is not supported: use a bool, int, float, str or datetime"
     )
+
+
+def normalize_wide(value: Any) -> Value | None:
+    """Return what :func:`normalize` returns, also for integers of up to `INTEGER_BITS_MAX` bits.
+
+    Raises
+    ------
+    EventError
+        If the value is of no known kind, or an integer of more bits.
+    """
+    if not isinstance(value, int | np.integer) or INTEGER_MIN <= value <= INTEGER_MAX:
+        return normalize(value)
+    plain = int(value)
+    if plain.bit_length() > INTEGER_BITS_MAX:
+        raise EventError(f"{_integer_text(plain)}, the limit is {INTEGER_BITS_MAX:,} bits")
+    return plain
 
 
 def comparable(value: Any) -> Value | None:

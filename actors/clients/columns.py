@@ -26,6 +26,7 @@ from ...protocol.batch import (
     Column,
     ColumnKey,
     EventBatch,
+    accepted_of,
     batch_from_columns,
     batch_of,
     check_name,
@@ -57,6 +58,8 @@ def batch_from(data: Any) -> EventBatch:
         return batch_of(data)
     table = _arrow(data)
     check_columns(table.column_names)
+    if table.num_columns > ATTRIBUTES_MAX or any(pa.types.is_nested(each.type) for each in table.schema):
+        return batch_of(_rows(table))
     columns: dict[ColumnKey, Column] = {}
     for name, chunked in zip(table.column_names, table.columns, strict=True):
         column = _column(check_name(name), chunked)
@@ -90,15 +93,39 @@ def check_columns(names: Sequence[Any]) -> None:
     Raises
     ------
     EventError
-        If there are too many, a name is invalid, or one occurs twice.
+        If a name is invalid, or occurs twice.
     """
-    if len(names) > ATTRIBUTES_MAX:
-        raise EventError(f"{len(names)} columns, the limit is {ATTRIBUTES_MAX} attributes")
     seen = set()
     for name in map(check_name, names):
         if name in seen:
             raise EventError(f"column {name!r} occurs more than once")
         seen.add(name)
+
+
+def accepted_from(data: Any) -> tuple[EventBatch, dict[int, EventError]]:
+    """Return the valid events of tabular data as a batch, and for each other row, by its place, what is wrong with it.
+
+    Raises
+    ------
+    EventError
+        If the data is no table, or a column has an invalid name.
+    """
+    if isinstance(data, EventBatch):
+        return data, {}
+    if isinstance(data, Sequence) and not isinstance(data, str | bytes):
+        return accepted_of(data)
+    table = _arrow(data)
+    check_columns(table.column_names)
+    try:
+        return batch_from(table), {}
+    except EventError:
+        return accepted_of(_rows(table))
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of a table as events."""
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
 
 
 def _arrow(data: Any) -> pa.Table:

@@ -16,14 +16,14 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, overload
 
 import numpy as np
 
 from ...faults.replay.publishers import PublisherMachine
 from ...protocol import checks
 from ...protocol.batch import EventBatch, batch_of
-from ...protocol.errors import InputError
+from ...protocol.errors import EventError, InputError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Events, Flush
 from ..host.handle import HostHandle, waited
@@ -31,7 +31,7 @@ from ..host.requests import Stored
 from .advertiser import Advertiser, Calls
 from .bulk import SLICE_BYTES
 from .client import Client, Context
-from .columns import batch_from
+from .columns import accepted_from, batch_from
 from .distributing import CutPayload, Distribution
 from .quota import Excess
 
@@ -96,23 +96,59 @@ class Publisher(Client):
         """
         return self._publish(batch_of((event,)))
 
-    def publish_batch(self, data: Any) -> int:
-        """Publish many events and return the sequence number of the last, once the broker has accepted them all.
+    @overload
+    def publish_batch(self, data: Any, *, on_error: Literal["raise"] = "raise") -> int: ...
+
+    @overload
+    def publish_batch(self, data: Any, *, on_error: Literal["skip"]) -> dict[int, EventError]: ...
+
+    def publish_batch(
+        self, data: Any, *, on_error: Literal["raise", "skip"] = "raise"
+    ) -> int | dict[int, EventError]:
+        """Publish many events, and return once the broker has accepted them all.
 
         Parameters
         ----------
         data
             A pandas DataFrame, an Arrow table, a mapping of columns, or a sequence of mappings.
+        on_error
+            What an invalid event does: ``"raise"`` publishes nothing and raises; ``"skip"`` publishes the others.
+
+        Returns
+        -------
+        int or dict
+            The sequence number of the last event; with ``"skip"`` what was refused: the place of each invalid event
+            in `data`, from 0, and what is wrong with it.
+
+        Raises
+        ------
+        EventError
+            If an event is invalid; the message says which.
+        BrokerUnavailable
+            If the broker does not accept the events.
         """
-        return self._publish(batch_from(data))
+        if checks.one_of("on_error", on_error, ("raise", "skip")) == "raise":
+            return self._publish(batch_from(data))
+        batch, refused = accepted_from(data)
+        if len(batch):
+            self._publish(batch)
+        return refused
 
     async def publish_async(self, event: Mapping[str, Any]) -> int:
         """Publish one event from a coroutine; see `publish`."""
         return await asyncio.to_thread(self.publish, event)
 
-    async def publish_batch_async(self, data: Any) -> int:
+    @overload
+    async def publish_batch_async(self, data: Any, *, on_error: Literal["raise"] = "raise") -> int: ...
+
+    @overload
+    async def publish_batch_async(self, data: Any, *, on_error: Literal["skip"]) -> dict[int, EventError]: ...
+
+    async def publish_batch_async(
+        self, data: Any, *, on_error: Literal["raise", "skip"] = "raise"
+    ) -> int | dict[int, EventError]:
         """Publish many events from a coroutine; see `publish_batch`."""
-        return await asyncio.to_thread(self.publish_batch, data)
+        return await asyncio.to_thread(self.publish_batch, data, on_error=on_error)  # type: ignore[arg-type]
 
     def distribute(self, payload: Any, *, topic: str, slice_bytes: int = SLICE_BYTES) -> Distribution:
         """Distribute a payload to the broker of every subscriber to its topic; return when all of them have it.

@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ...routing.language.questions import compile_predicate, to_predicate
+from ...protocol.ways import WAYS_MAX, Names, NestedEvent
+from ...routing.language.questions import compile_predicate, to_filter, to_predicate
+from ...routing.language.relations import names_of
 from .ltl import Formula, Positions, Truths, constant, earlier, operation, since, state, until
 from .trace import (
     Adv,
@@ -164,8 +166,19 @@ class _Satisfies(Formula):
 
 @lru_cache(maxsize=4096)
 def test_of(selector: str) -> Callable[[Mapping[str, Any]], bool | None]:
-    """Return the cached reference test of a selector; only True is a match."""
-    return compile_predicate(to_predicate(selector))
+    """Return the cached reference test of a selector; only True is a match.
+
+    An event with more ways than can be looked at one by one is tested by the clauses of the normal form instead.
+    """
+    predicate = to_predicate(selector)
+    test, names = compile_predicate(predicate), Names(names_of(predicate))
+
+    def of_event(event: Mapping[str, Any]) -> bool | None:
+        if isinstance(event, NestedEvent) and event.part(names).count() > WAYS_MAX:
+            return to_filter(predicate).holds(event)
+        return test(event)
+
+    return of_event
 
 
 def coming(life: Life) -> Formula:

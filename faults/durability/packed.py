@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ...protocol.arrays import BOOLEAN, DATA, FLOAT64, INT32, INT64, arrays_of
 from ...protocol.batch import Column, ColumnKey, EventBatch, check_name
-from ...protocol.documents import FORM
+from ...protocol.documents import FORM, is_form
 from ...protocol.errors import EventError, StorageFailed
 from ...protocol.values import Kind
 
@@ -90,7 +90,7 @@ def _unpack(description: Description, data: memoryview) -> EventBatch:
         present = array(BOOLEAN) if some_missing else None
         _check_words(words, "words")
         if name == FORM:
-            _check(all(type(json.loads(word)) is dict for word in words), "forms")
+            _check(all(is_form(json.loads(word)) for word in words), "forms")
         if kind is Kind.STRING:
             _check_places(values if present is None else values[present], len(words), "words")
         columns[name, kind] = Column(kind, values, present, words)

@@ -63,9 +63,11 @@ from ...faults.checker.trace import (
     lives,
 )
 from ...protocol import checks
-from ...protocol.documents import NestedEvent, ways
-from ...protocol.errors import InputError, UnreadableFile
+from ...protocol.documents import is_form
+from ...protocol.errors import EventError, InputError, UnreadableFile
+from ...protocol.gathering import form_of_ways
 from ...protocol.values import NULL, Timestamp, Value, is_null
+from ...protocol.ways import NestedEvent
 
 FORMAT: Final = "rayvous trace"
 VERSION: Final = 3
@@ -206,14 +208,14 @@ def _limit(op: Bounded | Died | Shed) -> list[Any]:
     return [fields.get(name) for name in TABLES["limits"].names[1:]]
 
 
-_WAYS: Final = ""
+_FORM: Final = ""
 
 
 def encode_event(event: Mapping[str, Any]) -> str:
     """Return an event as JSON, which :func:`decode_event` reads back."""
     plain = _plain(event)
     if isinstance(event, NestedEvent):
-        plain[_WAYS] = event.form or [_plain(way) for way in event.ways]
+        plain[_FORM] = event.form
     return json.dumps(plain)
 
 
@@ -230,11 +232,17 @@ def _plain_value(value: Value) -> Any:
 def decode_event(text: str) -> dict[str, Value]:
     """Return the event encoded by :func:`encode_event`."""
     event: dict[str, Any] = json.loads(text)
-    nested = event.pop(_WAYS, None)  # the form; in older traces, the ways
+    form = event.pop(_FORM, None)
     read = _read(event)
-    if isinstance(nested, str):
-        return NestedEvent(read, ways(read, json.loads(nested)), nested)
-    return read if nested is None else NestedEvent(read, list(map(_read, nested)))
+    ways = isinstance(form, list)
+    if ways:  # older traces have them instead
+        form = form_of_ways(map(_read, form))
+    if form is None:
+        return read
+    parsed = json.loads(form)
+    if not (is_form(parsed) or ways):
+        raise ValueError("its form is none")
+    return NestedEvent(read, form, parsed)
 
 
 def _read(event: dict[str, Any]) -> dict[str, Value]:

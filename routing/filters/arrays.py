@@ -20,8 +20,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...protocol.batch import Column
-from ...protocol.documents import array_at
 from ...protocol.values import Kind, Value
+from ...protocol.ways import array_at
 from ..language.lists import has_element, list_text
 from .computed import Computed
 from .domains import ALL_STRINGS, BOTH, Domain
@@ -55,6 +55,10 @@ class Element(Computed):
     def names(self) -> Iterator[str]:
         """Iterate over the attributes that it uses."""
         yield self.name
+
+    def chosen_names(self) -> Iterator[str]:
+        """Iterate over the attributes of which it sees one element of an array: none."""
+        return iter(())
 
     def value(self, event: Mapping[str, Value]) -> Value | None:
         """Return whether the array of an event has the element; None where there is no array."""
@@ -99,6 +103,10 @@ class Whole(Computed):
     def names(self) -> Iterator[str]:
         """Iterate over the attributes that it uses."""
         yield self.name
+
+    def chosen_names(self) -> Iterator[str]:
+        """Iterate over the attributes of which it sees one element of an array: none."""
+        return iter(())
 
     def value(self, event: Mapping[str, Value]) -> Value | None:
         """Return the text of an event's array; None where there is none."""

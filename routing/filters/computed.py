@@ -28,7 +28,7 @@ from ...protocol.batch import Column, Mask
 from ...protocol.values import Kind, Value
 from ..language.cesql_values import Node, names_in, node_text, result_of
 from ..language.conditions import MIRRORED
-from ..language.expressions import Expression, Ref, value_of
+from ..language.expressions import Expression, Ref, refs, value_of
 from ..language.values import GROUPS
 from .domains import BOTH, EVERYTHING, Domain
 from .intervals import Interval, point
@@ -58,6 +58,10 @@ class Computed(ABC):
     @abstractmethod
     def names(self) -> Iterator[str]:
         """Iterate over the attributes that it uses."""
+
+    def chosen_names(self) -> Iterator[str]:
+        """Iterate over the attributes of which it sees one element of an array; of the others it sees all."""
+        return self.names()
 
     @abstractmethod
     def value(self, event: Mapping[str, Value]) -> Value | None:
@@ -104,6 +108,10 @@ class Calculated(Computed):
     def names(self) -> Iterator[str]:
         """Iterate over the attributes that it uses."""
         return self.expression.names()
+
+    def chosen_names(self) -> Iterator[str]:
+        """Iterate over the attributes of which it sees one element of an array."""
+        return refs(self.expression)
 
     def value(self, event: Mapping[str, Value]) -> Value | None:
         """Return the value for an event; None where it has no value."""
@@ -152,6 +160,11 @@ class Order(Computed):
         """Iterate over the attributes that it uses."""
         yield from self.left.names()
         yield from self.right.names()
+
+    def chosen_names(self) -> Iterator[str]:
+        """Iterate over the attributes of which it sees one element of an array."""
+        yield from refs(self.left)
+        yield from refs(self.right)
 
     def value(self, event: Mapping[str, Value]) -> Value | None:
         """Return the comparison of the two for an event; None where they are not comparable."""

@@ -42,7 +42,7 @@ def covers(f: Filter, g: Filter) -> bool:
     if not mine:
         return False
     for witness in g.witnesses():
-        if witness is not None and not f.matches(witness):
+        if witness is not None and not f.holds(witness):
             return False
     steps = 0
     for clause in left:

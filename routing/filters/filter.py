@@ -22,14 +22,16 @@ import numpy as np
 
 from ...protocol.batch import EventBatch, Mask
 from ...protocol.checks import instance, whole_number, wrong
-from ...protocol.documents import NestedEvent
-from ...protocol.errors import EventError, FilterTooComplex, SelectorError
+from ...protocol.errors import FilterTooComplex, SelectorError
+from ...protocol.gathering import event_of
 from ...protocol.values import Value
+from ...protocol.ways import NestedEvent
 from ..language.patterns import parse_pattern
 from ..language.predicates import Predicate
 from ..language.selectors import Dialect, parse_selector
 from .clauses import Clause, Event, Test, clause_of
 from .computed import key_text
+from .nested import NestedTest
 from .normal import CLAUSES_MAX, clauses_of, reduce_clauses
 from .printing import CHARACTERS_MAX, characters_at_most
 
@@ -55,6 +57,7 @@ class Filter:
     clauses: tuple[Clause, ...]
     _hash: int | None = field(default=None, init=False, compare=False)
     _test: Test | None = field(default=None, init=False, compare=False)
+    _nested: NestedTest | None = field(default=None, init=False, compare=False)
     _witnesses: tuple[dict[str, Value] | None, ...] | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -87,37 +90,56 @@ class Filter:
         names |= {name for clause in self.clauses for key, _ in clause.computed for name in key.names()}
         return tuple(sorted(names))
 
-    def matches(self, event: Event) -> bool:
-        """Return whether an event matches.
+    def matches(self, event: Mapping[str, Any]) -> bool:
+        """Return whether an event matches: whether a subscriber with this filter would receive it.
 
         Parameters
         ----------
         event
-            Attribute name to value, as :func:`~rayvous.protocol.values.normalize` returns them; a missing
-            value is an absent key.
+            The event as it would be published: attribute name to value. A value may be a mapping or a list;
+            numpy's and pandas' values and datetimes are read; None and NaN are missing.
+
+        Raises
+        ------
+        EventError
+            If it could not be published.
         """
-        if type(event) is not dict:
-            if isinstance(event, NestedEvent):
-                return any(map(self.matches, event.ways))
-            if not isinstance(event, Mapping):
-                raise wrong("event", event, "a mapping from attribute name to value", EventError)
+        return self.holds(event_of(event))
+
+    def holds(self, event: Event) -> bool:
+        """Return whether an event of a batch matches: one that was read by `event_of`, or by `EventBatch.events`."""
+        if type(event) is NestedEvent:
+            return self._for_nested().holds(event)
+        return self._for_flat()(event)
+
+    def _for_nested(self) -> NestedTest:
+        test = self._nested
+        if test is None:
+            test = NestedTest(self.clauses)
+            object.__setattr__(self, "_nested", test)
+        return test
+
+    def _for_flat(self) -> Test:
         test = self._test
         if test is None:
             test = _any_test([clause.test() for clause in self.clauses])
             object.__setattr__(self, "_test", test)
-        return test(event)
+        return test
 
     def evaluate_batch(self, batch: EventBatch, *, every: bool = False) -> Mask:
         """Return one boolean per event of the batch: whether it matches.
 
         An event with arrays matches if one of its ways does; with `every`, if all of them do.
         """
-        ways = instance("batch", batch, EventBatch, "an EventBatch").unfolded()
-        if ways is not None:
-            found = np.full(len(batch), every)
-            (np.logical_and if every else np.logical_or).at(
-                found, ways.owners, self.evaluate_batch(ways.batch)
-            )
+        nested = instance("batch", batch, EventBatch, "an EventBatch").nested()
+        if nested is not None:
+            found = np.zeros(len(batch), np.bool_)
+            found[nested.flat_rows] = self.evaluate_batch(nested.flat)
+            test, whole = self._for_nested(), self._for_flat()
+            if every:
+                found[nested.rows] = [test.always_holds(event, whole) for event in nested.events]
+            else:
+                found[nested.rows] = [test.holds(event) for event in nested.events]
             return found
         hits = np.zeros(len(batch), np.bool_)
         for clause in self.clauses:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...protocol.batch import Column, EventBatch, Mask, Rows
-from ...protocol.documents import Array, arrays_at
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Kind, Value
+from ...protocol.ways import Array, arrays_at
 from ..language.expressions import Arithmetic, Expression, Literal, Ref, Size
 
 Integers: TypeAlias = npt.NDArray[np.int64]

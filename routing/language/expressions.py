@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from ...protocol.batch import check_name
-from ...protocol.documents import array_at
 from ...protocol.errors import EventError, FilterTooComplex, SelectorError
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Value, comparable
+from ...protocol.ways import array_at
 from .values import DEPTH_MAX, GROUPS, check_literal
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "calculate",
     "negative",
     "positive",
+    "refs",
     "value_of",
 ]
 
@@ -177,6 +178,16 @@ def calculate(op: str, left: Any, right: Any) -> int | float | None:
             return exact
     result: float = _CALCULATE[op](float(left), float(right))
     return None if result != result else result
+
+
+def refs(expression: Expression) -> Iterator[str]:
+    """Iterate over the attributes of which an expression has a single value; SIZE is about a whole array."""
+    match expression:
+        case Ref(name):
+            yield name
+        case Arithmetic(_, left, right):
+            yield from refs(left)
+            yield from refs(right)
 
 
 def value_of(expression: Expression, event: Mapping[str, Any]) -> Value | None:

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ...protocol.checks import shown
-from ...protocol.documents import Array, array_at
 from ...protocol.errors import SelectorError
 from ...protocol.values import Value, is_null
+from ...protocol.ways import Array, array_at
 from ..filters.printing import literal_text
 from .conditions import And, HasElement, IsList, Not, Or, Predicate
 from .values import GROUPS, check_length, is_integer

@@ -20,8 +20,8 @@ import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from ...protocol.documents import NestedEvent
 from ...protocol.values import NULL, Timestamp, Value, is_null, normalize
+from ...protocol.ways import Names, NestedEvent
 from .cases import in_lower_case
 from .cesql_values import result_of
 from .conditions import (
@@ -59,7 +59,7 @@ from .conditions import (
 from .expressions import Expression, value_of
 from .like_tests import like_test, pieces_of
 from .lists import holds_for
-from .relations import OPERATORS
+from .relations import OPERATORS, names_of
 from .values import DEPTH_MAX, GROUPS, check_literal
 
 __all__ = [
@@ -117,7 +117,8 @@ def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
     """
     value: Any
     if isinstance(event, NestedEvent):
-        return _of_ways([evaluate(predicate, way) for way in event.ways])
+        ways = event.part(Names(names_of(predicate))).ways()
+        return _of_ways(evaluate(predicate, way) for way in ways)
     match predicate:
         case Constant(constant):
             return constant
@@ -158,8 +159,12 @@ def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
 
 
 def _of_ways(truths: Iterable[Truth]) -> Truth:
-    found = set(truths)
-    return True if True in found else None if None in found else False
+    found: Truth = False
+    for truth in truths:
+        if truth is True:
+            return True
+        found = None if truth is None else found
+    return found
 
 
 def _evaluate_text(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
@@ -220,7 +225,14 @@ def compile_predicate(predicate: Predicate) -> Test:
     Its events have normalised values; NaN and None may represent missing values.
     """
     test = _compiled(predicate)
-    return lambda event: _of_ways(map(test, event.ways)) if isinstance(event, NestedEvent) else test(event)
+    names = Names(names_of(predicate))
+
+    def of_event(event: Mapping[str, Any]) -> Truth:
+        return (
+            _of_ways(map(test, event.part(names).ways())) if isinstance(event, NestedEvent) else test(event)
+        )
+
+    return of_event
 
 
 def _compiled(predicate: Predicate) -> Test:

@@ -207,7 +207,7 @@ class CoveringDag:
             assert all(node is child.above[node.slot] for child in node.below.values())
             assert (node.slot in self._roots) == (not node.above)
             for child in node.below.values():
-                assert all(node.filter.matches(event) for event in _known(child.filter))
+                assert all(node.filter.holds(event) for event in _known(child.filter))
         order = _topological_order(self._nodes.values())
         assert len(order) == len(self._nodes), "the covering DAG has a cycle"
         assert len(self._witnesses) == len(self._nodes)

@@ -16,18 +16,20 @@ Rules
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ...protocol.batch import EventBatch, Mask
+from ...protocol.batch import EventBatch, Mask, Nested, flat_batch
 from ...protocol.effects import Plain
 from ..filters.filter import Clause, Filter
+from ..filters.nested import ClauseTest
 from .bits import Columns
 from .kernels import KERNEL, make_rows
-from .matches import Matches, folded, owned
+from .matches import Matches, distinct, owned
+from .named import Left, Named, Unfolded
 
 __all__ = ["MatchIndex", "Matches"]
 
@@ -62,6 +64,7 @@ class MatchIndex:
         self._places: dict[int, int] | None = None  # column -> kernel column; None while they are the same
         self._places_end = 0
         self._places_free: list[int] = []
+        self._named: Named | None = None  # made with the first event that has arrays
 
     def __len__(self) -> int:
         return self._count
@@ -110,8 +113,11 @@ class MatchIndex:
         self._extra.pop(slot, None)
         if self._held[slot] == _HELD:
             for column in columns:
-                self._rows.remove(self._leave(column))
+                place = self._leave(column)
+                self._rows.remove(place)
                 self._computed.pop(column, None)
+                if self._named is not None:
+                    self._named.remove(place)
         self._held[slot] = _ABSENT
         for column in columns:
             heapq.heappush(self._free, column)
@@ -132,7 +138,7 @@ class MatchIndex:
         rows.settle()
         self._rows = rows
         self._places = {column: place for place, column in enumerate(columns)}
-        self._places_end, self._places_free, self._owners = len(columns), [], None
+        self._places_end, self._places_free, self._owners, self._named = len(columns), [], None, None
 
     def _enter(self, column: int) -> int:
         """Allocate and return the kernel column of a new column."""
@@ -170,7 +176,10 @@ class MatchIndex:
 
     def _put(self, filter: Filter, columns: Sequence[int], settled: bool) -> int:
         for column, clause in zip(columns, filter.clauses, strict=False):
-            self._rows.add(self._enter(column), clause, settled=settled)
+            place = self._enter(column)
+            self._rows.add(place, clause, settled=settled)
+            if self._named is not None:
+                self._named.add(place, clause)
             if clause.computed:
                 self._computed[column] = clause
         slot = columns[0]
@@ -214,17 +223,71 @@ class MatchIndex:
 
     def match(self, batch: EventBatch) -> Matches:
         """Return the filters that match each event of a batch."""
-        if (ways := batch.unfolded()) is not None:
-            return folded(self.match(ways.batch), ways.owners, self.slots_end)
+        if (nested := batch.nested()) is not None:
+            return self._match_nested(nested)
         if not self._count or not len(batch):
             return Matches(np.zeros(0, np.intp), np.zeros(0, np.intp))
         owners = self._owner_table() if self._extra or self._places is not None else None
         if not self._computed:
             return self._rows.match(batch, owners)
-        rows, places = self._rows.match(batch, None)
-        holds = self._verified(batch, rows, places)
-        matches = Matches(rows[holds], places[holds])
+        matches = self._match_columns(batch)
         return matches if owners is None else owned(matches, owners)
+
+    def _match_columns(self, batch: EventBatch) -> Matches:
+        """Return the kernel columns that match each event of a batch without arrays."""
+        rows, places = self._rows.match(batch, None)
+        if not self._computed:
+            return Matches(rows, places)
+        holds = self._verified(batch, rows, places)
+        return Matches(rows[holds], places[holds])
+
+    def _match_nested(self, nested: Nested) -> Matches:
+        """Return the filters that match each event of a batch with arrays."""
+        rows, slots = self.match(nested.flat)
+        found = self._match_arrays(nested)
+        return distinct(
+            np.concatenate([nested.flat_rows[rows], found.rows]),
+            np.concatenate([slots, found.slots]),
+            self.slots_end,
+        )
+
+    def _match_arrays(self, nested: Nested) -> Matches:
+        """Return the filters that match each event with arrays, by the rows of the whole batch."""
+        if not self._count:
+            return Matches(np.zeros(0, np.intp), np.zeros(0, np.intp))
+        if self._named is None:
+            self._named = Named(self._clauses())
+        named, start = self._named, 0
+        rows: list[Columns] = []
+        places: list[Columns] = []
+        while start < len(nested.events):
+            unfolded = Unfolded()
+            start, left = named.unfold(nested, unfolded, start)
+            if unfolded.ways:
+                ways, columns = self._match_columns(flat_batch(unfolded.ways))
+                counts = named.believed(unfolded, ways, columns)
+                rows.append(np.array(unfolded.rows, np.intp)[ways[counts]])
+                places.append(columns[counts])
+            for each in left:
+                passed = self._passed(named, each)
+                rows.append(np.full(len(passed), each.row))
+                places.append(passed)
+        owners = self._owner_table()
+        return distinct(np.concatenate(rows), owners[np.concatenate(places)], self.slots_end)
+
+    def _clauses(self) -> Iterator[tuple[int, Clause]]:
+        """Iterate over the kernel columns and their clauses."""
+        for slot in self._slots():
+            for column in self._columns(slot) if self._held[slot] == _HELD else ():
+                yield (column if self._places is None else self._places[column]), self._clause(column)
+
+    def _passed(self, named: Named, left: Left) -> Columns:
+        """Return the kernel columns of one group of clauses that match an event, tested one by one."""
+        asked = named.columns(left)
+        of_place = None if self._places is None else {place: column for column, place in self._places.items()}
+        columns = asked.tolist() if of_place is None else [of_place[place] for place in asked.tolist()]
+        holds = [ClauseTest(self._clause(column)).holds(left.part) for column in columns]
+        return asked[np.array(holds, np.bool_)]
 
     def match_groups(self, batch: EventBatch, groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Return, for each event, the OR of the groups of the filters that match it.
@@ -239,9 +302,11 @@ class MatchIndex:
         groups
             ``uint64[slots_end]`` or longer: the groups (for example links) of each slot's filter, one bit per group.
         """
-        if (ways := batch.unfolded()) is not None:
+        if (nested := batch.nested()) is not None:
             out = np.zeros(len(batch), np.uint64)
-            np.bitwise_or.at(out, ways.owners, self.match_groups(ways.batch, groups))
+            out[nested.flat_rows] = self.match_groups(nested.flat, groups)
+            found, slots = self._match_arrays(nested)
+            np.bitwise_or.at(out, found, groups[slots])
             return out
         if not self._count or not len(batch):
             return np.zeros(len(batch), np.uint64)
@@ -314,6 +379,8 @@ class MatchIndex:
         self._rows.check(expected)
         asked = {column: clause for column, clause in expected.items() if clause.computed}
         assert self._asked() == asked, "the clauses that are looked at once more are others"
+        if self._named is not None:
+            self._named.check(expected)
         assert len(slots) == self._count, "the number of filters is wrong"
         assert not used & set(self._free) and len(self._free) + len(used) == len(self._held), (
             "a column is lost"

@@ -36,8 +36,8 @@ def owned(matches: Matches, owners: Columns) -> Matches:
     return Matches(rows, keys - rows * len(owners))
 
 
-def folded(matches: Matches, events: Columns, slots_end: int) -> Matches:
-    """Convert the matches of flat events (ways) to matches of the events that they belong to."""
+def distinct(rows: Columns, slots: Columns, slots_end: int) -> Matches:
+    """Return pairs as matches: sorted and without duplicates."""
     span = max(slots_end, 1)
-    keys = np.unique(events[matches.rows] * span + matches.slots)
+    keys = np.unique(rows * span + slots)
     return Matches(*np.divmod(keys, span))

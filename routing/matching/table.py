@@ -196,7 +196,7 @@ class RoutingTable:
         entries = self._entries.values()
         for row, event in enumerate(batch.events()):
             for entry in entries:
-                if entry.filter.matches(event):
+                if entry.filter.holds(event):
                     for link in entry.links:
                         rows = links.get(link)
                         if rows is None:

@@ -52,7 +52,7 @@ class WitnessStore:
     def matched_by(self, item: Filter) -> list[int]:
         """Return, in rising order, the slots whose witness `item` matches and the slots without a witness."""
         found = list(self._unknown)
-        found += [slot for slot, event in self._tail.items() if item.matches(event)]
+        found += [slot for slot, event in self._tail.items() if item.holds(event)]
         for batch, slots in self._packed:
             rows = item.evaluate_batch(batch).nonzero()[0].tolist()
             found += [slots[row] for row in rows if self._home.get(slots[row]) is batch]

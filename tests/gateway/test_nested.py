@@ -4,15 +4,16 @@ Reference: docs/decisions/0079-nested-events.md.
 """
 
 import json
+import threading
 
 import pytest
 from rayvous.gateway.access import Rights
 from rayvous.gateway.deliveries import Texts
 from rayvous.gateway.stomp.content import event_of
 from rayvous.gateway.stomp.frames import Frame
-from rayvous.protocol.batch import EventBatch, batch_of
+from rayvous.protocol.batch import WORK_CHARACTERS, batch_of
 from rayvous.protocol.documents import of_json
-from rayvous.protocol.errors import AccessDenied, EventError, LimitReached
+from rayvous.protocol.errors import AccessDenied, EventError
 from rayvous.protocol.gateways import GatewayLimits, Principal
 from rayvous.protocol.values import NULL, Timestamp
 from rayvous.routing.filters.filter import to_filter
@@ -58,41 +59,35 @@ def test_a_stomp_message_may_be_nested():
     )
     assert batch_of([event_of(frame)]).documents() == [{"a": {"b": [1, NULL]}}]
     frame = Frame("SEND", {"destination": "/events", "content-type": "application/json"}, b'{"a": {"": 1}}')
-    with pytest.raises(EventError, match="attribute name ''"):
-        batch_of([event_of(frame)])
-
-
-@pytest.fixture
-def unfolding(monkeypatch):
-    """Return a list to which every batch that is unfolded is appended."""
-    seen = []
-    unfold = EventBatch._unfold
-    monkeypatch.setattr(EventBatch, "_unfold", lambda batch: (seen.append(batch), unfold(batch))[1])
-    return seen
+    assert batch_of([event_of(frame)]).documents() == [{"a": {"": 1}}]
 
 
 BOMB = {"origin": "JFK", **{f"k{i}": i for i in range(200)}, **{name: list(range(10)) for name in "abc"}}
 
 
-def test_arrays_that_would_take_too_much_are_refused_before_they_are_unfolded(
-    gateway, tokens, run, unfolding
-):
+def test_what_events_cost_is_charged_and_read_in_a_thread(gateway, tokens, run, monkeypatch):
+    threads = []
+
+    def read(*args, **more):
+        threads.append(threading.current_thread())
+        return batch_of(*args, **more)
+
+    monkeypatch.setattr("rayvous.gateway.core.batch_of", read)
+    costly = BOMB | {"texts": ["x" * WORK_CHARACTERS] * 99}
+
     async def work():
-        core = gateway(
-            GatewayLimits(body_bytes_max=1 << 18, bodies_bytes_max=1 << 21)
-        )  # columns may take 2 MiB
+        core = gateway(GatewayLimits(rate_wait_seconds=0.001))
         async with await core.open(tokens["bob"]) as bob:
-            with pytest.raises(
-                EventError, match="combinations of all arrays would take 3,690,000 bytes together"
-            ):
-                await bob.publish([BOMB] * 2)
-            assert not unfolding
-            assert (await bob.publish([BOMB])).last == 1
-            with core.working(1 << 20), pytest.raises(LimitReached, match="bodies_bytes_max"):
-                await bob.publish([BOMB])
+            assert (await bob.publish([{"origin": "JFK"}])).last == 1
+            assert (await bob.publish([BOMB] * 10)).last == 11
+            charged = []
+            monkeypatch.setattr(bob._of, "pay", lambda work, *_: charged.append(work) or 0.0)
+            await bob.publish([costly, {"origin": "JFK"}])
+            assert charged == [batch_of([costly, {"origin": "JFK"}]).work] and charged[0] > 100
         await core.close()
 
     run(work())
+    assert [each is threading.main_thread() for each in threads] == [True, False, False]
 
 
 def test_who_may_publish_nothing_is_told_so_before_anything_is_made_of_it(gateway, run, monkeypatch):

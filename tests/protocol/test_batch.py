@@ -162,17 +162,13 @@ def test_nbytes_grows_with_what_is_in_it() -> None:
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        ({"": 1}, "event 1: attribute name ''"),
-        ({"a" * (NAME_CHARACTERS_MAX + 1): 1}, "event 1: attribute name 'aaa.*1 to 128"),
-        ({"a\n": 1}, "event 1: attribute name"),
         ({3: 1}, "event 1: attribute name 3 is a int"),
         ({"x": b"a"}, "event 1: attribute 'x': .*bytes"),
-        ({"x": 2**63}, "event 1: attribute 'x': integer .* 64 bits"),
-        ({str(i): i for i in range(ATTRIBUTES_MAX + 1)}, "event 1: 257 attributes, the limit is 256"),
+        ({"x": 10**5_000}, "event 1: attribute 'x': an integer of 16610 bits, the limit is 14,000 bits"),
         ({"x": "a" * EVENT_BYTES_MAX, "y": "a"}, "event 1: 1048577 characters .* limit is 1048576"),
         ("x=1", "event 1: an event is a mapping .* not a str"),
     ],
-    ids=range(9),
+    ids=range(5),
 )
 def test_what_is_no_event_is_an_error_that_says_where(event: Any, message: str) -> None:
     with pytest.raises(EventError, match=message):

@@ -38,9 +38,9 @@ from rayvous.pipelines.audit.trace_files import (
     save_trace,
 )
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.documents import array_at
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.values import NULL, Timestamp
+from rayvous.protocol.ways import array_at
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos

@@ -14,10 +14,10 @@ import pytest
 import rayvous as rv
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.protocol.batch import batch_of
-from rayvous.protocol.documents import Array, array_at
+from rayvous.protocol.batch import batch_of, flat_batch
 from rayvous.protocol.errors import FilterTooComplex, SelectorError
 from rayvous.protocol.values import NULL
+from rayvous.protocol.ways import Array, Names, NestedEvent, array_at
 from rayvous.routing.filters.numbers import Chosen
 from rayvous.routing.language.predicates import compile_predicate, evaluate
 from rayvous.routing.language.questions import to_predicate
@@ -274,10 +274,11 @@ def test_the_array_of_a_document(document: dict[str, Any], name: str) -> None:
     assert Chosen(batch, np.array([1, 0])).arrays(name)[0] == expected
     for way in getattr(event, "ways", ()):
         assert array_at(pickle.loads(pickle.dumps(way)), name) == expected
-    unfolded = batch.unfolded()
-    if unfolded is not None:
-        rows = np.flatnonzero(unfolded.owners == 1)
-        assert Chosen(unfolded.batch, rows).arrays(name) == [expected] * len(rows)
+    if isinstance(event, NestedEvent):
+        ways = flat_batch(event.part(Names(["a"], [name])).ways())
+        assert Chosen(ways, np.arange(len(ways))).arrays(name) == [expected] * len(ways)
+    (whole,) = batch_of([document | {"": 2**70}]).events()  # all in its form
+    assert array_at(whole, name) == expected
 
 
 @PROPERTY

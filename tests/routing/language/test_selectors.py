@@ -254,7 +254,7 @@ def test_numbers_have_the_type_that_they_are_written_in() -> None:
         ("x = TIMESTAMP '1600-01-01'", "outside the years 1678 to 2262"),
         ('"" = 1', "attribute name ''"),
         ("NOT " * 101 + "x", "line 1, column 1: AND, OR and NOT are nested more than 100 deep"),
-        ("x" * 129 + " = 1", "a name is 1 to 128 printable characters"),
+        ("x" * 1_025 + " = 1", "a name is 1 to 1,024 printable characters"),
     ],
 )
 def test_errors_are_for_people(text: str, message: str) -> None:
