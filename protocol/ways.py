@@ -188,7 +188,7 @@ class NestedEvent(dict[str, Value]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NestedEvent) and self.form == other.form and dict.__eq__(self, other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     @property
     def parsed(self) -> Any:

@@ -124,7 +124,10 @@ def accepted_from(data: Any) -> tuple[EventBatch, dict[int, EventError]]:
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a table as events."""
-    rows: list[dict[str, Any]] = table.to_pylist()
+    try:
+        rows: list[dict[str, Any]] = table.to_pylist()
+    except (pa.ArrowException, OverflowError, ValueError) as error:  # a time that Python does not have, say
+        raise EventError(f"the table cannot be read row by row: {error}") from None
     return rows
 
 

@@ -29,7 +29,7 @@ from ...protocol import checks
 from ...protocol.documents import of_json
 from ...protocol.errors import EventError, InputError
 from ...protocol.json_events import parse, plain_value
-from ...protocol.values import Value, normalize
+from ...protocol.values import Value, normalize_wide
 from ...routing.language.questions import parse_selector
 from ..deliveries import Delivery
 from .frames import Frame
@@ -166,7 +166,7 @@ def object_of(body: bytes) -> dict[str, Value]:
     event: dict[str, Any] = {}
     for name, value in told.items():
         try:
-            plain = of_json(value) if isinstance(value, dict | list) else normalize(of_json(value))
+            plain = of_json(value) if isinstance(value, dict | list) else normalize_wide(of_json(value))
         except InputError as error:
             raise EventError(f"{checks.shown(name)}: {error}") from None
         if plain is not None:

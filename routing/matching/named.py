@@ -203,7 +203,7 @@ class Named:
     def believed(self, unfolded: Unfolded, ways: Columns, places: Columns) -> Mask:
         """Return which (way, column) pairs count: those of the clauses for which the way was made."""
         keys = np.array(unfolded.keys, np.intp)[ways]
-        out = keys == _ALL
+        out: Mask = keys == _ALL
         for (arrays, group), key in unfolded.divided.items():
             some = np.flatnonzero(keys == key)
             out[some] = self._division(arrays).groups[self._of[places[some]]] == group

@@ -10,6 +10,7 @@ import networkx as nx
 import pytest
 import ray
 import rayvous as rv
+from payloads import PAYLOADS, without_none
 from rayvous.actors.host.frames import CALL_BYTES_MAX, PIECE_BYTES
 from rayvous.actors.network.network import networks
 
@@ -67,6 +68,28 @@ def test_events_arrive_as_they_left_however_they_are_carried(net, fresh, charact
     net.settle()
     assert [note.event for note in subscriber.notifications(timeout_seconds=0)] == events
     net.release(subscriber)
+
+
+def test_events_of_other_systems_arrive_as_they_were_published(net, fresh):
+    """Many attributes, long paths, many arrays, long integers: decisions 0116 and 0117."""
+    subscriber, chosen = net.subscriber(fresh, broker=0), net.subscriber(f"{fresh}-chosen", broker=3)
+    subscriber.subscribe(rv.attr("test") == fresh)
+    texts = [text for _, texts in PAYLOADS.values() for text, expected in texts.items() if expected]
+    for text in texts:
+        chosen.subscribe(f"test = '{fresh}' AND {text}")
+    events = [event | {"test": fresh} for event, _ in PAYLOADS.values()]
+    publisher = net.publisher(fresh, broker=7)
+    refused = publisher.publish_batch([*events, {"test": fresh, "x": b""}], on_error="skip")
+    assert list(refused) == [len(events)] and publisher.published == len(events)
+    for event in events:
+        publisher.publish(event)
+    net.settle()
+    assert [note.event for note in subscriber.notifications(timeout_seconds=0)] == [
+        without_none(each) for each in events * 2
+    ]
+    assert len(identities(chosen)) == 2 * len(events)
+    net.release(subscriber)
+    net.release(chosen)
 
 
 def test_one_notification_although_several_subscriptions_match(net, fresh):

@@ -110,7 +110,6 @@ def test_headers_beside_json_are_attributes_too_and_must_not_differ():
         (b'{"a": NaN}', "application/json", "NaN is not a number in JSON"),
         (b'{"a": 1e400}', "application/json", "'1e400' is too large"),
         (b'{"a": {"b": ["\\ud800"]}}', "application/json", "half a surrogate pair"),
-        (b'{"a": 9223372036854775808}', "application/json", "does not fit in 64 bits"),
         (b'{"a": ' + b"9" * 5000 + b"}", "application/json", "not JSON: "),
         (b"\xff", "text/plain", "not UTF-8 text"),
         (b"x", "text/plain;charset=latin-1", "send text in UTF-8"),

@@ -23,7 +23,17 @@ from rayvous.protocol.batch import EVENT_BYTES_MAX, batch_of
 from rayvous.protocol.errors import EventError
 
 LIMITS = FrameLimits(header_bytes_max=200, headers_max=5, body_bytes_max=20)
-NAMES = ("price", "symbol", "type", "content-type", "content-length", "receipt", "body", "JMSType", "x" * 130)
+NAMES = (
+    "price",
+    "symbol",
+    "type",
+    "content-type",
+    "content-length",
+    "receipt",
+    "body",
+    "JMSType",
+    "x" * 1_030,
+)
 VALUES = ("1.5", "-0", "7", "9" * 19, "1E5", "true", "false", "a", "", "é", "a:b", "\x85", "x" * 60)
 KINDS = ("", "text/plain", "text/csv;charset=utf-8", "application/json", "image/png", "text/plain;charset=x")
 BODIES = (b"", b"hi", b'{"price":2}', b"{}", b"[1", b"\xff", "é".encode(), b"x" * 21, b"a\0b")
@@ -214,7 +224,7 @@ def test_columns_have_the_kinds_of_their_values(columns, rows):
         Sends(("destination", "body"), ("/a", "x"), (b"y",)),
         Sends(("destination", "content-type"), ("/a", "application/json"), (b"[1",)),
         Sends(("destination", "content-type"), ("/a", "image/png"), (b"",)),
-        Sends(("destination", "x" * 130), ("/a", "1"), (b"",)),
+        Sends(("destination", "x" * 1_030), ("/a", "1"), (b"",)),
         Sends(("destination",), ("/a",), (b"x" * (1 << 20) + b"y",)),
     ],
 )
