@@ -284,7 +284,7 @@ class Session:
         def read() -> tuple[EventBatch, Key | None]:
             batch = events if isinstance(events, EventBatch) else batch_of(events, bytes_max=most)
             rights.check_publish(batch)
-            return batch, None if key is None else named_by(key, batch.events())
+            return batch, None if key is None else named_by(key, batch.seen())
 
         return await asyncio.to_thread(read) if takes_long(events) else read()
 

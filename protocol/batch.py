@@ -167,6 +167,7 @@ class EventBatch:
     sequence: npt.NDArray[np.int64]
     published_at: npt.NDArray[np.float64]
     _events: list[tuple[dict[str, Value], ...]] = field(default_factory=list, repr=False)
+    _seen: list[tuple[dict[str, Value], ...]] = field(default_factory=list, repr=False)
     _nested: list[Nested | None] = field(default_factory=list, repr=False)
 
     def __len__(self) -> int:
@@ -191,9 +192,22 @@ class EventBatch:
     def events(self) -> tuple[dict[str, Value], ...]:
         """Return the events as plain mappings from attribute name to value; computed once, then cached.
 
-        An event with arrays, or one that is all in its form, is a `NestedEvent`.
+        An event with arrays, or one that is all in its form, is a `NestedEvent`: it has the attributes outside of
+        arrays.
         """
         if not self._events:
+            found = self.seen()
+            if FORMS in self.columns:
+                found = tuple(event.filled() if isinstance(event, NestedEvent) else event for event in found)
+            self._events.append(found)
+        return self._events[0]
+
+    def seen(self) -> tuple[dict[str, Value], ...]:
+        """Return the events as filters see them; computed once, then cached.
+
+        They are those of `events`, but of one that is all in its form the attributes are not read.
+        """
+        if not self._seen:
             size = len(self)
             out: list[dict[str, Value]] = [{} for _ in range(size)]
             for (name, kind), column in self.columns.items():
@@ -214,8 +228,8 @@ class EventBatch:
             for row, form, text in self._forms():
                 if has_arrays(form):
                     out[row] = NestedEvent(out[row], text, form)
-            self._events.append(tuple(out))
-        return self._events[0]
+            self._seen.append(tuple(out))
+        return self._seen[0]
 
     def _forms(self) -> Iterator[tuple[int, Any, str]]:
         """Iterate over the nested events: the row, the parsed form, and its text."""
@@ -232,7 +246,7 @@ class EventBatch:
 
     def documents(self, shown: Callable[[Value], Any] = lambda value: value) -> list[dict[str, Any]]:
         """Return the events as they were given, with nested objects and arrays; `shown` converts the values."""
-        out = [{name: shown(value) for name, value in event.items()} for event in self.events()]
+        out = [{name: shown(value) for name, value in event.items()} for event in self.seen()]
         for row, form, _ in self._forms():
             out[row] = document(out[row], form, shown)
         return out
@@ -246,7 +260,7 @@ class EventBatch:
         return self._nested[0]
 
     def _parted(self) -> Nested | None:
-        events = self.events()
+        events = self.seen()
         rows = [row for row, event in enumerate(events) if isinstance(event, NestedEvent)]
         if not rows:
             return None
@@ -349,7 +363,7 @@ def flat_batch(events: Iterable[dict[str, Value]]) -> EventBatch:
     gathered = flat_columns(events)
     columns = {key: _column(key[1], len(events), rows, values) for key, (rows, values) in gathered.items()}
     batch = batch_from_columns(columns, len(events))
-    batch._events.append(events)  # the ways of an event know its whole arrays, which columns do not
+    batch._seen.append(events)  # the ways of an event know its whole arrays, which columns do not
     return batch
 
 

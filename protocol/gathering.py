@@ -89,7 +89,7 @@ def gather(gathered: Gathered, row: int, event: Mapping[str, Any]) -> None:
     if not isinstance(event, Mapping):
         raise EventError(f"an event is a mapping from attribute name to value, not a {type(event).__name__}")
     try:
-        if len(event) > ATTRIBUTES_MAX:
+        if len(event) > ATTRIBUTES_MAX or (isinstance(event, NestedEvent) and event.is_whole):
             raise Unfit
         _gather_columns(gathered, row, event)
     except Unfit:
@@ -169,7 +169,7 @@ def _gather_nested(gathered: Gathered, row: int, event: Mapping[str, Any], neste
 
 def gather_whole(gathered: Gathered, row: int, event: Mapping[str, Any]) -> None:
     """Gather an event that is all in its form."""
-    form = event.form if isinstance(event, NestedEvent) and not event else None
+    form = event.form if isinstance(event, NestedEvent) and event.is_whole else None
     if form is None:
         form = whole_form(event.document() if isinstance(event, NestedEvent) else event, _READER)
         if len(form) > EVENT_BYTES_MAX:

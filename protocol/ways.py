@@ -186,7 +186,9 @@ class NestedEvent(dict[str, Value]):
         return NestedEvent, (dict(self), self.form)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NestedEvent) and self.form == other.form and dict.__eq__(self, other)
+        if not isinstance(other, NestedEvent) or self.form != other.form:
+            return False
+        return self.is_whole or dict.__eq__(self, other)
 
     __hash__ = None
 
@@ -200,12 +202,11 @@ class NestedEvent(dict[str, Value]):
     def part(self, names: Names) -> Part:
         """Return what is asked for of the event."""
         form = self.parsed
-        if names.prefixes is None:
-            fixed = dict(self)
-        else:
-            fixed = {name: self[name] for name in names.names if name in self}
+        fixed: dict[str, Value] = {}
         choices: list[Choice] = []
         if isinstance(form, dict):
+            names_here = self.keys() if names.prefixes is None else names.names & self.keys()
+            fixed = {name: self[name] for name in names_here}
             _read_members(form, None, names, fixed, choices, inside=False)
         elif len(form) == 1:
             _read_members(members_of(form[0]) or {}, None, names, fixed, choices, inside=True)
@@ -217,6 +218,19 @@ class NestedEvent(dict[str, Value]):
     def ways(self) -> list[dict[str, Value]]:
         """All ways of the event, with all attributes; there may be very many."""
         return list(self.part(Names.every()).ways())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything of the event is in its form."""
+        return self.form.startswith("[")
+
+    def filled(self) -> NestedEvent:
+        """Return the event with all attributes outside of arrays."""
+        if not self.is_whole or self or len(self.parsed) != 1:
+            return self
+        found: dict[str, Any] = {}
+        _read_attributes(members_of(self.parsed[0]) or {}, None, found)
+        return NestedEvent(found, self.form, self.parsed)
 
     def array(self, name: str) -> Array | None:
         """Return what `array_at` returns for the event."""
@@ -315,6 +329,17 @@ def _read_members(
             _read_array(inner, at, names, choices)
         elif inside and at in names:
             fixed[at] = value_in(inner)
+
+
+def _read_attributes(members: Mapping[str, Any], path: str | None, found: dict[str, Any]) -> None:
+    """Add the attributes outside of arrays, as they were given."""
+    for name, inner in members.items():
+        at = name if path is None else f"{path}.{name}"
+        below = members_of(inner)
+        if below is not None:
+            _read_attributes(below, at, found)
+        elif not isinstance(inner, list):
+            found[at] = inner if type(inner) is int else value_in(inner)
 
 
 def _read_array(array: Sequence[Any], path: str | None, asked: Names, choices: list[Choice]) -> None:

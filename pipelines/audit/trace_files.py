@@ -213,7 +213,7 @@ _FORM: Final = ""
 
 def encode_event(event: Mapping[str, Any]) -> str:
     """Return an event as JSON, which :func:`decode_event` reads back."""
-    plain = _plain(event)
+    plain = {} if isinstance(event, NestedEvent) and event.is_whole else _plain(event)
     if isinstance(event, NestedEvent):
         plain[_FORM] = event.form
     return json.dumps(plain)

@@ -57,7 +57,7 @@ class Chosen:
 
     def arrays(self, name: str) -> list[Array | None]:
         """Return the whole array at a name of each chosen event; None where there is none."""
-        events = self._batch.events()  # those of a batch of ways know the arrays, which columns do not
+        events = self._batch.seen()  # those of a batch of ways know the arrays, which columns do not
         return arrays_at(map(events.__getitem__, self._rows), name)
 
     def present(self, column: Column) -> Mask:

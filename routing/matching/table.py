@@ -194,7 +194,7 @@ class RoutingTable:
     def _scan(self, batch: EventBatch) -> Routes:
         links: dict[Link, list[int]] = {}
         entries = self._entries.values()
-        for row, event in enumerate(batch.events()):
+        for row, event in enumerate(batch.seen()):
             for entry in entries:
                 if entry.filter.holds(event):
                     for link in entry.links:

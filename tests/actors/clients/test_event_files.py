@@ -94,12 +94,11 @@ def test_a_kind_is_that_of_the_whole_file_and_not_of_its_first_block(tmp_path: P
         ("x,end\n1,2013-01-01\n2,9999-12-31\n", "column 'end', line 3: 9999-12-31 is outside the years 1678 to 2262"),
         ("x,x\n1,2\n", "column 'x' occurs more than once"),
         ("x,\n1,2\n", "attribute name ''"),
-        (",".join(f"a{i}" for i in range(5_000)) + "\n", "5000 columns, the limit is"),
         ("s\n" + "a" * (2**20 + 1) + "\n", "column 's', line 2: 1,048,577 bytes"),
         ("x,s\n", "it has no events"),
         ("", "is empty"),
     ],
-    ids=range(11),
+    ids=range(10),
 )  # fmt: skip
 def test_csv_is_refused_by_column_and_line(tmp_path: Path, content: str | bytes, message: str) -> None:
     path = write(tmp_path / "e.csv", content)
@@ -118,16 +117,12 @@ def test_a_fault_at_the_end_of_a_table_is_told_before_its_first_block(tmp_path: 
         EventTable(tmp_path / "e.parquet")
 
 
-def test_integers_of_any_size_are_integers_or_refused_by_line(tmp_path: Path) -> None:
+def test_integers_of_any_size_are_integers(tmp_path: Path) -> None:
     """Floats would round all ids of the column."""
     path = write(tmp_path / "e.csv", "x,id\n1,9007199254740993\n2,18446744073709551616\n3,\n")
     assert rv.read_events(path, types={"id": "string"}).events()[1] == {"x": 2, "id": "18446744073709551616"}
-    try:
-        events = rv.read_events(path).events()
-    except ScenarioError as error:
-        assert "column 'id', line 3: 18446744073709551616 has more than 64 bits; or" in str(error)
-    else:
-        assert [event.get("id") for event in events] == [9007199254740993, 18446744073709551616, None]
+    events = rv.read_events(path).events()
+    assert [event.get("id") for event in events] == [9007199254740993, 18446744073709551616, None]
 
 
 def test_dates_of_int96_are_not_of_another_century(tmp_path: Path) -> None:
@@ -187,7 +182,7 @@ def test_a_type_that_does_not_fit_is_refused(
     ("name", "content", "message"),
     [
         ("e.jsonl", '{"x": 1', r"e\.jsonl:1: is not JSON"),
-        ("e.jsonl", '\n{"x": 1}\n{"": 2}\n', r"e\.jsonl:(3: attribute name|.* it has)"),
+        ("e.jsonl", '\n{"x": 1}\n{"a": {"b": 1}, "a.b": 2}\n', r"e\.jsonl:3: .*occurs twice"),
         ("e.parquet", "no parquet at all", "cannot be read"),
         ("e.xlsx", "x", "events are read from .csv, .jsonl or .parquet"),
         ("e", "x", "events are read from"),

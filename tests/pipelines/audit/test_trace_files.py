@@ -94,6 +94,10 @@ def test_an_event_with_arrays_comes_back_with_its_arrays():
     again = decode_event(encode_event(event))
     assert (again, again.ways, again.form) == (event, event.ways, event.form)
     assert array_at(again, "t") == ("a", None)
+    (whole,) = batch_of([{"": 2**70, "t": [1], "x": {"y": 3}}]).events()
+    again = decode_event(encode_event(whole))
+    assert again == whole and again.document() == {"": 2**70, "t": [1], "x": {"y": 3}}
+    assert whole["x.y"] == 3 and to_filter("x.y = 3 AND t = 1").holds(again)
     old = decode_event(
         '{"x": 1, "": [{"x": 1, "t": 5}, {"x": 1, "t": 6}]}'
     )  # from before the form was written
