@@ -64,7 +64,7 @@ from ...faults.checker.trace import (
 )
 from ...protocol import checks
 from ...protocol.documents import is_form
-from ...protocol.errors import EventError, InputError, UnreadableFile
+from ...protocol.errors import InputError, UnreadableFile
 from ...protocol.gathering import form_of_ways
 from ...protocol.values import NULL, Timestamp, Value, is_null
 from ...protocol.ways import NestedEvent
@@ -234,14 +234,13 @@ def decode_event(text: str) -> dict[str, Value]:
     event: dict[str, Any] = json.loads(text)
     form = event.pop(_FORM, None)
     read = _read(event)
-    ways = isinstance(form, list)
-    if ways:  # older traces have them instead
+    if isinstance(form, list):  # older traces have the ways
         form = form_of_ways(map(_read, form))
     if form is None:
         return read
     parsed = json.loads(form)
-    if not (is_form(parsed) or ways):
-        raise ValueError("its form is none")
+    if not (is_form(parsed) or all(is_form([way]) for way in parsed)):
+        raise ValueError("the event has no form that can be")
     return NestedEvent(read, form, parsed)
 
 

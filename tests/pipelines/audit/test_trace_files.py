@@ -101,7 +101,8 @@ def test_an_event_with_arrays_comes_back_with_its_arrays():
     old = decode_event(
         '{"x": 1, "": [{"x": 1, "t": 5}, {"x": 1, "t": 6}]}'
     )  # from before the form was written
-    assert to_filter("t = 6 AND x = 1").matches(old)
+    assert to_filter("t = 6 AND x = 1").matches(old) and not to_filter("t = 6 AND x = 2").matches(old)
+    assert decode_event(encode_event(old)) == old
 
 
 def test_a_trace_comes_back(tmp_path):
