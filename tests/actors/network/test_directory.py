@@ -28,7 +28,7 @@ def test_names_of_networks_that_look_alike_differ():
 
 @pytest.mark.parametrize("spoken", [0, 1, PROTOCOL + 1])
 def test_who_speaks_another_protocol_does_not_attach(monkeypatch: pytest.MonkeyPatch, spoken: int) -> None:
-    """Protocol 1 called methods by name, 2 calls with bytes, 3 has channels in its directory. Reference: decision 0103."""
+    """Protocol 1 called methods by name, 2 calls with bytes, 3 knows channels. Reference: decision 0103."""
     directory = SimpleNamespace(remote=lambda: SimpleNamespace(protocol=spoken))
     monkeypatch.setattr(network, "starts_ray", lambda: False)
     monkeypatch.setattr(network, "ensure_ray", lambda: None)
