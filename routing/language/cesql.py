@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.errors import FilterTooComplex, SelectorError
@@ -107,10 +107,7 @@ def _builder() -> Any:
             return whole
 
         def chain(self, first: Node, *rest: Any) -> Node:
-            made = first
-            for op, operand in zip(rest[::2], rest[1::2], strict=True):
-                made = _chained(op, made, operand)
-            return made
+            return _chained(first, rest[::2], rest[1::2])
 
         def like(self, value: Node, negation: Token | None, word: Token, pattern: Token) -> Node:
             try:
@@ -168,12 +165,22 @@ def _call(token: Token, what: str, *operands: Node) -> Call:
         at(token, str(error))
 
 
-def _chained(op: Token, left: Node, right: Node) -> Call:
-    """Return an operation; a chain of AND, OR or XOR is flattened to one operation, to limit the nesting depth."""
-    what = "<>" if op == "!=" else op.type if op.type in _KEYWORDS else str(op)
-    if isinstance(left, Call) and left.what == what and what in ("AND", "OR", "XOR"):
-        return _call(op, what, *left.operands, right)
-    return _call(op, what, left, right)
+def _chained(first: Node, ops: Sequence[Token], operands: Sequence[Node]) -> Node:
+    """Return the operations of a chain, from the left; a run of AND, OR or XOR is one operation, to limit the depth."""
+    made = first
+    for what, run in groupby(zip(ops, operands, strict=True), key=lambda step: _operator(step[0])):
+        steps = list(run)
+        if what in ("AND", "OR", "XOR"):
+            head = made.operands if isinstance(made, Call) and made.what == what else (made,)
+            made = _call(steps[0][0], what, *head, *(operand for _, operand in steps))
+            continue
+        for op, operand in steps:
+            made = _call(op, what, made, operand)
+    return made
+
+
+def _operator(op: Token) -> str:
+    return "<>" if op == "!=" else op.type if op.type in _KEYWORDS else str(op)
 
 
 def _perhaps(negation: Token | None, node: Call) -> Call:
