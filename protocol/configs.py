@@ -103,8 +103,9 @@ class Position:
     parent_cluster, child_clusters
         Their clusters, in the same order.
     cube
-        The view of a hypercube; None under the other schemes. In a hypercube, `children` are the brokers that
-        this broker exchanges messages with, and there is no parent.
+        The view of brokers without a tree, under the schemes `hypercube` and `lbdd` and others that know every
+        broker; None on a tree. With a view, `children` are the brokers that this broker exchanges messages with,
+        and there is no parent.
     """
 
     broker: BrokerId

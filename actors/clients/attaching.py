@@ -14,7 +14,7 @@ import ray
 from ...faults.durability.durable_cursor import DeadLetter
 from ...faults.membership.places import Tiers
 from ...protocol import checks
-from ...protocol.errors import ClientError, InputError, RayvousError
+from ...protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
 from ..network.hosts import Hosts
@@ -270,6 +270,23 @@ class Attaching:
         client.close()
         self.clients.remove(client)
         self.leave([client])
+
+    def close_all(self) -> None:
+        """Close all clients of this process, and free their names.
+
+        Subscribers say goodbye one after the other, and their brokers' answers are awaited together.
+        """
+        waiting = []
+        for client in self.clients:
+            with suppress(BrokerUnavailable):
+                if isinstance(client, Subscriber) and not isinstance(client, DurableSubscriber):
+                    waiting.append(client.start_closing())
+                else:
+                    client.close()
+        for finish in waiting:
+            with suppress(BrokerUnavailable):
+                finish()
+        self.leave(self.clients)
 
     def bound_inboxes(self, events_max: int) -> None:
         """Bound the unread notifications of each subscriber that attaches from now on.

@@ -16,7 +16,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from ray.exceptions import GetTimeoutError, RayTaskError
@@ -444,18 +445,36 @@ class Subscriber(Client):
 
     def close(self) -> None:
         """Leave the network: subscriptions are cancelled, readers end, the name is free again."""
+        self.start_closing()()
+
+    def start_closing(self) -> Callable[[], None]:
+        """Say goodbye to the broker; the result waits for its answer, and completes what `close` does.
+
+        So many subscribers leave in the time of one.
+        """
         if self._closed:
-            return
+            return lambda: None
         self._closed = True
         if self._recovery is not None:
             self._process.leave(self)
-        # A dead broker has no state, and one whose store failed can promise nothing.
-        forgiven = () if self._recovery is None else (BrokerUnavailable, StorageFailed)
-        with suppress(NameTaken, *forgiven), broker_errors(str(self)):
+        said = None
+        with self._forgiving():
             if self._lost is None:
                 broker, host = self._process.run(self._arrived())
-                call = self._handle(host).request(broker, self.name, [Detach()], self.ticket)
-                waited(call, self._directory.limits.call_seconds)
+                said = self._handle(host).request(broker, self.name, [Detach()], self.ticket)
+        return partial(self._finish_closing, said)
+
+    @contextmanager
+    def _forgiving(self) -> Iterator[None]:
+        """Suppress what hinders no goodbye: a dead broker has no state, and one whose store failed promises nothing."""
+        forgiven = () if self._recovery is None else (BrokerUnavailable, StorageFailed)
+        with suppress(NameTaken, *forgiven), broker_errors(str(self)):
+            yield
+
+    def _finish_closing(self, said: Any) -> None:
+        with self._forgiving():
+            if said is not None:
+                waited(said, self._directory.limits.call_seconds)
         self._inbox.close()
         self._process.let_go(self)
         if self._lost is None:  # else another client of this process may have the name

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
@@ -30,6 +30,7 @@ from ..forks import require_same_process
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle
 from ..host.host import BrokerHost
+from ..logs import Log
 from ..telemetry.collector import Collector
 from ..telemetry.files import network_of, run_name
 from .directory import NAMESPACE, Directory, collector_name, host_name, rendezvous_name
@@ -42,6 +43,7 @@ from .store import LastingStore, RayStore, RendezvousStore
 from .taking_up import accepted, store_of, take_up
 
 CALLS_AT_ONCE: Final = 10_000
+_LOG: Final = Log("rayvous.network")
 
 NICENESS: Final = "RAY_worker_niceness"
 """The Ray setting, 15 by default, that makes its workers yield to other processes on the machine."""
@@ -100,7 +102,14 @@ def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
     prepare_workers()
     if stages is not None:
         stages.show(RAY, 0, 1)
-    init_ray(None if _through_client() else "auto" if _running_ray() else "local")
+    if _through_client():
+        _knock_at_client_server(os.environ["RAY_ADDRESS"])
+        init_ray(None)
+    else:
+        running = _running_ray()
+        init_ray("auto" if running else "local")
+        if running and not os.environ.get("RAY_ADDRESS"):
+            _say_which(running, services.find_gcs_addresses())
     if stages is not None:
         stages.show(RAY, 1, 1)
     return True
@@ -160,6 +169,52 @@ def starts_ray() -> bool:
 
 def _through_client() -> bool:
     return os.environ.get("RAY_ADDRESS", "").startswith("ray://")
+
+
+def _knock_at_client_server(address: str) -> None:
+    """Check that a Ray client server answers and takes our token, which Ray itself tries for half a minute.
+
+    Raises
+    ------
+    RayUnavailable
+        If nobody answers there, or it wants another token.
+    """
+    place = address.removeprefix("ray://")
+    host, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise RayUnavailable(f"RAY_ADDRESS is {address!r}: nobody answers there: {error}") from None
+    if _status_of_ping(place) == "UNAUTHENTICATED":
+        raise RayUnavailable(f"RAY_ADDRESS is {address!r}: {NEEDS_TOKEN}")
+
+
+def _status_of_ping(place: str) -> str:
+    """Return the name of the gRPC status with which a Ray client server answers a ping; "" if it answers well."""
+    import grpc  # only Ray's client needs it
+    from ray._private.grpc_utils import init_grpc_channel
+    from ray.core.generated import ray_client_pb2, ray_client_pb2_grpc
+
+    channel = init_grpc_channel(place)
+    ping = ray_client_pb2.ClusterInfoRequest(type=ray_client_pb2.ClusterInfoType.PING)
+    try:
+        ray_client_pb2_grpc.RayletDriverStub(channel).ClusterInfo(ping, timeout=KNOCK_SECONDS)
+    except grpc.RpcError as error:
+        return str(error.code().name)
+    finally:
+        channel.close()
+    return ""
+
+
+def _say_which(joined: str, found: Collection[str]) -> None:
+    """Say which Ray was joined, if several run on this machine; Ray's own warning is silenced."""
+    others = sorted(set(found) - {joined})
+    if others:
+        _LOG.warning(
+            "several Rays run on this machine; joined %s, the last that was started; for another set RAY_ADDRESS: %s",
+            joined,
+            ", ".join(others),
+        )
 
 
 def _running_ray() -> str | None:

@@ -10,7 +10,6 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -23,7 +22,7 @@ import ray
 
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
-from ...protocol.errors import BrokerUnavailable, NetworkNotFound
+from ...protocol.errors import NetworkNotFound
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig
@@ -380,10 +379,7 @@ class Network:
             for client in clients:
                 client.abandon()
         else:
-            for client in clients:
-                with suppress(BrokerUnavailable):
-                    client.close()
-            self._attached.leave(clients)
+            self._attached.close_all()
             self._process.end_sessions(self.hosts())
         self._process.close()
         if self._started_ray:
