@@ -66,8 +66,10 @@ FOLDERS ?= routing/interest routing/schemes faults/membership faults/replay admi
 mutants: setup         ## a sample of small changes to the code of folders, which tests have to find: FOLDERS=admission
 	$(BIN)/python tests/mutation.py $(FOLDERS)
 
+# The tutorials are run for their outputs and pictures, which takes minutes: Ray and Spark start. DOCS_RUN= leaves that out.
+DOCS_RUN ?= 1
 docs: setup            ## the site: guide, tutorials, reference; open out/docs/index.html
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	RAYVOUS_RUN_TUTORIALS=$(DOCS_RUN) NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) out build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

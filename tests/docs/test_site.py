@@ -69,9 +69,10 @@ def test_code_is_left_alone():
 
 def test_the_reference_has_every_public_name():
     assert sorted(hooks.homes()) == sorted(rv.__all__)
-    page = hooks.reference()
+    first, *pages = hooks.reference().values()
     for name, home in hooks.homes().items():
-        assert page.count(f"::: rayvous.{home}.{name}\n") == 1
+        assert sum(page.count(f"::: rayvous.{home}.{name}\n") for page in pages) == 1
+        assert first.count(f"#rayvous.{home}.{name})") == 1
 
 
 def test_every_page_and_notebook_has_one_place_in_the_menu():
@@ -79,7 +80,7 @@ def test_every_page_and_notebook_has_one_place_in_the_menu():
     placed = re.findall(r"[\w/-]+\.md", str(menu))
     kept = {path.name for path in (ROOT / "docs").glob("*.md")} | {"decisions/README.md"}
     notebooks = {hooks.page_of(str(path.relative_to(ROOT))) for path in (ROOT / "examples").glob("*.ipynb")}
-    assert sorted(placed) == sorted(kept | notebooks | {*hooks.pages().values(), hooks.REFERENCE})
+    assert sorted(placed) == sorted(kept | notebooks | {*hooks.pages().values(), *hooks.reference()})
 
 
 def test_a_page_that_the_menu_does_not_place_comes_at_the_end_of_the_guide():
@@ -91,18 +92,66 @@ def test_a_page_that_the_menu_does_not_place_comes_at_the_end_of_the_guide():
     assert next(page for page in menu[2]["Tutorials"] if "README" not in page) == "tutorials/tour.md"
 
 
-@pytest.mark.slow
-def test_it_builds_without_a_warning_and_takes_nothing_from_elsewhere(tmp_path):
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+def test_a_notebook_that_was_run_shows_its_outputs(tmp_path, monkeypatch):
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": ["said\n"]},
+        {"output_type": "stream", "name": "stderr", "text": ["a warning\n"]},
+        {"output_type": "display_data", "data": {"image/png": "UE5H", "text/plain": "<Figure>"}},
+        {
+            "output_type": "execute_result",
+            "data": {"text/html": ["<table>\n", "\n", "</table>"], "text/plain": "x"},
+        },
+        {"output_type": "execute_result", "data": {"text/plain": ["(1, 2)"]}},
+    ]
+    cells = [
+        {"cell_type": "markdown", "source": ["# A tour"]},
+        {"cell_type": "code", "source": ["run()"], "outputs": outputs},
+    ]
+    monkeypatch.setenv(hooks.RUN, "1")
+    monkeypatch.setattr(hooks, "_ran", lambda path: {"cells": cells})
+    page, pictures = hooks.notebook(tmp_path / "tour.ipynb")
+    shown = ["# A tour", "```python\nrun()\n```", "```text\nsaid\n```"]
+    shown += ["![The output of the cell above](pictures/tour-1.png)", "<div><table>\n</table></div>"]
+    shown += ["```text\n(1, 2)\n```", "*This page is the notebook `examples/tour.ipynb`.*\n"]
+    assert page == "\n\n".join(shown) and pictures == {"tutorials/pictures/tour-1.png": b"PNG"}
+
+
+def test_notebooks_are_not_run_unless_that_is_asked_for(monkeypatch):
+    monkeypatch.delenv(hooks.RUN, raising=False)
+    for path in hooks.notebooks():
+        page, pictures = hooks.notebook(path)
+        assert "```python" in page and not pictures
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("built") / "site"
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     # Not with --quiet, which also hides warnings from --strict.
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", hooks.RUN: ""}
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
-    pages = {path: path.read_text() for path in (tmp_path / "site").rglob("*.html")}
+    return folder
+
+
+@pytest.mark.slow
+def test_it_builds_without_a_warning_and_takes_nothing_from_elsewhere(site):
+    pages = {path: path.read_text() for path in site.rglob("*.html")}
     assert len(pages) > 50
     for path, text in pages.items():
         assert not SCRIPT.search(text), path
         assert "::: rayvous" not in text, path
     of_parts = ("Network.settle", "Network.add_cluster", "Network.kill_broker")  # only assigned in the source
+    reference = "".join(text for path, text in pages.items() if path.parent.name == "reference")
     for name in (*rv.__all__, *of_parts):
-        assert f'.{name}"' in pages[tmp_path / "site/reference.html"], name
+        assert f'.{name}"' in reference, name
+
+
+@pytest.mark.slow
+def test_its_search_works_on_pages_that_are_opened_from_files(site, browser):
+    browser.open((site / "index.html").as_uri() + "?q=admission")
+    said = browser.until(
+        "(document.querySelector('.md-search-result__meta')?.innerText || '').match(/[0-9]+ match.*/)"
+    )
+    assert int(said[0].split()[0]) > 5
+    assert all(url.startswith("file:") for url in browser.requested())
