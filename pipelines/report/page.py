@@ -38,12 +38,14 @@ CSS_PIXELS_AN_INCH: Final = 96
 CAPTIONS: Final = {
     "rate": (
         "Over time",
-        "Above, what publishers sent; below, what subscribers were notified of. The shaded time runs from the failure "
+        "Above, the events that brokers took from publishers; below, the notifications of subscribers. The shaded time "
+        "runs from the failure "
         "until the network had healed. Events in flight through the dead broker are retransmitted at its end.",
     ),
     "latency": (
         "How long notifications took",
-        "From publishing an event to notifying a subscriber. Above, the distribution; below, the cumulative share. "
+        "From publishing an event until the subscriber's broker handed it over. Above, the distribution; below, the "
+        "cumulative share. "
         "A separate hump is of events that had to wait, in a queue or for healing.",
     ),
     "tree": (
@@ -70,11 +72,12 @@ class _Picture:
     height: int
 
     @classmethod
-    def of(cls, name: str, path: Path) -> _Picture:
+    def of(cls, name: str, path: Path, more: str = "") -> _Picture:
         data = path.read_bytes()
         width, height = (side * CSS_PIXELS_AN_INCH // DPI for side in struct.unpack(">II", data[16:24]))
         source = "data:image/png;base64," + base64.b64encode(data).decode("ascii")
-        return cls(name, *CAPTIONS[name], source, width, height)
+        title, caption = CAPTIONS[name]
+        return cls(name, title, f"{caption} {more}".rstrip(), source, width, height)
 
 
 def write_page(
@@ -105,7 +108,10 @@ def write_page(
         ``{name: path}`` of the files that the report has written; pictures and `aggregates` are taken from
         it.
     """
-    pictures = {name: _Picture.of(name, paths[name]) for name in PICTURES if name in paths}
+    more = page_content.captions(summary, figures)
+    pictures = {
+        name: _Picture.of(name, paths[name], more.get(name, "")) for name in PICTURES if name in paths
+    }
     text = _template().render(
         title=graph.graph.get("name") or "report",
         sentence=page_content.sentence(graph, summary),

@@ -145,7 +145,7 @@ def _latency(figures: Mapping[str, pd.DataFrame]) -> Draw | None:
     if quantiles is None or not len(quantiles):
         return None
     row = figures["latency_percentiles"].iloc[0]
-    marks = {name: float(row[f"{name}_seconds"]) for name in ("p50", "p99")}
+    marks = {f"{name} at brokers": float(row[f"{name}_seconds"]) for name in ("p50", "p99")}
     return partial(
         plots.latency_figure,
         list(quantiles["probability"]),

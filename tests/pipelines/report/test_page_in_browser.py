@@ -37,6 +37,11 @@ def test_the_page_is_shown_whole(browser, path, width, scheme):
         assert natural_height > 300
         assert shown_width > 250
         assert shown_height / shown_width == pytest.approx(natural_height / natural_width, rel=0.02)
+    # No table squeezes a column until its words break.
+    narrowest = (
+        "Math.min(...[...document.querySelectorAll('.scroll td:first-child')].map(td => td.clientWidth))"
+    )
+    assert browser.evaluate(narrowest) > 95
     # Nothing is wider than the window: tables and pictures scroll in their own boxes.
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.said() == []
