@@ -46,6 +46,7 @@ __all__ = [
     "NAME_CHARACTERS_MAX",
     "WORDS_PER_EVENT_MAX",
     "WORK_CHARACTERS",
+    "WORK_VALUES",
     "Column",
     "ColumnKey",
     "EventBatch",
@@ -80,7 +81,8 @@ WORDS_PER_EVENT_MAX: Final = 2
 CELL_BYTES: Final = 9
 """The size of a number and its presence flag."""
 WORK_CHARACTERS: Final = 4_096
-"""The length of a form that is as much work as a flat event."""
+WORK_VALUES: Final = 16
+"""How many characters, and how many values, of a form are as much work as a flat event."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,11 +273,13 @@ class EventBatch:
 
     @property
     def work(self) -> int:
-        """What the events cost, in events: one for each, and one more for every `WORK_CHARACTERS` of its form."""
+        """What the events cost, in flat events: one for each, and more for the size of its form."""
         column = self.columns.get(FORMS)
         if column is None:
             return len(self)
-        costs = np.array([len(word) // WORK_CHARACTERS for word in column.words], np.int64)
+        # A comma is a value more, and those in texts are not many.
+        sizes = ((len(word), word.count(",")) for word in column.words)
+        costs = np.array([long // WORK_CHARACTERS + many // WORK_VALUES for long, many in sizes], np.int64)
         codes = column.data if column.present is None else column.data[column.present]
         return len(self) + int(costs[codes].sum())
 

@@ -92,6 +92,8 @@ class Reader(NamedTuple):
         Returns a name as a plain string; EventError if it is no string.
     fits
         Returns whether a column may have the name.
+    most
+        How many attributes outside of arrays fit.
     value
         Returns a value, which may be an integer of more than 64 bits, or None if it is missing; EventError if it is
         none.
@@ -99,6 +101,7 @@ class Reader(NamedTuple):
 
     name: Callable[[object], str]
     fits: Callable[[str], bool]
+    most: int
     value: Callable[[Any], Value | None]
 
 
@@ -208,7 +211,11 @@ def _form(
     if values is None:
         form = {_TAG: int(value)} if type(value) is Timestamp else {_TAG: None} if is_null(value) else value
         return form, (path,)
-    if not reader.fits(path) or (type(value) is int and not INTEGER_MIN <= value <= INTEGER_MAX):
+    if (
+        len(values) >= reader.most
+        or not reader.fits(path)
+        or (type(value) is int and not INTEGER_MIN <= value <= INTEGER_MAX)
+    ):
         raise Unfit
     values[path] = value
     return _LEAF, (path,)

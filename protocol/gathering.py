@@ -189,7 +189,7 @@ def fits_column(name: str) -> bool:
     return 0 < len(name) <= NAME_CHARACTERS_MAX and name.isprintable()
 
 
-_READER: Final = Reader(plain_name, fits_column, normalize_wide)
+_READER: Final = Reader(plain_name, fits_column, ATTRIBUTES_MAX, normalize_wide)
 
 
 def check_name(name: object) -> str:

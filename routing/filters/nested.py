@@ -62,6 +62,30 @@ class ClauseTest:
         return narrowed.count() <= WAYS_MAX and all(map(self._each, narrowed.ways()))
 
 
+class PartTest:
+    """Tests many clauses on one part of an event: equal constraints on one choice are tested once."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._chosen = frozenset[str]().union(*(choice.names for choice in part.choices))
+        self._known: list[dict[Any, bool]] = [{} for _ in part.choices]
+
+    def holds(self, clause: Clause) -> bool:
+        """Return whether a clause, of whose names the part has all that the event has, matches a way of it."""
+        part = self._part
+        for name, domain in clause.constraints:
+            if name not in self._chosen and not domain.contains(part.fixed.get(name)):
+                return False
+        for known, choice in zip(self._known, part.choices, strict=True):
+            asked = tuple(pair for pair in clause.constraints if pair[0] in choice.names)
+            found = known.get(asked)
+            if found is None:
+                found = known[asked] = _chooses(choice, {name: domain.test() for name, domain in asked})
+            if not found:
+                return False
+        return not clause.computed or ClauseTest(clause).holds(part)
+
+
 class NestedTest:
     """The tests of a filter for events with arrays."""
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from ...protocol.batch import EventBatch, Mask, Nested, flat_batch
 from ...protocol.effects import Plain
 from ..filters.filter import Clause, Filter
-from ..filters.nested import ClauseTest
+from ..filters.nested import PartTest
 from .bits import Columns
 from .kernels import KERNEL, make_rows
 from .matches import Matches, distinct, owned
@@ -286,7 +286,8 @@ class MatchIndex:
         asked = named.columns(left)
         of_place = None if self._places is None else {place: column for column, place in self._places.items()}
         columns = asked.tolist() if of_place is None else [of_place[place] for place in asked.tolist()]
-        holds = [ClauseTest(self._clause(column)).holds(left.part) for column in columns]
+        test = PartTest(left.part)
+        holds = [test.holds(self._clause(column)) for column in columns]
         return asked[np.array(holds, np.bool_)]
 
     def match_groups(self, batch: EventBatch, groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -16,6 +16,7 @@ from rayvous.protocol.batch import (
     ATTRIBUTES_MAX,
     NAME_CHARACTERS_MAX,
     WORK_CHARACTERS,
+    WORK_VALUES,
     EventBatch,
     accepted_of,
     batch_of,
@@ -191,7 +192,6 @@ def test_an_event_that_does_not_fit_into_columns_is_all_in_its_form(event: dict[
     packed = unpack(description, memoryview(b"".join(array.tobytes() for array in arrays)))
     for found in (batch, packed, pickle.loads(pickle.dumps(batch)), batch_of(batch.events())):
         assert found.documents() == [{"x": 1}, event, {"x": 2, "y": [1]}]
-    assert batch.work == 3
 
 
 def test_a_part_has_what_is_all_in_the_form_too() -> None:
@@ -214,6 +214,7 @@ def test_columns_that_would_be_too_large_become_forms() -> None:
 def test_work_grows_with_forms() -> None:
     assert batch_of([{"x": "y" * 100_000}] * 3).work == 3
     assert batch_of([{"x": ["y" * WORK_CHARACTERS] * 4}, {"x": 1}]).work == 2 + 4
+    assert batch_of([{"x": list(range(5 * WORK_VALUES + 1))}] * 2).work == 2 * (1 + 5)
 
 
 def test_an_invalid_event_leaves_nothing_behind() -> None:
