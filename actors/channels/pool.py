@@ -31,7 +31,7 @@ from ray import ObjectRef
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError
 
 from ..logs import Log
-from .channel import Channel, Refusals, Serve, Waiting
+from .channel import GREETING_SECONDS, Channel, Refusals, Serve, Waiting
 from .config import ChannelConfig, Door, tls_of_ray
 from .connection import NAME_BYTES, NONCE_BYTES, Connection, Self
 from .lanes import Lane
@@ -295,21 +295,26 @@ class Channels:
         OSError, TimeoutError
             If there is none in time.
         """
-        async with asyncio.timeout(OPEN_SECONDS):
-            way.door = await way.actor.door.remote()
-            if way.door is None:
-                raise OSError("the host has no door")
-            channel = await self._knock(way.door)
-            if not await channel.done or not channel.open:
-                raise OSError(channel.why)
-        if channel.peer != way.name:
-            channel.abort("it is another process")
-            raise OSError("another process answers there")
+        channel = None
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                way.door = await way.actor.door.remote()
+                if way.door is None:
+                    raise OSError("the host has no door")
+                channel = await self._knock(way.door)
+                if not await asyncio.shield(channel.done) or not channel.open:
+                    raise OSError(channel.why)
+            if channel.peer != way.name:
+                raise OSError("another process answers there")
+        except BaseException:
+            if channel is not None:
+                channel.abort("it is of no use")
+            raise
         return channel
 
     async def _knock(self, door: Door) -> Channel:
         _, channel = await self.loop.create_connection(
-            lambda: self._channel(opens=True), door.address, door.port, ssl=tls_of_ray(server=False)
+            lambda: self._channel(opens=True), door.address, door.port, **_tls(tls_of_ray(server=False))
         )
         return channel
 
@@ -438,7 +443,7 @@ class Channels:
         for port in ports:
             try:
                 return await self.loop.create_server(
-                    lambda: self._channel(opens=False), address, port, ssl=tls, backlog=BACKLOG
+                    lambda: self._channel(opens=False), address, port, backlog=BACKLOG, **_tls(tls)
                 )
             except OSError as error:
                 failed = error
@@ -455,7 +460,14 @@ class Channels:
         for channel in {*self._taken.values(), *(way.channel for way in self._ways.values())} - {None}:
             assert channel is not None
             channel.part()
+        for unproven in list(self._unproven):
+            unproven.abort("this process ends")
         await asyncio.sleep(0)  # the farewells are written
+
+
+def _tls(context: ssl.SSLContext | None) -> dict[str, Any]:
+    """Return the options of a connection with this context, whose handshake takes no longer than a greeting."""
+    return {} if context is None else {"ssl": context, "ssl_handshake_timeout": GREETING_SECONDS}
 
 
 def node_here() -> str:

@@ -27,6 +27,7 @@ class Pool(Channels):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, log=Log("rayvous.test"), **options)
+        EVERY.append(self)
         self.shut = False
         self.listens = True
         self.taken: list[Channel] = []
@@ -47,6 +48,7 @@ class Pool(Channels):
 
 
 POOLS: dict[bytes, Pool] = {}
+EVERY: list[Pool] = []
 
 
 class Actor:
@@ -97,12 +99,16 @@ def _plain_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "TCP_USER_TIMEOUT", None, raising=False)
     monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")  # these are sockets of Unix
     POOLS.clear()
+    EVERY.clear()
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(BOUND_SECONDS):
             await test()
+            for pool in EVERY:
+                await pool.close()
+            await asyncio.sleep(0)
 
     asyncio.run(bounded())
 
@@ -234,6 +240,33 @@ def test_who_answers_at_a_door_must_be_the_host_that_was_asked() -> None:
         assert not way.ready
         await turns(lambda: way.opening is None)
         assert way.channel is None and pool.carriers() == (0, 1)
+
+    run(test)
+
+
+def test_a_host_that_does_not_greet_in_time_is_called_by_ray_and_its_connection_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool_file, "OPEN_SECONDS", 0.02)
+    known: list[Channel] = []
+    silent: list[socket.socket] = []
+
+    class Patient(Pool):
+        async def _knock(self, door: Any) -> Channel:
+            ours, theirs = socket.socketpair()
+            silent.append(theirs)
+            loop = asyncio.get_running_loop()
+            _, channel = await loop.create_connection(lambda: self._channel(opens=True), sock=ours)
+            known.append(channel)
+            return channel
+
+    async def test() -> None:
+        by_ray: list[tuple[str, Ref]] = []
+        way = Patient(CONFIG, loop=asyncio.get_running_loop()).way(Actor(b"h"))
+        request(way, "x", by_ray)
+        await turns(lambda: by_ray)
+        assert not await known[0].done and way.channel is None
+        silent[0].close()
 
     run(test)
 
