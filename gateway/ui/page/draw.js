@@ -161,6 +161,8 @@ function brokerOf(one, where, named) {
   const group = svg("g", { class: `broker ${kind}`, transform: `translate(${where.x} ${where.y})` });
   const circle = svg("circle", { r: one.role === "NEB" || one.state === "dead" ? 8 : 11 });
   group.append(circle, svg("title", {}, `broker ${one.broker}, ${one.role}, ${one.state}`));
-  if (named) group.append(svg("text", { y: one.role === "NEB" || one.state === "dead" ? 20 : 24 }, one.state === "dead" ? `† ${one.name}` : one.name));
+  // Below the root begin the links of the tree, which nothing has above it.
+  const low = one.role === "NEB" || one.state === "dead" ? 20 : one.role === "REB" ? -15 : 24;
+  if (named) group.append(svg("text", { y: low }, one.state === "dead" ? `† ${one.name}` : one.name));
   return group;
 }
