@@ -22,8 +22,8 @@ PANELS: Final = (
 
 def draw_reliability(rows: Rows) -> Figure:
     """Draw a curve for each size of network."""
-    figure = chart(15.0, 3.9)
-    for axes, (mode, value, label, below) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
+    figure = chart(10.2, 7.4)
+    for axes, (mode, value, label, below) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
         for size in sorted({row["size"] for row in rows}):
             line = sorted(
                 (row["rate"], row[value]) for row in rows if (row["mode"], row["size"]) == (mode, size)
@@ -36,5 +36,6 @@ def draw_reliability(rows: Rows) -> Figure:
             )
         axes.set(xlabel=below, ylabel=label, ylim=(0, None))
         axes.grid(alpha=0.25)
-    figure.axes[0].legend(fontsize=8)
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names), fontsize=9, frameon=False)
     return figure

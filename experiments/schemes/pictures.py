@@ -32,8 +32,8 @@ def draw_compare(rows: Rows) -> Figure:
 
 def draw_scale(rows: Rows) -> Figure:
     """Draw messages per event, table entries, how long a death is felt, and the simulator's speed, by brokers."""
-    picture = chart(15.0, 3.9)
-    for axes, (value, label) in zip(picture.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+    picture = chart(10.2, 7.6)
+    for axes, (value, label) in zip(picture.subplots(2, 2).flat, PANELS.items(), strict=True):
         for number, scheme in enumerate(SCHEMES):
             line = curve(rows, "brokers", value, scheme=scheme)
             axes.plot(list(line), list(line.values()), marker="os^vDxP*"[number], label=scheme)
@@ -42,5 +42,5 @@ def draw_scale(rows: Rows) -> Figure:
             axes.set(yscale="linear", ylim=(0, 1.1 * axes.get_ylim()[1]))
         axes.grid(alpha=0.25)
     handles, names = picture.axes[0].get_legend_handles_labels()
-    picture.legend(handles, names, loc="outside upper center", ncols=len(SCHEMES), fontsize=8, frameon=False)
+    picture.legend(handles, names, loc="outside upper center", ncols=4, fontsize=9, frameon=False)
     return picture

@@ -21,9 +21,10 @@ VALUES: Final = {
 
 def draw_healing(rows: Rows) -> Figure:
     """Draw times and retransmitted events by the number of clusters, a curve for each victim."""
-    figure = chart(13.5, 3.9)
+    figure = chart(10.2, 7.4)
+    places = figure.subplots(2, 2).flat
     least = min(row["members"] for row in rows)
-    for axes, (value, label) in zip(figure.subplots(1, len(VALUES)), VALUES.items(), strict=True):
+    for axes, (value, label) in zip(places, VALUES.items(), strict=False):
         for number, victim in enumerate(name for name in VICTIMS if name != NOBODY):
             line = sorted(
                 (row["clusters"], row[value])
@@ -41,5 +42,10 @@ def draw_healing(rows: Rows) -> Figure:
             axes.set_yscale("symlog", linthresh=100)
         axes.set_ylim(0, None)
         axes.grid(alpha=0.25)
-    figure.axes[0].legend(fontsize=8)
+    for spare in figure.axes[len(VALUES) :]:  # room for the legend, which covers no curve there
+        spare.remove()
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    figure.legend(
+        handles, names, loc="lower right", bbox_to_anchor=(0.9, 0.2), fontsize=10, title="who fails"
+    )
     return figure

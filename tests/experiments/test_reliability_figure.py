@@ -61,7 +61,13 @@ def failing(**other):
 
 
 def test_reliability_as_the_paper_says_holds():
-    assert failing() == [] and len(draw_reliability(rows()).axes) == 4
+    assert failing() == []
+
+
+def test_the_legend_covers_no_curve():
+    figure = draw_reliability(rows())
+    assert len(figure.axes) == 4 and len(figure.legends) == 1
+    assert not any(axes.get_legend() for axes in figure.axes)
 
 
 @pytest.mark.parametrize(

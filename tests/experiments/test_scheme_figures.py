@@ -90,5 +90,7 @@ def test_each_sentence_about_growth_can_fail(other, said):
 
 def test_pictures():
     assert len(pictures.draw_compare(rows(36)).axes) == 5
-    for axes in pictures.draw_scale(rows(10, 100)).axes:
+    scale = pictures.draw_scale(rows(10, 100))
+    assert {axes.get_subplotspec().get_geometry()[:2] for axes in scale.axes} == {(2, 2)}
+    for axes in scale.axes:
         assert len(axes.get_lines()) == len(SCHEMES)

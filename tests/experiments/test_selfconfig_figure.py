@@ -100,5 +100,8 @@ def test_each_sentence_can_fail(other, said):
 
 
 def test_the_picture_has_a_curve_for_each_victim():
-    for axes in draw_healing(rows()).axes:
+    figure = draw_healing(rows())
+    assert len(figure.axes) == 3 and len(figure.legends) == 1
+    assert not any(axes.get_legend() for axes in figure.axes)
+    for axes in figure.axes:
         assert len(axes.get_lines()) == len(VICTIMS) - 1
