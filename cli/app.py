@@ -1,7 +1,7 @@
 """The verbs of the command line and what they share: options, errors, exit status.
 
-Exit status: 0 the command succeeded and, if there is a verdict, it holds; 1 it does not hold, or the system
-failed; 2 the input is invalid.
+Exit status: 0 the command succeeded and, if there is a verdict, it holds; 1 it is violated, or the system
+failed; 2 the input is invalid; 3 the verdict is undecided.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
+from ..faults.checker.verdict import HOLDS, UNDECIDED, VIOLATED
 from ..protocol.errors import InputError, MissingExtra, RayvousError
 from ..protocol.extras import require
 from . import console
@@ -70,6 +71,10 @@ def before_the_verb(
         console.keep_results_apart(verbose=verbose)
 
 
+OUTCOME_STATUS: Final = {HOLDS: 0, VIOLATED: 1, UNDECIDED: 3}
+"""The exit status of a verb that judges, by the outcome."""
+
+
 @app.command()
 def demo(
     events: Annotated[
@@ -122,7 +127,8 @@ def demo(
     """Publish real flights to subscribers over a tree of brokers on Ray, and check every delivery.
 
     Launches the network, installs every subscription, publishes, compares each delivery with a brute-force
-    evaluation, and computes costs and latencies in Spark. Exit status 0 only if the verdict is "holds".
+    evaluation, and computes costs and latencies in Spark. Exit status 0 only if the verdict is
+    "holds", 3 if nothing had to be delivered.
 
     Examples
     --------
@@ -146,7 +152,7 @@ def demo(
         brokers_per_actor, scheme, seed, out, spark, kill, trace_dir, column_types(types),
     )  # fmt: skip
     result = run_demo(options, as_json=as_json)
-    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+    raise typer.Exit(OUTCOME_STATUS[result["verdict"]])
 
 
 @app.command()
@@ -170,7 +176,7 @@ def run(
     from .verbs.scenarios import run_scenario_file
 
     result = run_scenario_file(scenario, on, trace_dir, as_json=as_json)
-    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+    raise typer.Exit(OUTCOME_STATUS[result["verdict"]])
 
 
 @app.command()
@@ -279,7 +285,7 @@ def chaos(
         store_dir=store_dir,
         hosts=hosts,
     )
-    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+    raise typer.Exit(OUTCOME_STATUS[result["verdict"]])
 
 
 @app.command()
@@ -293,7 +299,7 @@ def audit(
     """Check a trace against every condition: at most once, only wanted events, complete, in order, and more.
 
     Filters are evaluated by brute force. Each violation is shown with the operations that explain it. Exit status 0
-    only if no condition is violated.
+    only if no condition is violated, and 3 if nothing had to be delivered, so that nothing is decided.
 
     Examples
     --------
@@ -304,7 +310,7 @@ def audit(
     from .verbs.audit import run_audit
 
     result = run_audit(trace, spark=spark, as_json=as_json)
-    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+    raise typer.Exit(OUTCOME_STATUS[result["verdict"]])
 
 
 @app.command()
@@ -358,7 +364,7 @@ def compare(
         "subscribers": subscribers, "publishers": publishers, "publications": events, "matching": matching,
     }  # fmt: skip
     result = compare_schemes(schemes, on, clusters, brokers_per_cluster, load, seed, out, as_json=as_json)
-    raise typer.Exit(0 if result["verdict"] == "holds" else 1)
+    raise typer.Exit(OUTCOME_STATUS[result["verdict"]])
 
 
 @app.command()

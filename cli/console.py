@@ -26,7 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..faults.checker.trace import describe
-from ..faults.checker.verdict import EXAMPLES_MAX, Verdict
+from ..faults.checker.verdict import EXAMPLES_MAX, HOLDS, NOTHING_DUE, UNDECIDED, VIOLATED, Verdict
 from ..protocol.printable import printable
 from .columns import GAP, fitting
 
@@ -121,6 +121,8 @@ def _titled(title: str) -> Text | None:
     return cell(title, "table.title") if title else None
 
 
+OUTCOME_STYLES = {HOLDS: "bold green", VIOLATED: "bold red", UNDECIDED: "bold yellow"}
+
 COUNTED = ("missing", "duplicates", "spurious", "disordered", "lost", "unexplained", "verdict")
 """Counts of a verdict that its conditions or its last line report."""
 
@@ -146,8 +148,14 @@ def print_violations(verdict: Verdict) -> None:
 def print_verdict(verdict: Verdict) -> None:
     """Print the violations, and the last line of a verb that judges."""
     print_violations(verdict)
-    style, word = ("bold green", "holds") if verdict.holds else ("bold red", "violated")
-    out.print(f"verdict: [{style}]{word}[/]")
+    if verdict.outcome == UNDECIDED:
+        out.print(NOTHING_DUE, markup=False)
+    out.print(f"verdict: {styled(verdict.outcome)}")
+
+
+def styled(outcome: str) -> str:
+    """Return an outcome in its colour."""
+    return f"[{OUTCOME_STYLES[outcome]}]{outcome}[/]"
 
 
 def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

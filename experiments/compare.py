@@ -25,6 +25,7 @@ import numpy as np
 
 from ..faults.checker.reliability import judge
 from ..faults.checker.trace import EventId, Trace
+from ..faults.checker.verdict import worst
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Deliver
 from ..protocol.errors import InputError
@@ -157,7 +158,7 @@ def run(
         "notifications": max(row["notifications"] for row in rows),
         **lower,
         "results": rows,
-        "verdict": "holds" if all(row["verdict"] == "holds" for row in rows) else "violated",
+        "verdict": worst(row["verdict"] for row in rows),
     }
 
 
@@ -202,7 +203,7 @@ def _figures(
     bound = lower["bound_multicast" if claims_of(name).multicast else "bound_links"]
     count = int(delivered["notifications"].sum())
     return {
-        "verdict": "holds" if verdict.holds else "violated",
+        "verdict": verdict.outcome,
         "notifications": verdict.notifications_expected,
         "messages": int(carried.sum()) / events,
         "crossings": crossed / events,

@@ -16,6 +16,7 @@ from ..actors.chaos.convergence import standing
 from ..actors.network.network import Network
 from ..actors.pictures.graph import graph_of_places
 from ..faults.chaos.report import ChaosReport
+from ..faults.checker.verdict import HOLDS, UNDECIDED, VIOLATED
 from ..protocol import checks
 from ..protocol.errors import InputError
 from ..simulator.simulation import Simulation
@@ -23,6 +24,12 @@ from ..simulator.survey import survey_of
 
 if TYPE_CHECKING:
     from ..actors.pictures.picture import Picture
+
+OUTCOMES = {
+    HOLDS: "every promise holds",
+    VIOLATED: "not every promise holds",
+    UNDECIDED: "nothing had to be delivered",
+}
 
 WHAT = "a network, a simulation, a report, or reports of chaos"
 
@@ -81,8 +88,9 @@ def _chaos(report: ChaosReport) -> Picture:
     from ..actors.pictures.picture import stacked
     from .report.chaos_plots import messages_figure, timeline_figure
 
-    verdict = "every promise holds" if report.holds else "not every promise holds"
-    title = f"Seed {report.seed}: {report.brokers} brokers, {report.events:,} events; {verdict}."
+    title = (
+        f"Seed {report.seed}: {report.brokers} brokers, {report.events:,} events; {OUTCOMES[report.outcome]}."
+    )
     draws = [partial(timeline_figure, report.timeline)]
     if report.messages:  # only the simulator counts messages
         draws.append(partial(messages_figure, report.messages))

@@ -17,7 +17,7 @@ from ...faults.chaos.cases import Case
 from ...faults.chaos.plans import FaultPlan
 from ...faults.chaos.recovery_times import by_kind
 from ...faults.chaos.report import ChaosReport
-from ...faults.checker.verdict import Verdict, total
+from ...faults.checker.verdict import NOTHING_DUE, UNDECIDED, VIOLATED, Verdict, total, worst
 from ...protocol.errors import InputError
 from ...protocol.stability import Stable
 from ...routing.schemes.registry import scheme as routing_scheme
@@ -152,7 +152,8 @@ def _run(where: _Where, numbers: Sequence[int], given: dict[str, Any]) -> list[C
         def show(report: ChaosReport) -> None:
             done.append(report)
             if not report.holds and seeds > 1:
-                console.err.print(f"seed {report.seed} does not hold", markup=False)
+                word = "is undecided" if report.outcome == UNDECIDED else "does not hold"
+                console.err.print(f"seed {report.seed} {word}", markup=False)
             steps.show("seeds", len(done), seeds)
 
         steps.show("seeds", 0, seeds)
@@ -182,14 +183,16 @@ def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:
 
 
 def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, Any]:
-    failed = [report for report in reports if not report.holds]
+    failed = [report for report in reports if report.outcome == VIOLATED]
+    undecided = [report for report in reports if report.outcome == UNDECIDED]
     verdict = total(report.verdict for report in reports)
     return {
         "on": on,
         "scheme": scheme,
         "seeds": len(reports),
-        "held": len(reports) - len(failed),
+        "held": len(reports) - len(failed) - len(undecided),
         "failed": [report.seed for report in failed],
+        "undecided": [report.seed for report in undecided],
         "replay": [report.replay for report in failed],
         **verdict.counts(),
         "conditions": verdict.conditions(),
@@ -198,7 +201,7 @@ def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, 
         "losses_explained_share": explained_share(verdict),
         **_admission(reports),
         "recovery": by_kind(each for report in reports for each in report.recoveries),
-        "verdict": "violated" if failed else "holds",
+        "verdict": worst(report.outcome for report in reports),
         **({"report": reports[0].to_dict()} if len(reports) == 1 else {}),
         **({"failures": [report.to_dict() for report in failed]} if len(reports) > 1 and failed else {}),
     }
@@ -221,7 +224,7 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
     if len(reports) == 1:
         _print_story(reports[0])
     else:
-        for report in [report for report in reports if not report.holds][:FAILURES_SHOWN]:
+        for report in [report for report in reports if report.outcome == VIOLATED][:FAILURES_SHOWN]:
             _print_drawn(report.case)
             _print_story(report)
     rows = {
@@ -248,8 +251,10 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
         console.out.print(f"trace: {result['trace']}", markup=False, soft_wrap=True)
     for command in result["replay"]:
         console.out.print(f"replay: {command}", markup=False, soft_wrap=True)
-    style = "bold red" if result["failed"] else "bold green"
-    console.out.print(f"verdict: [{style}]{result['verdict']}[/]")
+    if result["undecided"]:
+        seeds = ", ".join(map(str, result["undecided"]))
+        console.out.print(f"undecided: seed {seeds}. {NOTHING_DUE}", markup=False, soft_wrap=True)
+    console.out.print(f"verdict: {console.styled(result['verdict'])}")
 
 
 def _print_drawn(case: dict[str, Any]) -> None:

@@ -105,7 +105,7 @@ def _print(result: dict[str, Any]) -> None:
         console.out.print(line, markup=False)
     for row in result["results"]:
         if row["verdict"] != "holds":
-            console.out.print(f"{escape(row['scheme'])}: [bold red]violated[/]")
+            console.out.print(f"{escape(row['scheme'])}: {console.styled(row['verdict'])}")
     if "picture" in result:
         console.out.print(f"picture: {result['picture']}", markup=False, soft_wrap=True)
 

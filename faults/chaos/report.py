@@ -10,7 +10,7 @@ from typing import Any
 
 from ..checker.reliability import judge
 from ..checker.trace import Trace
-from ..checker.verdict import Verdict
+from ..checker.verdict import HOLDS, VIOLATED, Verdict
 from .recovery_times import Recovered
 
 
@@ -88,9 +88,16 @@ class ChaosReport:
         return seed
 
     @property
+    def outcome(self) -> str:
+        """The outcome: "violated" if a promise was broken or the run did not converge, else that of the verdict."""
+        if self.problems or self.converged_seconds is None:
+            return VIOLATED
+        return self.verdict.outcome
+
+    @property
     def holds(self) -> bool:
-        """Whether every promise was kept."""
-        return self.verdict.holds and not self.problems and self.converged_seconds is not None
+        """Whether every promise was kept, and something had to be delivered."""
+        return self.outcome == HOLDS
 
     @property
     def replay(self) -> str:
@@ -105,6 +112,7 @@ class ChaosReport:
             "case": self.case,
             "on": self.on,
             "holds": self.holds,
+            "outcome": self.outcome,
             "replay": self.replay,
             "verdict": self.verdict.to_dict(),
             "problems": self.problems,

@@ -21,6 +21,7 @@ from .trace import (
     Advertised,
     Answered,
     Bounded,
+    Confirmed,
     Died,
     EventId,
     Kept,
@@ -300,6 +301,11 @@ def fall(trace: Trace, dice: Random) -> Trace | None:
     return Trace(out)
 
 
+def unobserved(trace: Trace, dice: Random) -> Trace | None:
+    """Leave out that anything was confirmed, settled or delivered."""
+    return Trace(op for op in trace if not isinstance(op, Confirmed | Answered | Settled | Notified))
+
+
 def forge_answer(trace: Trace, dice: Random) -> Trace | None:
     """Claim that a subscription is in force for a publisher of which the subscriber then gets nothing."""
     chosen = _one([(place, event[0]) for place, event, _ in _not_owed(trace)], dice)
@@ -345,6 +351,9 @@ MUTANTS: Final[dict[str, tuple[Mutant, str]]] = {
 
 REFUSED: Final[dict[str, Mutant]] = {"fall": fall}
 """Mutants that are no traces, and must be refused."""
+
+NOT_DECIDED: Final[dict[str, Mutant]] = {"unobserved": unobserved}
+"""Mutants that violate nothing, and do not hold either."""
 
 
 def _one(choices: Sequence[_T], dice: Random) -> _T | None:

@@ -1,6 +1,11 @@
 """The result of checking a run: per condition, how often it was checked, violated and indeterminate.
 
-Rule: a run *holds* if no condition is violated. Indeterminate instances are reported, and are not failures.
+Rules
+-----
+* A run is *violated* if a condition is.
+* It is *undecided* if nothing had to come for certain: no event was published that a confirmed subscription
+  matched until the network had settled. Then nobody knows whether anything is ever delivered.
+* Otherwise it *holds*. Indeterminate instances are reported, and are not failures.
 """
 
 from __future__ import annotations
@@ -10,6 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .trace import EventId, Registered, Trace, describe
+
+HOLDS: Final = "holds"
+VIOLATED: Final = "violated"
+UNDECIDED: Final = "undecided"
+
+NOTHING_DUE: Final = (
+    "Nothing had to come for certain: no event was published that a confirmed subscription matched until the network "
+    "had settled."
+)
+"""Why a run is undecided, as a sentence."""
 
 EXAMPLES_MAX: Final = 5
 """The maximum number of violations of one condition that are explained. All are counted."""
@@ -121,9 +136,16 @@ class Verdict:
         return sum(self.losses.values())
 
     @property
+    def outcome(self) -> str:
+        """The outcome: "holds", "violated" or "undecided"."""
+        if self.violated:
+            return VIOLATED
+        return HOLDS if self.notifications_expected + self.lost else UNDECIDED
+
+    @property
     def holds(self) -> bool:
-        """Whether no condition was violated."""
-        return not any(finding.violated for finding in self.findings.values())
+        """Whether no condition was violated, and something had to come."""
+        return self.outcome == HOLDS
 
     @property
     def violated(self) -> list[str]:
@@ -175,7 +197,7 @@ class Verdict:
         return [violation.sentence for violation in self.violations[:EXAMPLES_MAX]]
 
     def counts(self) -> dict[str, Any]:
-        """Return the main counts, and "verdict": "holds" or "violated"."""
+        """Return the main counts, and the outcome as "verdict"."""
         return {
             "events_published": self.events_published,
             "notifications_expected": self.notifications_expected,
@@ -186,7 +208,7 @@ class Verdict:
             "disordered": self.disordered,
             "lost": self.lost,
             "unexplained": self.unexplained,
-            "verdict": "holds" if self.holds else "violated",
+            "verdict": self.outcome,
         }
 
     def conditions(self) -> dict[str, dict[str, int]]:
@@ -202,9 +224,8 @@ class Verdict:
             for name, finding in self.findings.items()
             if finding.checked
         ]
-        word = "holds" if self.holds else "violated"
         violated = ", ".join(said) or "nothing was asked"
-        return f"Verdict({word}; violated: {violated}; {self.indeterminate} indeterminate)"
+        return f"Verdict({self.outcome}; violated: {violated}; {self.indeterminate} indeterminate)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -215,6 +236,14 @@ class Verdict:
             "examples": self.examples,
             "violations": [violation.to_dict() for violation in self.violations[:EXAMPLES_MAX]],
         }
+
+
+def worst(outcomes: Iterable[str]) -> str:
+    """Return the outcome of several runs: violated if one is, else undecided if one is or there is none, else holds."""
+    found = set(outcomes)
+    if VIOLATED in found:
+        return VIOLATED
+    return HOLDS if found == {HOLDS} else UNDECIDED
 
 
 def total(verdicts: Iterable[Verdict]) -> Verdict:

@@ -23,6 +23,7 @@ from typing import Any, Final
 import networkx as nx
 
 from ...actors.pictures.style import DPI
+from ...faults.checker.verdict import NOTHING_DUE
 from ...protocol.extras import extra
 from ...protocol.printable import printable
 from . import page_content
@@ -117,6 +118,7 @@ def write_page(
         sentence=page_content.sentence(graph, summary),
         facts=page_content.facts(graph, summary, figures),
         verdict=summary.get("verdict"),
+        undecided=NOTHING_DUE,
         conditions=page_content.conditions(summary),
         violations=list(summary.get("violations") or ()),
         tiles=page_content.tiles(summary, figures),

@@ -6,7 +6,7 @@ import pytest
 from rayvous.cli.verbs.audit import check_trace_dir, keep_trace, run_audit
 from rayvous.cli.verbs.chaos import run_chaos_seeds
 from rayvous.cli.verbs.scenarios import run_scenario_file
-from rayvous.faults.checker.trace import trace_of
+from rayvous.faults.checker.trace import Trace, trace_of
 from rayvous.pipelines.audit.trace_files import load_trace, save_trace
 from rayvous.protocol.errors import InputError
 
@@ -27,6 +27,22 @@ def test_a_trace_that_holds_and_one_that_does_not(tmp_path, capsys):
     pieces = {violation["condition"]: violation["piece"] for violation in bad["violations"]}
     assert pieces["complete"][0] == "0.000 s  Registered(c, 1, x > 1)"
     json.dumps(bad, allow_nan=False)
+
+
+def test_a_trace_that_decides_nothing(tmp_path, capsys, rayvous):
+    folder = save_trace(Trace(), tmp_path / "empty")
+    status, out, _ = rayvous("audit", str(folder), "--no-spark")
+    assert (
+        status == 3
+        and "Nothing had to come for certain" in out
+        and out.rstrip().endswith("verdict: undecided")
+    )
+    status, out, _ = rayvous("audit", str(written(tmp_path / "bad", [])), "--no-spark", "--json")
+    assert status == 1 and json.loads(out)["verdict"] == "violated"
+    status, out, _ = rayvous(
+        "audit", str(written(tmp_path / "good", [("p", 2), ("p", 3)])), "--no-spark", "--json"
+    )
+    assert status == 0 and json.loads(out)["verdict"] == "holds"
 
 
 def test_what_is_no_trace_is_refused_before_anything_starts(tmp_path):

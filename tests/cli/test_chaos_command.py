@@ -17,8 +17,11 @@ from rayvous.simulator import chaos as simulated
 from rayvous.simulator.chaos import draw_sim_case
 
 
-def pretend(monkeypatch, fails=()):
-    """Replace chaos on Ray by made-up reports; return the list of what was asked of it."""
+def pretend(monkeypatch, fails=(), idle=()):
+    """Replace chaos on Ray by made-up reports; return the list of what was asked of it.
+
+    Of the seeds that are `idle` nothing is decided.
+    """
     asked = []
 
     def run(seeds, *, progress, **options):
@@ -28,7 +31,8 @@ def pretend(monkeypatch, fails=()):
             case = on_ray.draw_ray_case(
                 seed, **{key: value for key, value in options.items() if key != "store_dir"}
             )
-            report = ChaosReport("ray", case.describe(), Verdict(events_published=2), converged_seconds=0.5)
+            verdict = Verdict(events_published=2, notifications_expected=0 if seed in idle else 2)
+            report = ChaosReport("ray", case.describe(), verdict, converged_seconds=0.5)
             report.recoveries = [Recovered("crash_root", 1.0, True, 1.5, 2.0, 0.1)]
             report.timeline = [(1.0, "fault: crash root")]
             if seed in fails:
@@ -105,6 +109,17 @@ def test_seeds_on_ray_are_summed_up(monkeypatch, capsys):
     assert result["replay"] == ["rayvous chaos --on ray --seed 7 --brokers 6"]
     assert [failure["problems"] for failure in result["failures"]] == [["something broke"]]
     assert result["recovery"]["crash_root"]["structure_median_seconds"] == 1.5
+
+
+def test_seeds_of_which_nothing_is_decided_do_not_hold(monkeypatch, capsys):
+    pretend(monkeypatch, idle=[7, 8])
+    result = run_chaos_seeds(6, 3, "ray", None, 6, as_json=False)
+    assert (result["held"], result["failed"], result["undecided"]) == (1, [], [7, 8])
+    assert result["verdict"] == "undecided"
+    out, err = capsys.readouterr()
+    assert "undecided: seed 7, 8. Nothing had to come for certain" in out and "seed 7 is undecided" in err
+    pretend(monkeypatch, idle=[7], fails=[7, 8])
+    assert run_chaos_seeds(6, 3, "ray", None, 6, as_json=True)["failed"] == [7, 8]
 
 
 def test_one_seed_says_what_was_drawn_first(tmp_path: Path, monkeypatch, capsys):

@@ -9,7 +9,7 @@ import re
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rayvous.faults.checker.mutants import MUTANTS
+from rayvous.faults.checker.mutants import MUTANTS, NOT_DECIDED
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.checker.trace import (
     ITSELF,
@@ -249,6 +249,8 @@ def test_it_refuses_numbers_that_do_not_rise(spark, tmp_path):
             refuse()
 
 
-@pytest.mark.parametrize("trace", [Trace(), Trace([LossTold(0.0, "", "p", 1)])])
-def test_of_nothing_it_says_nothing(spark, tmp_path, trace):
-    assert both(spark, trace, tmp_path)[0].holds
+def test_of_nothing_it_decides_nothing(spark, tmp_path):
+    unobserved = NOT_DECIDED["unobserved"](chaos(1), random.Random(0))
+    for place, trace in enumerate((Trace(), Trace([LossTold(0.0, "", "p", 1)]), unobserved)):
+        in_spark, _ = both(spark, trace, tmp_path / str(place))
+        assert in_spark.outcome == "undecided" and not in_spark.holds

@@ -210,6 +210,14 @@ def test_violations_are_explained(tmp_path, figures, network, told):
     assert "Nothing was lost" not in read.text
 
 
+def test_a_verdict_that_is_undecided_says_why(tmp_path, figures, network, told):
+    html, read = page(tmp_path, figures(), network(), told() | {"verdict": "undecided"})
+    assert 'class="sheet verdict undecided"' in html
+    assert "Nothing had to come for certain" in " ".join(read.sections["verdict"].split())
+    html, read = page(tmp_path, figures(), network(), told())
+    assert "Nothing had to come" not in read.text
+
+
 def test_what_telemetry_lacks_is_said(tmp_path, figures, network, told):
     lost = pd.DataFrame({"table": ["notified"], "reason": ["buffer full"], "rows": [12_345]})
     _, read = page(tmp_path, figures() | {"telemetry_lost": lost}, network(), told())
