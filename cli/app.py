@@ -234,6 +234,10 @@ def chaos(
             help="Damage the state of brokers too; only events published after the stated time are checked.",
         ),
     ] = False,
+    lossless: Annotated[
+        bool,
+        typer.Option("--lossless", help="Retain so much that no loss is excused: every event has to come."),
+    ] = False,
     hosts: Hosts = None,
     as_json: AsJson = False,
 ) -> None:
@@ -258,6 +262,7 @@ def chaos(
       rayvous chaos --seed 0 --seeds 200 --json
       rayvous chaos --seed 3 --operations
       rayvous chaos --seed 0 --seeds 100 --damage
+      rayvous chaos --seed 0 --seeds 100 --stable --lossless
       rayvous chaos --on ray --seed 0 --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
       rayvous chaos --scheme lbdd --seeds 100
@@ -280,6 +285,7 @@ def chaos(
         operations=operations,
         admission=admission,
         damage=damage,
+        lossless=lossless,
         as_json=as_json,
         scheme=scheme,
         store_dir=store_dir,

@@ -29,6 +29,7 @@ from ..faults.chaos.cases import BUILD_SECONDS, Action, Case, Operation, draw_ca
 from ..faults.chaos.damage_cases import found_heartbeats, is_damaged, that_compares, with_damage
 from ..faults.chaos.host_plans import check_hosts
 from ..faults.chaos.injector import Injector
+from ..faults.chaos.lossless_cases import without_limits
 from ..faults.chaos.plans import Fault, FaultPlan
 from ..faults.chaos.report import ChaosReport
 from ..faults.chaos.stable_cases import with_stores
@@ -63,6 +64,7 @@ def run_chaos(
     stable: bool = False,
     admission: bool = False,
     damage: bool = False,
+    lossless: bool = False,
     keep_trace: bool = False,
     **options: Any,
 ) -> ChaosReport:
@@ -78,24 +80,35 @@ def run_chaos(
         Whether brokers admit only what they can carry.
     damage
         Whether state is damaged too.
+    lossless
+        Whether so much is retained that no loss is excused.
     keep_trace
         Whether the report contains the trace of the run.
     options
         Passed to :func:`rayvous.faults.chaos.cases.draw_case`: `brokers_max`, `seconds`, `plan`, `recovery`,
         `heals`, `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
     """
-    case = draw_sim_case(seed, stable=stable, admission=admission, damage=damage, **options)
+    case = draw_sim_case(
+        seed, stable=stable, admission=admission, damage=damage, lossless=lossless, **options
+    )
     return run_case(case, keep_trace=keep_trace)
 
 
 def draw_sim_case(
-    seed: int, *, stable: bool = False, admission: bool = False, damage: bool = False, **options: Any
+    seed: int,
+    *,
+    stable: bool = False,
+    admission: bool = False,
+    damage: bool = False,
+    lossless: bool = False,
+    **options: Any,
 ) -> Case:
     """Return the case of a seed for the simulator; the parameters are those of `run_chaos`."""
     check_hosts(options.get("plan"), 0)
     case = draw_case(seed, **options)
     case = with_admission(case) if admission else case
     case = with_stores(case) if stable else case
+    case = without_limits(case) if lossless else case
     return with_damage(case) if damage else that_compares(case)
 
 
@@ -268,7 +281,7 @@ class _Run:
             trace.dead_for_good(network.now, network.hosts.keys() - set(network.living()))
         trace.settled(network.now)  # the full time for settling is over
         judged = trace if self.judged_from is None else trace.since(self.judged_from)
-        report.judge(judged, keep_trace=self.keep_trace)
+        report.judge(judged, keep_trace=self.keep_trace, lossless=self.case.lossless)
         report.moves = network.clients.moves
         report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
         report.steps, report.virtual_seconds = network.steps, network.now

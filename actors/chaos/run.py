@@ -41,6 +41,7 @@ from ...faults.chaos.damage_cases import found_heartbeats, is_damaged, that_comp
 from ...faults.chaos.draws import AIMS, FLAT_AIMS
 from ...faults.chaos.host_plans import check_hosts, host_plan
 from ...faults.chaos.injector import Injector
+from ...faults.chaos.lossless_cases import without_limits
 from ...faults.chaos.plans import Fault, FaultPlan
 from ...faults.chaos.report import ChaosReport
 from ...faults.chaos.routes import route_problems
@@ -84,6 +85,7 @@ def draw_ray_case(
     admission: bool = False,
     operations: bool = False,
     damage: bool = False,
+    lossless: bool = False,
     hosts: int = 0,
 ) -> Case:
     """Return the case of a seed for real actors.
@@ -106,6 +108,8 @@ def draw_ray_case(
         Whether brokers and clusters join and leave.
     damage
         Whether state is damaged too.
+    lossless
+        Whether so much is retained that no loss is excused.
     hosts
         The number of hosts of the run's own; if not 0, the plan is of their links
         (:mod:`rayvous.faults.chaos.host_plans`).
@@ -133,6 +137,7 @@ def draw_ray_case(
     )
     case = with_admission(case) if admission else case
     case = with_stores(case) if stable else case
+    case = without_limits(case) if lossless else case
     return with_damage(case) if damage else that_compares(case)
 
 
@@ -373,7 +378,7 @@ class _Run:
         account.settled(self.clock())  # the full time for settling is over
         trace = account.in_time()
         judged = trace if self.judged_from is None else trace.since(self.judged_from)
-        report.judge(judged, keep_trace=self.keep_trace)
+        report.judge(judged, keep_trace=self.keep_trace, lossless=self.case.lossless)
         report.brokers = len(self.net.positions)
         report.moves = self.players.moves
         self.watch.tell(report, trace, self.recovery.heartbeat_seconds / 2, self.clock())

@@ -73,6 +73,7 @@ def run_chaos_seeds(
     operations: bool = False,
     admission: bool = False,
     damage: bool = False,
+    lossless: bool = False,
     as_json: bool,
     scheme: str = "hybrid",
     store_dir: str | None = None,
@@ -112,7 +113,7 @@ def run_chaos_seeds(
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
-    given |= _wanted(stable=stable, admission=admission, damage=damage)
+    given |= _wanted(stable=stable, admission=admission, damage=damage, lossless=lossless)
     if hosts is not None and hosts_here() is None:
         for number in numbers:  # report errors in a plan before hosts are created
             where.draw(number, **given)
@@ -133,6 +134,7 @@ def run_chaos_seeds(
                 " --operations" if operations else "",
                 " --admission" if admission else "",
                 " --damage" if damage else "",
+                " --lossless" if lossless else "",
             ]
         )
     result = _summary(on, scheme, reports) | keep_trace(trace_dir, reports[0].trace)
@@ -198,6 +200,7 @@ def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, 
         "conditions": verdict.conditions(),
         "lost_by_retention": verdict.losses.get("retention", 0),
         "losses": dict(sorted(verdict.losses.items())),
+        "loss_shares": verdict.loss_shares,
         "losses_explained_share": explained_share(verdict),
         **_admission(reports),
         "recovery": by_kind(each for report in reports for each in report.recoveries),
@@ -238,6 +241,8 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
         rows["  explained by a limit"] = (
             f"{result['lost']:,} ({result['losses_explained_share']:.0%}){limits and ': ' + limits}"
         )
+    for limit, share in result["loss_shares"].items():
+        rows[f"  excused by {limit}"] = f"{share:.2%} of all that had to come"
     rows |= console.conditions(total(report.verdict for report in reports))
     seconds = "virtual s" if result["on"] == "sim" else "s"
     rows |= {f"subscriptions {word}": count for word, count in result.get("admission", {}).items()}

@@ -119,6 +119,8 @@ class Case:
     admission, adverts, priorities
         The admission criterion and capacities, None without admission control; each publisher's
         advertisement, and each subscriber's priority.
+    lossless
+        Whether a loss is a problem even if a limit explains it.
     """
 
     seed: int
@@ -136,6 +138,7 @@ class Case:
     admission: AdmissionConfig | None = None
     adverts: Mapping[str, DrawnAdvertisement] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
+    lossless: bool = False
 
     def describe(self) -> dict[str, Any]:
         """Return the case as plain data; of the clients' actions only the number of each kind."""
@@ -152,6 +155,7 @@ class Case:
             "actions": counts,
             "plan": self.plan.to_dict(),
             **({"durable": list(self.durable)} if self.stable else {}),
+            **({"lossless": True} if self.lossless else {}),
             **({} if self.admission is None else {"admission": self._admission()}),
             **({"operations": [asdict(each) for each in self.operations]} if self.operations else {}),
         }

@@ -136,6 +136,12 @@ class Verdict:
         return sum(self.losses.values())
 
     @property
+    def loss_shares(self) -> dict[str, float]:
+        """The share of the notifications that had to come for certain that each limit excused, by limit."""
+        due = self.notifications_expected + self.lost
+        return {limit: count / due for limit, count in sorted(self.losses.items())}
+
+    @property
     def outcome(self) -> str:
         """The outcome: "holds", "violated" or "undecided"."""
         if self.violated:
@@ -232,6 +238,7 @@ class Verdict:
         return {
             **self.counts(),
             "losses": dict(sorted(self.losses.items())),
+            "loss_shares": self.loss_shares,
             "conditions": self.conditions(),
             "examples": self.examples,
             "violations": [violation.to_dict() for violation in self.violations[:EXAMPLES_MAX]],

@@ -135,12 +135,22 @@ def test_one_seed_says_what_was_drawn_first(tmp_path: Path, monkeypatch, capsys)
 
 def test_what_retention_could_not_save_is_counted_where_everybody_looks(capsys):
     result = run_chaos_seeds(313, 1, "sim", None, None, stable=True, as_json=False)
-    told, explained = [
-        line for line in capsys.readouterr().out.splitlines() if "told by name" in line or "explained" in line
-    ]
+    out = capsys.readouterr().out
+    told, explained = [line for line in out.splitlines() if "told by name" in line or "explained" in line]
+    share = result["loss_shares"]["retention"]
+    assert share == result["lost"] / (result["lost"] + result["notifications_expected"])
+    assert f"{share:.2%} of all that had to come" in " ".join(out.split("excused by retention")[1].split())
     assert result["lost_by_retention"] == int(told.split()[-1]) > 0 and not result["failed"]
-    assert explained.split(maxsplit=4)[-1] == f"{result['lost']} (100%): retention {result['lost']}"
+    assert explained.strip().split(maxsplit=4)[-1] == f"{result['lost']} (100%): retention {result['lost']}"
     assert result["losses_explained_share"] == 1.0 and result["unexplained"] == 0
+
+
+def test_without_limits_is_drawn_and_said_in_the_command_that_replays(monkeypatch):
+    asked = pretend(monkeypatch, fails=[4])
+    result = run_chaos_seeds(4, 1, "ray", None, None, stable=True, lossless=True, as_json=True)
+    assert asked == [(4, {"brokers_max": 9, "stable": True, "lossless": True})]
+    assert result["replay"] == ["rayvous chaos --on ray --seed 4 --stable --lossless"]
+    assert result["report"]["case"]["lossless"] and draw_sim_case(4, lossless=True).lossless
 
 
 def test_every_kind_of_killing_is_in_thirty_seeds():

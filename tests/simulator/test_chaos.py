@@ -307,6 +307,8 @@ def test_losses_by_number_are_explained_by_what_each_broker_took():
     assert report.holds and report.lost_by_retention == report.verdict.lost > 10
     without = operations.Trace(op for op in report.trace if not isinstance(op, operations.Kept))
     assert judge(without).unexplained == report.lost_by_retention
+    free = run_chaos(0, brokers_max=6, seconds=10.0, recovery=little, stable=True, lossless=True)
+    assert free.holds and not free.verdict.losses, "the same run loses nothing where all is retained"
 
 
 def saboteur_that_heals(seed):

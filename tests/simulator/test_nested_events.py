@@ -38,4 +38,5 @@ def test_events_with_arrays_are_delivered_by_what_they_say(scheme):
     for number, (selector, expected) in enumerate(WANTED.items()):
         assert net.notifications(f"s{number}") == [("p", sequence) for sequence in expected], selector
     assert net.notifications("bridge") == [("p", 2)]
+    net.account.settled(net.now)
     assert judge(net.account).holds
