@@ -11,11 +11,11 @@ Rules
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from .cases import Case
 
-UNLIMITED: Final = {
+UNLIMITED: Final[dict[str, Any]] = {
     "retention_events_max": 10**9,
     "retention_bytes_max": 2**50,
     "retention_seconds": 1e9,
