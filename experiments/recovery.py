@@ -56,7 +56,7 @@ def _felt(
         "plan": plan,
         "recovery": recovery,
     }
-    report = run_chaos(seed, restless=False, keep_trace=True, **options)
+    report = run_chaos(seed, restless=False, late=False, keep_trace=True, **options)
     death = report.recoveries[0] if report.holds else None
     if death is None or death.structure_seconds is None or report.trace is None:
         return None

@@ -21,7 +21,7 @@ The contract of a host (the simulator or the Ray actor):
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from .batch import EventBatch, Rows
@@ -158,11 +158,16 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Tell a subscriber that its subscription is installed up to the root; for the number see `Deliver`."""
+    """Tell a subscriber that its subscription is installed up to the root; for the number see `Deliver`.
+
+    In a network that heals, `begins` is where the subscription begins: per publisher, the last sequence that it is
+    not owed.
+    """
 
     client: ClientId
     subscription: int
     number: int = 0
+    begins: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ docs/decisions/0021-layers.md explains why the contract has this form.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .configs import Placed
@@ -90,12 +90,15 @@ class Restored:
         When it first subscribed.
     registers
         Its subscriptions.
+    begins
+        Where each of them begins that was confirmed, by number, as in `Resume`.
     """
 
     client: ClientId
     marks: Mapping[ClientId, int]
     since: float
     registers: tuple[Register, ...]
+    begins: Mapping[int, Mapping[ClientId, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

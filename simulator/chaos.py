@@ -7,7 +7,9 @@ Phases
 3. Heal: all faults end, and the search of clusters for nearer parents ends. Within :data:`CONVERGE_HEARTBEATS`
    heartbeats the network must be one tree again, with every subscription installed (promise 6), and stay so for
    :data:`STEADY_LOOKS` looks.
-4. Liveness: every publisher publishes again. :data:`SETTLE_HEARTBEATS` heartbeats later everything is judged
+4. Late subscribers come, before phase 2 or after phase 3 (:mod:`rayvous.faults.chaos.late_cases`). In the latter case
+   brokers die once more, and the network heals once more.
+5. Liveness: every publisher publishes again. :data:`SETTLE_HEARTBEATS` heartbeats later everything is judged
    (promises 1-3).
 
 The report of a failed run says how to repeat it: ``rayvous chaos --on sim --seed N``.
@@ -25,10 +27,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..faults.chaos.admission_cases import with_admission
-from ..faults.chaos.cases import BUILD_SECONDS, Action, Case, Operation, draw_case
+from ..faults.chaos.cases import BUILD_SECONDS, Action, Case, Late, Operation, draw_case
 from ..faults.chaos.damage_cases import found_heartbeats, is_damaged, that_compares, with_damage
 from ..faults.chaos.host_plans import check_hosts
 from ..faults.chaos.injector import Injector
+from ..faults.chaos.late_cases import with_late
 from ..faults.chaos.lossless_cases import without_limits
 from ..faults.chaos.plans import Fault, FaultPlan
 from ..faults.chaos.report import ChaosReport
@@ -65,6 +68,7 @@ def run_chaos(
     admission: bool = False,
     damage: bool = False,
     lossless: bool = False,
+    late: bool = True,
     keep_trace: bool = False,
     **options: Any,
 ) -> ChaosReport:
@@ -82,15 +86,16 @@ def run_chaos(
         Whether state is damaged too.
     lossless
         Whether so much is retained that no loss is excused.
+    late
+        Whether subscribers come late, unless a plan is given or state is damaged.
     keep_trace
         Whether the report contains the trace of the run.
     options
         Passed to :func:`rayvous.faults.chaos.cases.draw_case`: `brokers_max`, `seconds`, `plan`, `recovery`,
         `heals`, `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
     """
-    case = draw_sim_case(
-        seed, stable=stable, admission=admission, damage=damage, lossless=lossless, **options
-    )
+    drawn = {"stable": stable, "admission": admission, "damage": damage, "lossless": lossless, "late": late}
+    case = draw_sim_case(seed, **drawn, **options)
     return run_case(case, keep_trace=keep_trace)
 
 
@@ -101,6 +106,7 @@ def draw_sim_case(
     admission: bool = False,
     damage: bool = False,
     lossless: bool = False,
+    late: bool = True,
     **options: Any,
 ) -> Case:
     """Return the case of a seed for the simulator; the parameters are those of `run_chaos`."""
@@ -109,7 +115,8 @@ def draw_sim_case(
     case = with_admission(case) if admission else case
     case = with_stores(case) if stable else case
     case = without_limits(case) if lossless else case
-    return with_damage(case) if damage else that_compares(case)
+    case = with_damage(case) if damage else that_compares(case)
+    return with_late(case) if late and not damage and options.get("plan") is None else case
 
 
 def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
@@ -155,10 +162,14 @@ class _Run:
 
     def run(self) -> ChaosReport:
         try:
+            late = self.case.late
             self._build()
+            if late is not None and late.before:
+                self._late(late)
             self._faults()
             if self._converge():
-                self._liveness()
+                if late is None or late.before or self._late_kill(late):
+                    self._liveness()
         except Exception as error:  # an error in a machine is a finding, and a run of many seeds continues
             self._problem(f"{self.network.now:.3f} s: {_words(error)}")
         self._judge()
@@ -212,9 +223,46 @@ class _Run:
             for problem in problems or ["it does not stay sound"]:
                 self._problem(f"not converged {CONVERGE_HEARTBEATS} heartbeats after the healing: {problem}")
             return False
-        self.report.converged_seconds = self.converged_at - self.healed_at
+        if self.report.converged_seconds is None:  # else it is the second time
+            self.report.converged_seconds = self.converged_at - self.healed_at
         self.timeline.say(self.converged_at, "converged")
         return True
+
+    def _late(self, late: Late) -> None:
+        """Let new subscribers come after what others published has settled, and they have left."""
+        network = self.network
+        network.advance_to(self._do_all(late.publications, network.now))
+        self._let_in()
+        self._flush(late.publishers)
+        network.account.settled(network.now)
+        for publisher in late.publishers:
+            network.detach(publisher)
+        network.advance(self.heartbeat)
+        network.account.settled(network.now)
+        network.advance_to(self._do_all(late.subscriptions, network.now))
+        deadline = network.now + CONVERGE_HEARTBEATS * self.heartbeat
+        while (waiting := self._unconfirmed(late)) and network.now < deadline:
+            network.advance(self.heartbeat / 2)
+        for client, number in waiting:
+            self._problem(f"{network.now:.3f} s: {client} #{number} is not confirmed")
+
+    def _unconfirmed(self, late: Late) -> list[tuple[str, int]]:
+        self.network.advance(2 * self.network.links.client_seconds)  # until its broker knows of it
+        return [each for each in self.network.unconfirmed() if each[0] in late.subscribers]
+
+    def _late_kill(self, late: Late) -> bool:
+        """Let new subscribers come after the healing, kill brokers, and return whether the network heals again."""
+        network = self.network
+        network.advance(SETTLE_HEARTBEATS * self.heartbeat)
+        network.account.settled(network.now)
+        self._late(late)
+        for broker in late.victims(network.staying()):
+            network.crash(broker)
+            self.timeline.say(network.now, f"broker {broker} dies late")
+            if late.restarts:
+                network.at(network.now + 4 * self.heartbeat, network.restart, broker)
+        network.advance(8 * self.heartbeat)
+        return self._converge()
 
     def _liveness(self) -> None:
         network = self.network
@@ -253,8 +301,17 @@ class _Run:
         """Check that every publisher is told that all is delivered, and that brokers retain nothing without need."""
         network = self.network
         publishers = [
-            name for name, session in network.sessions.items() if session.homes and session.is_publisher
+            name
+            for name, session in network.sessions.items()
+            if session.homes and session.is_publisher and not session.left
         ]
+        self._flush(publishers)
+        for problem in durable_problems(network):
+            self._problem(f"at the end: {problem}")
+
+    def _flush(self, publishers: Iterable[str]) -> None:
+        """Wait until every publisher is told that all that it published is delivered."""
+        network = self.network
         for publisher in publishers:
             network.flush(publisher, 1)
         deadline = network.now + FLUSH_HEARTBEATS_MAX * self.heartbeat
@@ -263,9 +320,7 @@ class _Run:
                 break
             network.advance(self.heartbeat)
         for publisher in sorted(silent):
-            self._problem(f"at the end: {publisher} was not told that all is delivered")
-        for problem in durable_problems(network):
-            self._problem(f"at the end: {problem}")
+            self._problem(f"{network.now:.3f} s: {publisher} was not told that all is delivered")
 
     def _judge(self) -> None:
         network, report = self.network, self.report

@@ -120,7 +120,7 @@ class SimulatedOperations:
             network.hosts[broker].retiring = True
         for broker in leaving:
             for session in list(network.sessions.values()):
-                if session.home.id == broker and session.life == session.home.life:
+                if session.home.id == broker and session.life == session.home.life and not session.left:
                     target = network.clients.elsewhere(session)
                     assert target is not None, "somebody is not to leave"
                     network.clients.move(session, target)
@@ -144,7 +144,7 @@ class SimulatedOperations:
         if host.alive:
             host.die()
             for session in network.sessions.values():  # clients that had nowhere else to go
-                if session.home is host:
+                if session.home is host and not session.left:
                     when = network.now + network.clients.detect_seconds
                     network.at(when, network.clients.learn, session, session.connection)
         self._regroup(host.cluster, tuple(m for m in network.members[host.cluster] if m != broker))
@@ -211,6 +211,8 @@ class SimulatedOperations:
         """
         network = self._network
         staying = network.staying()
+        if not staying:
+            return "nobody is there"
         clusters = sorted({network.hosts[broker].cluster for broker in staying})
         cluster = clusters[int(pick * len(clusters))]
         if what == "add_broker":

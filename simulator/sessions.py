@@ -354,7 +354,7 @@ class Sessions:
 
     def _confirmed(self, session: ClientSession, effect: Confirm) -> None:
         session.heard_at = self._network.now
-        subscriber(session).confirmed(effect.subscription)
+        subscriber(session).confirmed(effect.subscription, effect.begins)
         self.account.confirmed(self._network.now, session.name, effect.subscription)
 
     def _reported(self, session: ClientSession, effect: TellLost) -> None:
@@ -426,7 +426,7 @@ class Sessions:
 
     def move(self, session: ClientSession, target: Host) -> bool:
         """Let a client move to another broker; return False if it cannot, or is there already."""
-        if not session.alive or not target.alive or target is session.home:
+        if not session.alive or session.left or not target.alive or target is session.home:
             return False
         if session.connected:
             self.tell(session, [Detach()])
@@ -460,7 +460,7 @@ class Sessions:
         if self._numbered:
             return
         for session in self.by_name.values():
-            if session.home is host:
+            if session.home is host and not session.left:
                 if not paused:
                     self._has_heard(session)
                 after = self._network.now + self.detect_seconds
@@ -468,7 +468,7 @@ class Sessions:
 
     def learn(self, session: ClientSession, connection: int) -> None:
         """Let a client find another broker, unless it has moved meanwhile, or died itself."""
-        if session.connection != connection or not session.alive:
+        if session.connection != connection or not session.alive or session.left:
             return
         target = self.elsewhere(session)
         if target is not None:

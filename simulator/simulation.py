@@ -315,13 +315,13 @@ class Simulation(SimulatedNetwork):
 
     def books(self) -> Clients:
         """Return what clients want, advertise and were told, for checks of the books."""
-        machines = {name: session.subscriber for name, session in self.sessions.items()}
-        subscribers = {name: machine for name, machine in machines.items() if machine is not None}
+        here = {name: session for name, session in self.sessions.items() if not session.left}
+        subscribers = {name: one.subscriber for name, one in here.items() if one.subscriber is not None}
         return Clients(
-            homes={name: session.home.id for name, session in self.sessions.items()},
+            homes={name: session.home.id for name, session in here.items()},
             adverts={
                 name: item
-                for name, session in self.sessions.items()
+                for name, session in here.items()
                 if session.publisher is not None and session.alive
                 for item, _, _ in session.publisher.adverts.values()
             },

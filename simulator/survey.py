@@ -85,7 +85,7 @@ def subscription_problems(network: Simulation) -> list[str]:
     reports = {broker: one for broker, one in survey_of(network).items() if not one["left"]}
     problems += structure.unsettled(reports)
     for name, session in network.sessions.items():
-        if not session.is_publisher and session.home.id not in reports:
+        if not (session.is_publisher or session.left) and session.home.id not in reports:
             problems.append(f"{name} is still at broker {session.home.id}, which is gone")
     if problems:
         return problems

@@ -73,6 +73,7 @@ MAY_USE_RANDOM = {
     "faults/chaos/admission_cases.py",
     "faults/chaos/damage_cases.py",
     "faults/chaos/stable_cases.py",
+    "faults/chaos/late_cases.py",
     "routing/topologies/cluster_trees.py",
     "routing/topologies/transit_stub.py",
     "protocol/scenarios/scenario.py",

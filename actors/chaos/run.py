@@ -6,7 +6,9 @@ Phases
 2. Faults: the plan is carried out while clients publish, subscribe, unsubscribe and move.
 3. Heal: all faults end. Within :data:`CONVERGE_SECONDS` the network must be one tree again, with every subscription
    installed and every client at a living broker (promise 6), and stay so for a few looks.
-4. Liveness: every publisher publishes again. When the network has settled, everything is judged (promises 1-3).
+4. Late subscribers come, before phase 2 or after phase 3 (:mod:`rayvous.faults.chaos.late_cases`). In the latter case
+   brokers die once more, and the network heals once more.
+5. Liveness: every publisher publishes again. When the network has settled, everything is judged (promises 1-3).
 
 The case of a seed is drawn as for the simulator (:mod:`rayvous.faults.chaos.cases`), but with few brokers, each in
 a process of its own. Whenever the network is quiescent, the routes of all brokers are judged
@@ -36,11 +38,12 @@ import ray
 
 from ...faults.chaos.admission_cases import with_admission
 from ...faults.chaos.books import Clients, books_problems
-from ...faults.chaos.cases import Case, draw_case, small_topology
+from ...faults.chaos.cases import Case, Late, draw_case, small_topology
 from ...faults.chaos.damage_cases import found_heartbeats, is_damaged, that_compares, with_damage
 from ...faults.chaos.draws import AIMS, FLAT_AIMS
 from ...faults.chaos.host_plans import check_hosts, host_plan
 from ...faults.chaos.injector import Injector
+from ...faults.chaos.late_cases import with_late
 from ...faults.chaos.lossless_cases import without_limits
 from ...faults.chaos.plans import Fault, FaultPlan
 from ...faults.chaos.report import ChaosReport
@@ -69,6 +72,9 @@ FAULT_SECONDS: Final = 8.0
 
 CONVERGE_SECONDS: Final = 30.0
 SETTLE_SECONDS: Final = 60.0
+RESTART_HEARTBEATS: Final = 8
+"""How long brokers that died late stay dead at least."""
+
 STEADY_LOOKS: Final = 4
 """How many sound looks in a row are required; looks are half a heartbeat apart."""
 
@@ -86,6 +92,7 @@ def draw_ray_case(
     operations: bool = False,
     damage: bool = False,
     lossless: bool = False,
+    late: bool = True,
     hosts: int = 0,
 ) -> Case:
     """Return the case of a seed for real actors.
@@ -110,6 +117,8 @@ def draw_ray_case(
         Whether state is damaged too.
     lossless
         Whether so much is retained that no loss is excused.
+    late
+        Whether subscribers come late, unless a plan is given, state is damaged or hosts have links of their own.
     hosts
         The number of hosts of the run's own; if not 0, the plan is of their links
         (:mod:`rayvous.faults.chaos.host_plans`).
@@ -119,6 +128,7 @@ def draw_ray_case(
     ScenarioError
         If the plan has a fault of hosts that do not exist.
     """
+    late = late and plan is None and not damage and not hosts
     if hosts and plan is None:
         plan = host_plan(seed, hosts, GIVES_UP_SECONDS)
     check_hosts(plan, hosts)
@@ -138,7 +148,8 @@ def draw_ray_case(
     case = with_admission(case) if admission else case
     case = with_stores(case) if stable else case
     case = without_limits(case) if lossless else case
-    return with_damage(case) if damage else that_compares(case)
+    case = with_damage(case) if damage else that_compares(case)
+    return with_late(case) if late else case
 
 
 def aims_of(scheme: str) -> tuple[str, ...]:
@@ -272,10 +283,14 @@ class _Run:
         return self.report
 
     def _phases(self) -> None:
+        late = self.case.late
         self._build()
+        if late is not None and late.before:
+            self._late(late)
         self._faults()
         if self._converge():
-            self._liveness()
+            if late is None or late.before or self._late_kill(late):
+                self._liveness()
 
     def _build(self) -> None:
         self.net.await_convergence(CONVERGE_SECONDS)
@@ -329,9 +344,32 @@ class _Run:
             for problem in problems or ["it does not stay sound"]:
                 self._problem(f"not converged {CONVERGE_SECONDS:g} s after the healing: {problem}")
             return False
-        self.report.converged_seconds = converged_at - self.healed_at
+        if self.report.converged_seconds is None:  # else it is the second time
+            self.report.converged_seconds = converged_at - self.healed_at
         self.watch.say(converged_at, "converged")
         return True
+
+    def _late(self, late: Late) -> None:
+        """Let new subscribers come after what others published has settled, and they have left."""
+        self._play(late.publications, 0.0)
+        for problem in self.players.flush(SETTLE_SECONDS, late.publishers):
+            self._problem(problem)
+        self.net.settle(SETTLE_SECONDS)
+        self.players.account.settled(self.clock())
+        self.players.release(late.publishers)
+        self._play(late.subscriptions, 0.0)
+
+    def _late_kill(self, late: Late) -> bool:
+        """Let new subscribers come after the healing, kill brokers, and return whether the network heals again."""
+        self._late(late)
+        victims = late.victims(self.breaker.staying())
+        for broker in victims:
+            self.watch.say(self.clock(), f"broker {broker} dies late")
+            self.breaker.crash(broker)
+        time.sleep(RESTART_HEARTBEATS * self.recovery.heartbeat_seconds)
+        for broker in victims if late.restarts else ():
+            self.breaker.restart(broker)
+        return self._converge()
 
     def _liveness(self) -> None:
         account = self.players.account

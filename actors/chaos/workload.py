@@ -280,10 +280,17 @@ class RunningWorkload:
         there = self._net.brokers()
         return broker if broker in there else there[0]
 
-    def flush(self, seconds: float) -> list[str]:
-        """Let every publisher flush; return, as sentences, the publishers that got no answer in time."""
+    def release(self, names: Iterable[str]) -> None:
+        """Let publishers in this process leave the network."""
+        for name in names:
+            self._net.release(self._clients.pop(name))  # type: ignore[arg-type]
+
+    def flush(self, seconds: float, names: Collection[str] | None = None) -> list[str]:
+        """Let publishers flush, all if None; return, as sentences, those that got no answer in time."""
         unanswered = []
         for name, client in self._clients.items():
+            if names is not None and name not in names:
+                continue
             if isinstance(client, Publisher) or (isinstance(client, KillableClients) and client.publishes):
                 try:
                     _call(client, "flush", timeout_seconds=seconds)

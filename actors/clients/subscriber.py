@@ -177,19 +177,19 @@ class Subscriber(Client):
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> bool:
             waiting = self._handle(host).request(broker, self.name, registers, self._process.session)
             try:
-                self._answer(waiting, host, left)
+                begins = self._answer(waiting, host, left)
             except (GetTimeoutError, RayTaskError) as error:
                 cancel = self._handle(host).request(broker, self.name, [Cancel(number) for number in numbers])
                 self._answer(cancel, host, limits.call_seconds)
                 if isinstance(error, RayTaskError):
                     raise
                 return False
-            self._settle(host, granted)
+            self._settle(host, lambda: granted(begins))
             return True
 
-        def granted() -> None:
+        def granted(begins: Mapping[int, Mapping[ClientId, int]] | None) -> None:
             for number in numbers:
-                self._machine.granted(number)
+                self._machine.granted(number, (begins or {}).get(number))
 
         try:
             if not self._ask(call, seconds):

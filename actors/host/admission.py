@@ -91,7 +91,7 @@ class HostAdmission:
                 seat.answers.owe((client, Events, news.number))
                 seat.answers.refuse((client, Events, news.number), RateExceeded(news.reason))
             case Answers(here=True):
-                seat.answers.give((client, Register, news.number))
+                seat.answers.give((client, Register, news.number), news.begins)
             case Standing() | Answers() | Unanswered():
                 pass  # the broker keeps it and answers queries
 

@@ -232,7 +232,7 @@ class Driver:
                 if (owner := seat.owners.get(client)) is not None:  # publishers do not poll
                     owner.propose(client, broker, seat.tally)
             case Confirm(client, subscription):
-                seat.answers.give((client, Register, subscription))
+                seat.answers.give((client, Register, subscription), effect.begins)
             case Flushed(client, number):
                 seat.answers.give((client, Flush, number))
             case TellLost(client, losses):

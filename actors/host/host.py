@@ -64,7 +64,7 @@ from .metering import Metering
 from .numbered import NumberedLinks
 from .outbox import LinkMessage
 from .quiet import QuietWait
-from .requests import Accepted, Away, Lacking, Request, Stored, WhoAnswers, publications, questions
+from .requests import Accepted, Away, Lacking, Request, Stored, WhoAnswers, answer_to, publications, questions
 from .telemetry import HostTelemetry
 from .ticking import Ticking, tick_seconds
 from .transport import LINK, Transport
@@ -375,7 +375,7 @@ class BrokerHost:
         finally:
             for question in (*owed, *published):
                 seat.answers.forget(question)
-        return (given or taken or [None])[-1]
+        return answer_to(owed, given or taken)
 
     def _seat_for(
         self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str

@@ -8,6 +8,7 @@ Rules
   A `Register` is answered when it is installed up to the root, or when publishers here satisfy it, unless it was
   admitted before. A `Flush` is answered when everything is delivered, an `Advertise` when it is known everywhere,
   and a `WouldAdmit` by its judgement. Everything else is answered when the broker has taken it.
+* The answer to subscriptions is where each of them begins, by number.
 * Of numbered messages, only the last is answered: those before it may have been answered already.
 * With a store, an answer waits until what the broker took is stable.
 * A request that is repeated while the first is pending gets the same answer.
@@ -73,6 +74,14 @@ def questions(client: ClientId, messages: Sequence[Request]) -> list[Question]:
             case Flush() | Advertise() | WouldAdmit():
                 found.append((client, type(message), message.number))
     return found
+
+
+def answer_to(asked: Sequence[Question], answers: Sequence[Any]) -> Any:
+    """Return the answer to a request, given the answers to its questions, in order; None if there are none."""
+    if asked and asked[-1][1] is Register:
+        pairs = zip(asked, answers, strict=False)
+        return {number: begins for (_, kind, number), begins in pairs if kind is Register}
+    return answers[-1] if answers else None
 
 
 def publications(client: ClientId, messages: Sequence[Request]) -> list[Question]:

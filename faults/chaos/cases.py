@@ -95,6 +95,60 @@ class DrawnAdvertisement:
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """New subscribers after everything has settled (`late_cases`).
+
+    Attributes
+    ----------
+    before
+        Whether it happens before the faults of the plan, or after everything has healed.
+    publications, subscriptions
+        What the publishers publish, and what is subscribed to after they have left; seconds count from the beginning
+        of either.
+    kills
+        After everything has healed: each selects a living broker that dies, from 0 for the first up to 1 for the last.
+    restarts
+        Whether these brokers are restarted.
+    """
+
+    before: bool
+    publications: tuple[Action, ...]
+    subscriptions: tuple[Action, ...]
+    kills: tuple[float, ...] = ()
+    restarts: bool = False
+
+    @property
+    def publishers(self) -> tuple[str, ...]:
+        """The publishers, each once."""
+        return tuple(dict.fromkeys(action.client for action in self.publications))
+
+    @property
+    def subscribers(self) -> tuple[str, ...]:
+        """The subscribers, each once."""
+        return tuple(dict.fromkeys(action.client for action in self.subscriptions))
+
+    def describe(self) -> dict[str, Any]:
+        """Return what happens as plain data, without the events."""
+        return {
+            "before": self.before,
+            "publishers": [[action.client, action.broker] for action in self.publications],
+            "subscriptions": [
+                [action.client, action.broker, action.selector] for action in self.subscriptions
+            ],
+            "kills": list(self.kills),
+            "restarts": self.restarts,
+        }
+
+    def victims(self, living: Sequence[int]) -> list[int]:
+        """Return which of the living brokers die; one of them always stays."""
+        left, found = list(living), list[int]()
+        for pick in self.kills:
+            if len(left) > 1:
+                found.append(left.pop(int(pick * len(left))))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """Everything from which a chaos run is made.
 
@@ -121,6 +175,8 @@ class Case:
         advertisement, and each subscriber's priority.
     lossless
         Whether a loss is a problem even if a limit explains it.
+    late
+        What happens when everything has settled; None for nothing.
     """
 
     seed: int
@@ -139,6 +195,7 @@ class Case:
     adverts: Mapping[str, DrawnAdvertisement] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     lossless: bool = False
+    late: Late | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the case as plain data; of the clients' actions only the number of each kind."""
@@ -157,6 +214,7 @@ class Case:
             **({"durable": list(self.durable)} if self.stable else {}),
             **({"lossless": True} if self.lossless else {}),
             **({} if self.admission is None else {"admission": self._admission()}),
+            **({} if self.late is None else {"late": self.late.describe()}),
             **({"operations": [asdict(each) for each in self.operations]} if self.operations else {}),
         }
 

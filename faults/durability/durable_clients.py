@@ -2,9 +2,9 @@
 
 Rules
 -----
-* The stable state is: the durable subscribers, their positions, and the notifications that they have not
-  acknowledged (`durable_cursor`). Notifications beyond the bounds are lost; the subscriber is told which, and
-  they are kept as dead letters.
+* The stable state is: the durable subscribers, their positions, where their subscriptions begin, and the
+  notifications that they have not acknowledged (`durable_cursor`). Notifications beyond the bounds are lost; the
+  subscriber is told which, and they are kept as dead letters.
 * A durable subscriber stays here until it leaves or has returned at another broker. At intervals brokers
   report to the rendezvous point which subscribers they hold, and are told which ones to release.
 * A subscriber may report what it has acknowledged (`HasConsumed`). All acknowledgements that it has sent have
@@ -27,13 +27,23 @@ from typing import Final
 
 import numpy as np
 
-from ...protocol.effects import Deliver, Received, Send, TellLost, Ticked, Write
+from ...protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import Handler, Held, Inward, Out, Released, Restored
-from ...protocol.messages.pubsub import Again, Cancel, Consumed, Detach, HasConsumed, Register, Resume
+from ...protocol.messages.pubsub import (
+    Again,
+    Answers,
+    Cancel,
+    Consumed,
+    Detach,
+    HasConsumed,
+    Register,
+    Resume,
+)
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
 from ...protocol.snapshots import Restorable
-from .durable_cursor import NOTES, SUBSCRIBERS, Bounds, DeadLetter, DurableCursor, Note
+from ..replay.rounds import REMEMBERED_RETENTIONS
+from .durable_cursor import BEGINS, NOTES, SUBSCRIBERS, Bounds, DeadLetter, DurableCursor, Note
 from .stores import Store
 
 LETTERS: Final = "letters"
@@ -76,6 +86,7 @@ class DurableClients(Restorable):
         self._stable = store is not None
         self._letter_number = 0
         self._holds_at = 0.0
+        self._tidy_at = 0.0
         if store is not None:
             self._read(store)
         self._held: list[Out] = [
@@ -94,11 +105,19 @@ class DurableClients(Restorable):
             Detach: self._on_detach,
             Ticked: self._on_tick,
         }
-        self.alters: Mapping[type, Handler] = {Deliver: self._on_deliver, TellLost: self._on_report}
+        self.alters: Mapping[type, Handler] = {
+            Deliver: self._on_deliver,
+            TellLost: self._on_report,
+            Confirm: self._on_confirm,
+            Inform: self._on_inform,
+        }
 
     def _read(self, store: Store) -> None:
         for (name,), row in store.rows(SUBSCRIBERS):
             self.entries[str(name)] = DurableCursor.restored(str(name), row)
+        for (name, number), begins in store.rows(BEGINS):
+            if name in self.entries:
+                self.entries[str(name)].begins[int(number)] = begins
         for (name, number), (at, batch) in store.rows(NOTES):
             if name in self.entries:
                 self.entries[str(name)].restore(Note(int(number), at, batch))
@@ -109,7 +128,7 @@ class DurableClients(Restorable):
     def begin(self) -> list[Restored]:
         """Return the subscribers that the inner layers must know at the start of a life, before anything else."""
         return [
-            Restored(name, entry.had(), entry.since, tuple(entry.registers()))
+            Restored(name, entry.had(), entry.since, tuple(entry.registers()), entry.begun())
             for name, entry in self.entries.items()
         ]
 
@@ -129,7 +148,9 @@ class DurableClients(Restorable):
             return []
         entry.life = message.life
         out = self._written([entry.row(), *entry.acknowledge(message.marks)])
-        out += [Inward(Received(client, Consumed(message.marks, message.life))), self._holds()]
+        out += self._written(entry.bring(self._now, message.begins))
+        consumed = Consumed(message.marks, message.life, message.begins)
+        out += [Inward(Received(client, consumed)), self._holds()]
         for number in [number for number in entry.subscriptions if number not in message.numbers]:
             out += [Released(client, Cancel(number)), *self._on_cancel(Received(client, Cancel(number)))]
         if entry.losses:
@@ -144,8 +165,9 @@ class DurableClients(Restorable):
         if message.life > 1:
             since -= message.since_seconds + self._recovery.doubt_seconds
         entry = self.entries[client] = DurableCursor(client, message.life, since, dict(message.marks))
+        writes = [entry.row(), *entry.bring(self._now, message.begins)]
         moved: list[Out] = [Inward(event)] if message.life > 1 else []
-        return [*moved, *self._written([entry.row()]), self._holds()]
+        return [*moved, *self._written(writes), self._holds()]
 
     def _on_again(self, event: Received[ClientId, Again]) -> list[Out]:
         client, message = event.source, event.message
@@ -171,7 +193,7 @@ class DurableClients(Restorable):
         if entry is None or message.life != entry.life or entry.agrees(message.marks):
             return []
         self.mended += 1
-        writes = [*entry.forgotten(), entry.begin_anew(message.marks)]
+        writes = [*entry.forgotten(), *entry.begin_anew(message.marks)]
         # It acknowledges late, so it may lack anything that publishers' brokers still retain.
         kept_seconds = self._recovery.retention_seconds
         numbers = tuple(entry.subscriptions)
@@ -183,18 +205,15 @@ class DurableClients(Restorable):
         entry = self.entries.get(event.source)
         if entry is None:
             return [Inward(event)]
-        entry.subscriptions[message.subscription] = message.filter
-        entry.priorities[message.subscription] = message.priority
-        return [*self._written([entry.row()]), Inward(event)]
+        writes = entry.subscribe(self._now, message.subscription, message.filter, message.priority)
+        return [*self._written(writes), Inward(event)]
 
     def _on_cancel(self, event: Received[ClientId, Cancel]) -> list[Out]:
         message = event.message
         entry = self.entries.get(event.source)
         if entry is None:
             return [Inward(event)]
-        entry.subscriptions.pop(message.subscription, None)
-        entry.priorities.pop(message.subscription, None)
-        return [*self._written([entry.row()]), Inward(event)]
+        return [*self._written(entry.cancel(message.subscription)), Inward(event)]
 
     def _on_detach(self, event: Received[ClientId, Detach]) -> list[Out]:
         entry = self.entries.pop(event.source, None)
@@ -221,6 +240,10 @@ class DurableClients(Restorable):
         out: list[Out] = []
         for entry in self.entries.values():
             out += self._shed(entry)
+        if event.now >= self._tidy_at:
+            self._tidy_at = event.now + self._recovery.retention_seconds
+            before = event.now - REMEMBERED_RETENTIONS * self._recovery.retention_seconds
+            out += self._written(write for entry in self.entries.values() for write in entry.tidied(before))
         if self.entries and event.now >= self._holds_at:
             out.append(self._holds())
         held, self._held = self._held, []
@@ -264,6 +287,22 @@ class DurableClients(Restorable):
             return [report]
         entry.lose(report.losses)
         return [*self._written([entry.row()]), report]
+
+    # Confirmations.
+
+    def _on_confirm(self, effect: Confirm) -> list[Out]:
+        """Make stable where a subscription begins, before the subscriber learns that it has begun."""
+        return [*self._began(effect.client, effect.subscription, effect.begins), effect]
+
+    def _on_inform(self, effect: Inform) -> list[Out]:
+        news = effect.news
+        if not isinstance(news, Answers) or not news.here:
+            return [effect]
+        return [*self._began(effect.client, news.number, news.begins), effect]
+
+    def _began(self, client: ClientId, number: int, marks: Mapping[ClientId, int]) -> list[Out]:
+        entry = self.entries.get(client)
+        return [] if entry is None else self._written(entry.begin(self._now, number, marks))
 
     # Inspection.
 

@@ -14,6 +14,9 @@ Rules
 * A *life* begins whenever the subscriber comes to a broker, this one or another. Messages of an earlier life
   than the last are ignored.
 
+* Where each subscription begins has a row of its own, because it is long and does not change. Without a row the
+  subscription was made by an earlier version, and begins at 0.
+
 Pure: a broker tells these objects what happened, and makes stable the rows that they return.
 """
 
@@ -31,9 +34,11 @@ from ...protocol.effects import Write
 from ...protocol.ids import ClientId
 from ...protocol.messages.pubsub import Lost, Register
 from ...routing.filters.filter import Filter
+from ..replay.high_water import Marks
 
 SUBSCRIBERS: Final = "subscribers"
 NOTES: Final = "notes"
+BEGINS: Final = "begins"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +103,9 @@ class DurableCursor:
         The losses that its position has not passed yet, one per publisher.
     priorities
         The priorities of its subscriptions, by number.
+    begins
+        Where each of its subscriptions begins, by number, and since when that is known here; None before it is
+        confirmed.
     """
 
     name: ClientId
@@ -107,6 +115,7 @@ class DurableCursor:
     subscriptions: dict[int, Filter] = field(default_factory=dict)
     losses: list[Lost] = field(default_factory=list)
     priorities: dict[int, int] = field(default_factory=dict)
+    begins: dict[int, tuple[float, Marks | None]] = field(default_factory=dict)
     _notes: deque[Note] = field(default_factory=deque)
     _events: int = 0
     _bytes: int = 0
@@ -145,7 +154,50 @@ class DurableCursor:
     def forgotten(self) -> list[Write]:
         """Return the writes that remove the subscriber from stable storage."""
         notes = [Write(NOTES, (self.name, note.number), None) for note in self._notes]
-        return [*notes, Write(SUBSCRIBERS, (self.name,), None)]
+        begins = [Write(BEGINS, (self.name, number), None) for number in self.begins]
+        return [*notes, *begins, Write(SUBSCRIBERS, (self.name,), None)]
+
+    # Where its subscriptions begin.
+
+    def begun(self) -> dict[int, Marks]:
+        """Return where each subscription begins that was confirmed, by number."""
+        begins = {number: marks for number, (_, marks) in self.begins.items() if marks is not None}
+        return begins | {number: {} for number in self.subscriptions if number not in self.begins}
+
+    def begin(self, now: float, number: int, marks: Marks | None) -> list[Write]:
+        """Record where a subscription begins, None before it is confirmed; return the writes if that is new."""
+        unknown = number in self.subscriptions and self.begins.get(number, (0.0, None))[1] is None
+        if not unknown or (marks is None and number in self.begins):
+            return []
+        self.begins[number] = now, marks
+        return [Write(BEGINS, (self.name, number), self.begins[number])]
+
+    def bring(self, now: float, begins: Mapping[int, Marks]) -> list[Write]:
+        """Record where subscriptions have begun elsewhere, before they are made here; return the writes."""
+        new = [number for number in begins if self.begins.get(number, (0.0, None))[1] is None]
+        self.begins |= {number: (now, begins[number]) for number in new}
+        return [Write(BEGINS, (self.name, number), self.begins[number]) for number in new]
+
+    def subscribe(self, now: float, number: int, wanted: Filter, priority: int) -> list[Write]:
+        """Record a subscription; return the writes."""
+        writes = [] if self.subscriptions.get(number, wanted) == wanted else self.cancel(number)
+        new = number not in self.subscriptions
+        self.subscriptions[number], self.priorities[number] = wanted, priority
+        begins = self.begin(now, number, None) if new else []
+        return [*writes, self.row(), *begins]
+
+    def cancel(self, number: int) -> list[Write]:
+        """Forget a subscription; return the writes."""
+        self.subscriptions.pop(number, None)
+        self.priorities.pop(number, None)
+        known = self.begins.pop(number, None)
+        return [self.row(), *([] if known is None else [Write(BEGINS, (self.name, number), None)])]
+
+    def tidied(self, before: float) -> list[Write]:
+        """Drop the positions known since before a time, when nobody retains events that old; return the writes."""
+        old = [number for number, (at, marks) in self.begins.items() if marks and at < before]
+        self.begins |= {number: (self.begins[number][0], {}) for number in old}
+        return [Write(BEGINS, (self.name, number), self.begins[number]) for number in old]
 
     def __len__(self) -> int:
         """Return the number of retained notifications."""
@@ -184,12 +236,13 @@ class DurableCursor:
         names = (self.marks.keys() | marks.keys()) - lost
         return all(self.marks.get(name, 0) == marks.get(name, 0) for name in names)
 
-    def begin_anew(self, marks: Mapping[ClientId, int]) -> Write:
-        """Set the position to what the subscriber says, and discard all notifications; return the write for that."""
+    def begin_anew(self, marks: Mapping[ClientId, int]) -> list[Write]:
+        """Set the position to what the subscriber says, and discard all notifications; return all rows anew."""
         self.marks, self.losses = dict(marks), []
         self._notes.clear()
         self._events = self._bytes = 0
-        return self.row()
+        begins = [Write(BEGINS, (self.name, number), begun) for number, begun in self.begins.items()]
+        return [self.row(), *begins]
 
     def _left(self, note: Note) -> Rows:
         """Return the rows of a note that the position has not passed."""

@@ -8,6 +8,8 @@ Rules
 * A durable subscriber also retains its *position*: what it has acknowledged. The position, the subscriptions
   and the life number outlive the process (`record`). When it recovers or moves, it sends its position,
   because it may need events again that it was given and has not acknowledged.
+* It also retains where each subscription begins, as the broker that confirmed it first has said: per publisher, the
+  last sequence that it is not owed. Wherever it goes, the subscription begins there.
 * A subscription is in force when the present broker has confirmed it, or has said that local publishers
   satisfy it.
 
@@ -71,6 +73,7 @@ class SubscriberMachine:
     """
 
     __slots__ = (
+        "_begins",
         "_begun",
         "_local_first",
         "_priorities",
@@ -104,6 +107,7 @@ class SubscriberMachine:
         self._since: float | None = None
         self._subscriptions: dict[int, Filter] = {}
         self._begun: dict[int, float] = {}
+        self._begins: dict[int, Mapping[ClientId, int]] = {}  # of those that were confirmed somewhere
 
     # Subscriptions.
 
@@ -120,6 +124,7 @@ class SubscriberMachine:
         self._since = now if self._since is None else self._since
         if self._subscriptions.get(number) != wanted:
             self._begun[number] = now
+            self._begins.pop(number, None)
         self._subscriptions[number] = wanted
         self.last_number = max(self.last_number, number)
         self.unconfirmed.add(number)
@@ -140,11 +145,17 @@ class SubscriberMachine:
         for told in (self._priorities, self.lacking, self.answers):
             told.pop(number, None)
         self._begun.pop(number, None)
+        self._begins.pop(number, None)
         return [Cancel(number)]
 
-    def confirmed(self, number: int) -> None:
-        """Record that a subscription is installed up to the root."""
+    def confirmed(self, number: int, begins: Mapping[ClientId, int] | None = None) -> None:
+        """Record that a subscription is installed up to the root, and where it begins."""
         self.unconfirmed.discard(number)
+        self._begin(number, begins)
+
+    def _begin(self, number: int, begins: Mapping[ClientId, int] | None) -> None:
+        if number in self._subscriptions:
+            self._begins.setdefault(number, begins or {})
 
     def answered(self, news: Answers | Unanswered) -> bool:
         """Record which publishers may satisfy a subscription, or that no local one does; return whether it exists.
@@ -157,15 +168,15 @@ class SubscriberMachine:
         if isinstance(news, Answers):
             self.answers[news.number] = news
             if news.here:
-                self.unconfirmed.discard(news.number)
+                self.confirmed(news.number, news.begins)
         else:
             self.answers.pop(news.number, None)
             self.unconfirmed.add(news.number)
         return True
 
-    def granted(self, number: int) -> None:
-        """Record that a subscription is in force, and was therefore admitted."""
-        self.confirmed(number)
+    def granted(self, number: int, begins: Mapping[ClientId, int] | None = None) -> None:
+        """Record that a subscription is in force, and was therefore admitted, and where it begins."""
+        self.confirmed(number, begins)
         if number in self._subscriptions:
             self.admitted.add(number)
 
@@ -254,9 +265,10 @@ class SubscriberMachine:
         since = float("inf") if self._since is None else now - self._since
         begun = {number: self._begun.get(number, self._since) for number in numbers}
         ages = {number: float("inf") if at is None else now - at for number, at in begun.items()}
+        begins = {number: self._begins[number] for number in numbers if number in self._begins}
         if not self.durable:
-            return Resume(dict(self.marks), since, away_seconds, ages_seconds=ages)
-        return Resume(dict(self.position), since, away_seconds, self.life, numbers, ages)
+            return Resume(dict(self.marks), since, away_seconds, ages_seconds=ages, begins=begins)
+        return Resume(dict(self.position), since, away_seconds, self.life, numbers, ages, begins)
 
     def _register(self, number: int, wanted: Filter) -> Register:
         priority, admitted = self._priorities.get(number, 0), number in self.admitted
@@ -278,6 +290,7 @@ class SubscriberMachine:
             "local_first": [number for number in wanted if number in self._local_first],
             "since": self._since,
             "begun": {number: at for number, at in self._begun.items() if number in wanted},
+            "begins": {number: dict(marks) for number, marks in self._begins.items() if number in wanted},
         }
 
     def restore(self, record: Mapping[str, Any]) -> None:
@@ -286,6 +299,7 @@ class SubscriberMachine:
         self.position, self._subscriptions = dict(record["position"]), dict(record["subscriptions"])
         # Records of earlier versions lack these.
         self._begun = dict(record.get("begun", {}))
+        self._begins = dict(record.get("begins", {number: {} for number in self._subscriptions}))
         self._priorities = dict(record.get("priorities", {}))
         self._local_first = set(record.get("local_first", ()))
         self.admitted = set(self._subscriptions)  # a subscription is recorded when it is in force

@@ -4,7 +4,9 @@ Rules
 -----
 * Events from a local publisher are stamped with the present round and retained, within bounds. When a round
   begins, the broker retransmits all retained events, in order, ahead of anything newer (`rounds`).
-* No event passes over a closed link. A subscriber gets no event that it has had before (`deduplicator`).
+* No event passes over a closed link. A subscriber gets no event that it has had before, and no retransmitted one
+  from before its subscriptions began (`deduplicator`). A subscription begins at its confirmation, at what this
+  broker knows then (`high_water`), and remains so at any other broker.
 * Events that a round should mend but that are no longer retained are reported to every broker, ahead of the
   retransmitted ones. Each broker reports them to those of its subscribers that have not had them. If a
   publisher comes from elsewhere without the events before its first one here, that is such a loss, and it is
@@ -30,15 +32,15 @@ acknowledged).
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Iterator, Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from ...protocol.batch import EventBatch, concat
-from ...protocol.effects import Deliver, Inform, Multicast, Received, Send, TellLost, Ticked, Write
+from ...protocol.batch import EventBatch
+from ...protocol.effects import Confirm, Deliver, Inform, Multicast, Received, Send, TellLost, Ticked, Write
 from ...protocol.ids import GROUP, BrokerId, ClientId, Link, RoundNumber
 from ...protocol.layers import (
     Delivered,
@@ -57,6 +59,7 @@ from ...protocol.messages.pubsub import (
     Cancel,
     Consumed,
     Detach,
+    Directed,
     Events,
     Register,
     Resume,
@@ -69,7 +72,8 @@ from ...protocol.snapshots import Restorable
 from ..durability.stores import Store
 from .arrived import Arrived
 from .deduplicator import Deduplicator
-from .rounds import Kept, Rounds
+from .high_water import Marks
+from .rounds import REMEMBERED_RETENTIONS, Kept, Rounds
 
 KEPT: Final = "kept"
 ACCEPTED: Final = "accepted"
@@ -77,9 +81,6 @@ ARRIVED: Final = "arrived"
 TAKEN_OVER: Final = "taken_over"
 TIDY_ROWS: Final = 256
 """Rows that are no longer needed are deleted with the next change, or when there are more than this many."""
-
-AGAIN_EVENTS_MAX: Final = 4096
-"""The maximum number of retransmitted events in one message."""
 
 
 class Replay(Restorable):
@@ -121,7 +122,9 @@ class Replay(Restorable):
     ) -> None:
         self.rounds = rounds
         # Two brokers may lag, and each is told the time once per heartbeat.
-        self.deduplicator = Deduplicator(2 * recovery.heartbeat_seconds)
+        self.deduplicator = Deduplicator(
+            2 * recovery.heartbeat_seconds, REMEMBERED_RETENTIONS * recovery.retention_seconds
+        )
         self.losses_told = 0
         self._me = broker
         self._recovery = recovery
@@ -132,8 +135,6 @@ class Replay(Restorable):
         self._taken_over: dict[ClientId, int] = {}
         # For each subscription: the publishers whose events it is owed, or None for all publishers.
         self._wanting: dict[ClientId, dict[int, frozenset[ClientId] | None]] = {}
-        # Of subscribers that moved here: since when they want what they bring along, until it is registered.
-        self._brought: dict[ClientId, dict[int, float]] = {}
         self._awaited: set[Link] = set()  # links that have been closed since an earlier life
         self._remind_at: float | None = None
         self._stale: list[Write] = []  # rows that are no longer needed
@@ -148,6 +149,7 @@ class Replay(Restorable):
         }
         self.sees: Mapping[type, Handler] = {
             Events: self._on_events,
+            Directed: self._on_directed,
             Register: self._on_register,
             Cancel: self._on_cancel,
             Detach: self._on_detach,
@@ -159,6 +161,7 @@ class Replay(Restorable):
             Send: self._on_send,
             Multicast: self._on_multicast,
             Deliver: self._on_deliver,
+            Confirm: self._on_confirm,
             Inform: self._on_inform,
             RoundBegan: self._on_round_began,
             Heard: self._on_heard,
@@ -174,6 +177,7 @@ class Replay(Restorable):
             self._accepted[publisher] = max(int(batch.sequence[-1]), self._accepted.get(publisher, 0))
             if self._arrived is not None:
                 self._arrived.kept(int(number), at)
+        self.rounds.high_water.taught(self._accepted)
         for (publisher,), (first,) in store.rows(TAKEN_OVER):
             self._taken_over[str(publisher)] = first
         if self._accepted:
@@ -209,11 +213,16 @@ class Replay(Restorable):
 
     def _on_events(self, event: Received[Link, Events]) -> list[Out]:
         publisher, message = event.source, event.message
+        self.rounds.high_water.saw(message.batch)
         if not isinstance(publisher, str):
             return [Inward(event)]
         told = self._keep(publisher, message)
         stamped = replace(message, round=self.rounds.current, doubt_seconds=self.rounds.doubt_seconds)
         return [*told, Inward(Received(publisher, stamped))]
+
+    def _on_directed(self, event: Received[BrokerId, Directed]) -> list[Out]:
+        self.rounds.high_water.saw(event.message.batch)
+        return [Inward(event)]
 
     def _keep(self, publisher: ClientId, message: Events) -> list[Out]:
         """Retain what was published here, for retransmission; report what is known to be lost before it."""
@@ -294,9 +303,15 @@ class Replay(Restorable):
         client, message = event.source, event.message
         self._wanting.setdefault(client, {})[message.subscription] = None
         self.deduplicator.begin(client, self._now)
-        since = self._brought.get(client, {}).pop(message.subscription, self._now)
-        self.deduplicator.want(client, message.subscription, message.filter, since)
+        self.deduplicator.want(client, message.subscription, message.filter, self._now)
         return [Inward(event)]
+
+    def _on_confirm(self, effect: Confirm) -> list[Out]:
+        return [replace(effect, begins=self._begin(effect.client, effect.subscription))]
+
+    def _begin(self, client: ClientId, number: int) -> Marks:
+        """Let a subscription begin now, unless it has begun; return where it begins."""
+        return self.deduplicator.confirm(client, number, self.rounds.high_water.marks(), self._now)
 
     def _on_cancel(self, event: Received[ClientId, Cancel]) -> list[Out]:
         mine = self._wanting.get(event.source, {})
@@ -308,7 +323,6 @@ class Replay(Restorable):
 
     def _on_detach(self, event: Received[ClientId, Detach]) -> list[Out]:
         self._wanting.pop(event.source, None)
-        self._brought.pop(event.source, None)
         self.deduplicator.forget(event.source)
         self.rounds.forget(event.source)
         return [Inward(event)]
@@ -319,7 +333,9 @@ class Replay(Restorable):
         now = self._now - self._recovery.doubt_seconds
         since = now - message.since_seconds
         self.deduplicator.resume(event.source, message.marks, since)
-        self._brought[event.source] = {number: now - age for number, age in message.ages_seconds.items()}
+        for number, age in message.ages_seconds.items():
+            begins = message.begins.get(number)
+            self.deduplicator.bring(event.source, number, now - age, begins, self._now)
         self.rounds.close(event.source)
         self.rounds.doubt_from(self._now - message.away_seconds)
         return [Inward(RoundWanted())]
@@ -327,6 +343,8 @@ class Replay(Restorable):
     def _on_acknowledge(self, event: Received[ClientId, Consumed]) -> list[Out]:
         """Record what a subscriber has had, perhaps from another broker."""
         self.deduplicator.advance(event.source, event.message.marks)
+        for number, begins in event.message.begins.items():  # how old they are is not known here
+            self.deduplicator.bring(event.source, number, -math.inf, begins, self._now)
         return []
 
     def _on_restored(self, event: Restored) -> list[Out]:
@@ -334,7 +352,10 @@ class Replay(Restorable):
         self.rounds.close(event.client)
         self._awaited.add(event.client)
         for register in event.registers:
-            self.deduplicator.want(event.client, register.subscription, register.filter, event.since)
+            number = register.subscription
+            begins = event.begins.get(number)
+            self.deduplicator.bring(event.client, number, event.since, begins, self._now)
+            self.deduplicator.want(event.client, number, register.filter, self._now)
         self._wanting[event.client] = dict.fromkeys(register.subscription for register in event.registers)
         return [Inward(event)]
 
@@ -343,6 +364,7 @@ class Replay(Restorable):
     def _on_tick(self, event: Ticked) -> list[Out]:
         self._now = event.now
         self.rounds.expire(event.now)
+        self.deduplicator.expire(event.now)
         out = [*self._tidied(TIDY_ROWS), *self._ask()]
         if self._awaited and (self._remind_at is None or event.now >= self._remind_at):
             if self._remind_at is not None:  # at first, others have yet to learn of this broker
@@ -367,24 +389,10 @@ class Replay(Restorable):
             news,
             *self._say_gone([name for name, at in gone.items() if at >= since or name in in_doubt]),
         ]
-        for publisher, age, batch in self._kept():
+        for publisher, age, batch in rounds.again(self._answers_for, self._now):
             events = Events(batch, rounds.current, True, age_seconds=age, doubt_seconds=rounds.doubt_seconds)
             out.append(Inward(Received(publisher, events)))
         return out
-
-    def _kept(self) -> Iterator[tuple[ClientId, float, EventBatch]]:
-        """Yield the retained events to retransmit, in order, in few batches, each of one age in whole seconds."""
-        mine = (kept for kept in self.rounds.kept() if self._answers_for(kept.publisher))
-        for age, group in itertools.groupby(mine, lambda kept: float(int(self._now - kept.at))):
-            found: list[Kept] = []
-            size = 0
-            for kept in group:
-                if found and size + len(kept.batch) > AGAIN_EVENTS_MAX:
-                    yield found[0].publisher, age, concat([each.batch for each in found])
-                    found, size = [], 0
-                found.append(kept)
-                size += len(kept.batch)
-            yield found[0].publisher, age, concat([each.batch for each in found])
 
     # Reports of losses.
 
@@ -423,12 +431,13 @@ class Replay(Restorable):
         return out
 
     def _on_inform(self, effect: Inform) -> list[Out]:
-        """Record whose events a local subscriber is owed."""
+        """Record whose events a local subscriber is owed, and since when if its subscription is in force now."""
         news, mine = effect.news, self._wanting.get(effect.client, {})
         if isinstance(news, Answers) and news.here and news.number in mine:
             named = frozenset(answer.publisher for answer in news.known)
             mine[news.number] = None if news.more else named
-        elif isinstance(news, Unanswered) and news.number in mine:
+            return [replace(effect, news=replace(news, begins=self._begin(effect.client, news.number)))]
+        if isinstance(news, Unanswered) and news.number in mine:
             mine[news.number] = None
         return [effect]
 

@@ -21,18 +21,24 @@ repaired.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ...protocol.batch import EventBatch
+from ...protocol.batch import EventBatch, concat
 from ...protocol.ids import FIRST_ROUND, ClientId, Link, RoundNumber
+from .high_water import HighWater
 
 REMEMBERED_RETENTIONS: Final = 10
 """How long a failure is remembered, in retention periods: a broker that it cut off may return that late."""
 
 FAILURES_MAX: Final = 1024
+
+AGAIN_EVENTS_MAX: Final = 4096
+"""The maximum number of retransmitted events in one message."""
 
 
 @dataclass(slots=True)
@@ -71,6 +77,8 @@ class Rounds:
         The last round that has begun here.
     doubt_seconds
         How far back that round mends.
+    high_water
+        The highest number of each publisher that is known here.
     forgotten
         The number of events that were forgotten because too many were retained.
     gone
@@ -88,6 +96,7 @@ class Rounds:
     ) -> None:
         self.current = FIRST_ROUND
         self.doubt_seconds = 0.0
+        self.high_water = HighWater(REMEMBERED_RETENTIONS * retention_seconds)
         self.forgotten = 0
         self.gone: dict[ClientId, tuple[int, float]] = {}
         self.dropped: list[tuple[int, ClientId]] = []
@@ -131,6 +140,7 @@ class Rounds:
         former = self._links.get(link)
         still = former is not None and former.open_from is None
         self._links[link] = _Closed(former.since if still and former is not None else self._awake(self._now))
+        self.high_water.forget(link)
         self.doubt_from(self._now)
 
     def doubt_from(self, moment: float) -> None:
@@ -177,6 +187,7 @@ class Rounds:
 
     def forget(self, link: Link) -> None:
         """Forget a link that no longer exists."""
+        self.high_water.forget(link)
         self._links.pop(link, None)
 
     def closed_links(self) -> list[Link]:
@@ -238,6 +249,7 @@ class Rounds:
         assert self._kept_events == sum(len(kept.batch) for kept in self._kept)
         numbers = [kept.number for kept in self._kept]
         assert numbers == sorted(numbers), "what is kept is not in its order"
+        self.high_water.check()
 
     # Retained batches.
 
@@ -270,6 +282,7 @@ class Rounds:
     def expire(self, now: float) -> None:
         """Advance the time, and forget batches that are too old."""
         self._now = now
+        self.high_water.expire(now)
         while self._kept and now - self._kept[0].at > self._seconds + self._late_seconds:
             self._drop_oldest()
 
@@ -292,3 +305,19 @@ class Rounds:
     def kept(self) -> list[Kept]:
         """Return the retained batches, in the order of publication."""
         return list(self._kept)
+
+    def again(
+        self, wanted: Callable[[ClientId], bool], now: float
+    ) -> Iterator[tuple[ClientId, float, EventBatch]]:
+        """Yield the events of these publishers to retransmit, in order, in few batches, each of one age in seconds."""
+        mine = (kept for kept in self.kept() if wanted(kept.publisher))
+        for age, group in itertools.groupby(mine, lambda kept: float(int(now - kept.at))):
+            found: list[Kept] = []
+            size = 0
+            for kept in group:
+                if found and size + len(kept.batch) > AGAIN_EVENTS_MAX:
+                    yield found[0].publisher, age, concat([each.batch for each in found])
+                    found, size = [], 0
+                found.append(kept)
+                size += len(kept.batch)
+            yield found[0].publisher, age, concat([each.batch for each in found])

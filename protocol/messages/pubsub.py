@@ -101,11 +101,13 @@ class Installed:
     """The answer to an `Announce`: the filter is in the tables of every broker up to the root.
 
     In a network that heals, `round` is the highest round known on the path; a later round began after the
-    installation.
+    installation. `high_water` has the highest number of each publisher that the sender knows, as far as it has not
+    stated that over this link before.
     """
 
     token: int
     round: RoundNumber = FIRST_ROUND
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,9 @@ class Resume:
         Of a durable subscriber: its subscriptions. Others that are still here under its name are cancelled.
     ages_seconds
         How long ago it made each of the subscriptions that it brings along, by number.
+    begins
+        Where each of its subscriptions begins that some broker has confirmed, by number: per publisher, the last
+        sequence that the subscription is not owed.
     """
 
     marks: Mapping[str, int]
@@ -160,14 +165,19 @@ class Resume:
     life: int = 0
     numbers: tuple[int, ...] = ()
     ages_seconds: Mapping[int, float] = field(default_factory=dict)
+    begins: Mapping[int, Mapping[ClientId, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A durable subscriber in this `life` has acknowledged all events up to these sequences, per publisher."""
+    """A durable subscriber in this `life` has acknowledged all events up to these sequences, per publisher.
+
+    When it reconnects, `begins` is as in `Resume`.
+    """
 
     marks: Mapping[str, int]
     life: int
+    begins: Mapping[int, Mapping[ClientId, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +321,8 @@ class Echo:
         2.3(2)).
     more
         How many further advertisements exist; the number of listed answers is bounded.
+    high_water
+        In a network that heals, as in `Installed`.
     """
 
     version: int
@@ -318,6 +330,7 @@ class Echo:
     number: int
     answers: tuple[Answer, ...] = ()
     more: int = 0
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,12 +346,15 @@ class Answers:
     here
         Whether all of them are at the subscriber's own broker and satisfy it. Then the subscription is in force
         there, and no other broker is told of it.
+    begins
+        In a network that heals, where the subscription begins if it is in force: as in `Resume`.
     """
 
     number: int
     known: tuple[Answer, ...]
     more: int = 0
     here: bool = False
+    begins: Mapping[ClientId, int] = field(default_factory=dict, hash=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

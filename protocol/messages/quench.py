@@ -6,9 +6,11 @@ travel up, never too few. Source: docs/decisions/0018-schemes.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ..ids import ClientId
 from .pubsub import Announce, Withdraw
 
 
@@ -36,9 +38,10 @@ class Above:
 
 @dataclass(frozen=True, slots=True)
 class AboveDone:
-    """The answer to an `Above`: it is in force here and everywhere below."""
+    """The answer to an `Above`: it is in force here and everywhere below. `high_water` is as in `Installed`."""
 
     number: int
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 QuenchMessage: TypeAlias = Above | AboveDone

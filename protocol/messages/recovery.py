@@ -5,7 +5,8 @@ docs/decisions/0011-recovery.md describes who sends what, and when. All of these
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..checks import one_of, positive_fields, whole_number
@@ -113,19 +114,24 @@ class TableCopy:
     """All filters of all child clusters; sent with each new ballot, and to members that have just joined.
 
     Sent over the group, like all changes to the table, so that they stay in order. `joined` are the new members;
-    empty when a ballot begins.
+    empty when a ballot begins. `high_water` has the highest number of each publisher that the sender knows.
     """
 
     entries: tuple[tuple[ClusterId, tuple[Filter, ...]], ...]
     ballot: Ballot
     joined: tuple[BrokerId, ...] = ()
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """All filters of a member, with the token of each announcement, for a designated broker that lacks them."""
+    """All filters of a member, with the token of each announcement, for a designated broker that lacks them.
+
+    `high_water` has the highest number of each publisher that the sender knows.
+    """
 
     filters: tuple[tuple[Filter, int], ...]
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,7 @@ class MemberInstalled:
     member: BrokerId
     token: int
     round: RoundNumber
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,11 +288,14 @@ class JoinRequest:
         All filters that it wants, with the token of each announcement.
     last_resort
         Whether a complete search failed because every candidate was overloaded. Then load is no reason to refuse.
+    high_water
+        The highest number of each publisher that the sender knows.
     """
 
     view: ClusterView
     filters: tuple[tuple[Filter, int], ...]
     last_resort: bool = False
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +303,7 @@ class JoinAnswer:
     """The answer to a `JoinRequest`: accepted, with the path above the joining cluster; or refused, with the reason.
 
     `reason` is one of "", "not designated", "no way to the root", "full", "ring", "overloaded", "leaving".
+    `high_water` has the highest number of each publisher that the sender knows.
     """
 
     accepted: bool
@@ -300,6 +311,7 @@ class JoinAnswer:
     view: ClusterView
     path: tuple[ClusterId, ...]
     term: int
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 # Durable subscribers and the rendezvous point: the broker of each subscriber.

@@ -14,11 +14,12 @@ docs/decisions/0017-hypercube.md explains how views change.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from ..ids import BrokerId
+from ..ids import BrokerId, ClientId
 from .rounds import Forgotten, Marker
 
 if TYPE_CHECKING:
@@ -117,12 +118,15 @@ class CubeWants:
         The number of the last of the sender's changes that is included.
     filters
         The filters.
+    high_water
+        The highest number of each publisher that the sender knows.
     """
 
     mine: int
     yours: int
     number: int
     filters: tuple[Filter, ...]
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

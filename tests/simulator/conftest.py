@@ -8,6 +8,7 @@ from collections import defaultdict
 
 import pytest
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.replay.deduplicator import Deduplicator
 from rayvous.protocol.scenarios.scenario import Publish, Settle, Subscribe, Unsubscribe
 from rayvous.protocol.scenarios.workload import random_event, random_selector
 from rayvous.protocol.stability import Stability
@@ -148,3 +149,16 @@ class Scripted(Simulation):
 def scripted():
     """Return the class of networks whose brokers can crash between any two effects of a script."""
     return Scripted
+
+
+@pytest.fixture
+def only_ages(monkeypatch):
+    """Return a function after whose call subscriptions begin at no position: only their ages count."""
+
+    def confirm(deduplicator, client, number, marks, now):
+        want = deduplicator._wants.get(client, {}).get(number)
+        if want is not None:
+            want.begins = {}
+        return {}
+
+    return lambda: monkeypatch.setattr(Deduplicator, "confirm", confirm)

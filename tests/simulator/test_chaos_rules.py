@@ -59,7 +59,7 @@ KEPT = [
 
 
 def run(seed, *, strangers=True, **options):
-    return run_case(draw_sim_case(seed, **options), strangers=strangers)
+    return run_case(draw_sim_case(seed, late=False, **options), strangers=strangers)
 
 
 @pytest.mark.parametrize(("part", "method", "wrong", "seed", "options"), KEPT)

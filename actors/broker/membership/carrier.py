@@ -5,6 +5,8 @@ Rules
 * Events from a broker that is not a neighbour are ignored. That broker retransmits them over the repaired tree. Events
   from a fellow member that follows another designated broker are ignored too: it multicasts by a different table.
 * Messages for every broker follow the current tree, in order after everything sent before.
+* Where events go to every broker, no other broker confirms a subscription. The confirmation waits while there is no
+  way up, until the next parent has stated which numbers it knows (`stating`).
 * The members of the group hold a copy of each child's filters (`copies`), and are told of each change.
 """
 
@@ -14,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....faults.membership.acceptance import Load
-from ....protocol.effects import Deliver, Multicast, Received, Send
+from ....protocol.effects import Confirm, Deliver, Multicast, Received, Send
 from ....protocol.ids import BrokerId, Link
 from ....protocol.layers import Heard, Out, Passed, Tell
 from ....protocol.messages.pubsub import Announce, Events, Installed, Withdraw
@@ -39,6 +41,7 @@ class Carrier:
         self._place = place
         self._rounds = rounds
         self.load = Load()
+        self._confirms: list[Confirm] = []  # held back
         self.takes: Takes = {
             **dict.fromkeys(place.router.takes, self._on_routed),
             Events: self._on_events,
@@ -95,6 +98,14 @@ class Carrier:
         for child in self._place.unanswered.ready():
             self._rounds.links.make_ready(child, self._rounds.known)
         return [self._answer(effect) for effect in effects]
+
+    def confirmed(self, out: list[Out]) -> list[Out]:
+        """Return what a broker does, without confirmations until there is a way up, and with those held back then."""
+        if self._place.router.attached:
+            held, self._confirms = self._confirms, []
+            return [*out, *held]
+        self._confirms += [each for each in out if isinstance(each, Confirm)]
+        return [each for each in out if not isinstance(each, Confirm)]
 
     def _answer(self, effect: Any) -> Any:
         if not (isinstance(effect, Send) and isinstance(effect.message, Installed)):

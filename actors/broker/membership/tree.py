@@ -34,6 +34,7 @@ from .neighbours import Neighbours
 from .parent import ParentLink
 from .place import Place
 from .starting import Start
+from .stating import learn, stated
 from .tree_rounds import TreeRounds
 
 MOVES_TOLD: Final = 16
@@ -139,6 +140,7 @@ class HealingBroker(Restorable):
         place = self.place
         out: list[Out]
         if isinstance(event, Received):
+            learn(self.rounds.high_water, event)
             out = self._handlers[type(event.message)](event.source, event.message)
         elif self.leaving.left and isinstance(event, Ticked | Missed):
             out = []
@@ -146,6 +148,9 @@ class HealingBroker(Restorable):
             out = self._events[type(event)](event)
         below = place.router.tell_below()
         out = [*out, *(self.carrier.counted([*below]) if below else ())]
+        if place.router.floods:
+            out = self.carrier.confirmed(out)
+        out = stated(self.rounds.high_water, out)
         out += self.identity.writes(
             place.now, place.succession.epoch_seen, place.term, self.tree_rounds.known
         )

@@ -51,6 +51,7 @@ from ....protocol.messages.views import CubeBeat, CubeLeave, CubeView, CubeWants
 from ....protocol.snapshots import Restorable
 from ....routing.schemes.viewed import ViewedRouter
 from .starting import Start
+from .stating import learn, stated
 
 HELD_MAX: Final = 10_000
 """How many messages of later views are held at most; beyond that they are dropped, and a round is requested."""
@@ -148,10 +149,12 @@ class HealingViews(Restorable):
         if self.left:
             return []
         if isinstance(event, Received):
+            learn(self.rounds.high_water, event)
             out = self._handlers[type(event.message)](event.source, event.message)
         else:
             out = self._events[type(event)](event)
-        out = [*out, *self.identity.writes(self.now, 0, 0, self.rounds.current)]
+        out = stated(self.rounds.high_water, out)
+        out += self.identity.writes(self.now, 0, 0, self.rounds.current)
         if self.placed != self._told_place:
             self._told_place = self.placed
             out.append(self.placed)

@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 from rayvous.faults.durability.durable_clients import DurableClients
 from rayvous.faults.durability.stores import MemoryStore
+from rayvous.faults.replay.rounds import REMEMBERED_RETENTIONS
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.effects import Deliver, Received, Send, TellLost, Ticked, Write
+from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
 from rayvous.protocol.layers import Held, Inward, Released, Restored
-from rayvous.protocol.messages.pubsub import Cancel, Consumed, Detach, Lost, Register, Resume
+from rayvous.protocol.messages.pubsub import (
+    Answers,
+    Cancel,
+    Consumed,
+    Detach,
+    HasConsumed,
+    Lost,
+    Register,
+    Resume,
+)
 from rayvous.protocol.messages.recovery import Holds, LetGo, Recovery
 from rayvous.routing.language.questions import to_filter
 
@@ -46,6 +56,7 @@ class Alone:
                 entry.subscriptions,
                 entry.priorities,
                 entry.losses,
+                entry.begins,
                 [batch.identity(row) for batch, rows in entry.unacknowledged() for row in rows],
             )
             for name, entry in self.layer.entries.items()
@@ -59,12 +70,15 @@ def test_what_is_made_of_the_store_holds_the_same(seed):
     for turn in range(150):
         client = dice.choice(("alice", "bob", "carol"))
         what = dice.choice(
-            ("resume", "register", "deliver", "deliver", "acknowledge", "cancel", "lose", "gone")
+            ("resume", "register", "confirm", "deliver", "deliver", "acknowledge", "cancel", "lose", "gone")
         )
         if what == "resume":
             lives[client] = lives.get(client, 0) + 1
             marks = {"p": dice.randint(0, sequence)}
-            machine.take(Received(client, Resume(marks, life=lives[client], numbers=(1, 2))))
+            begins = {dice.randint(1, 3): {"p": sequence}}
+            machine.take(Received(client, Resume(marks, life=lives[client], numbers=(1, 2), begins=begins)))
+        elif what == "confirm":
+            machine.leave(Confirm(client, dice.randint(1, 3), begins={"p": sequence, "q": turn}))
         elif what == "register":
             machine.take(Received(client, Register(dice.randint(1, 3), WANTS, dice.randint(0, 2))))
         elif what == "cancel":
@@ -133,7 +147,7 @@ def test_what_goes_beyond_the_bounds_is_lost_by_name_and_kept_as_a_dead_letter()
     machine.take(Received("alice", Resume({}, life=1)))
     for sequence in range(1, 9):
         machine.deliver("p", sequence, "alice")
-    (marks, losses, left) = (machine.held()["alice"][place] for place in (1, 4, 5))
+    (marks, losses, left) = (machine.held()["alice"][place] for place in (1, 4, -1))
     assert left == [("p", sequence) for sequence in range(3, 9)]
     assert losses == [Lost("p", 1, 2)] and marks == {"p": 2}
     assert [(letter.sequence, letter.reason) for letter in machine.layer.letters] == [
@@ -144,3 +158,61 @@ def test_what_goes_beyond_the_bounds_is_lost_by_name_and_kept_as_a_dead_letter()
         each for each in machine.take(Received("alice", Resume({}, life=2))) if not isinstance(each, Inward)
     ]
     assert report == TellLost("alice", (Lost("p", 1, 2),))
+
+
+def begun(machine):
+    """Return where the subscriptions of a broker that is restored from the store begin."""
+    return {each.client: each.begins for each in Alone(machine.store).layer.begin()}
+
+
+def test_where_a_subscription_begins_is_stable_before_it_is_confirmed_and_does_not_change():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Register(1, WANTS)))
+    machine.take(Received("alice", Register(2, WANTS)))
+    assert begun(machine) == {"alice": {}}, "neither is confirmed"
+    confirm = Confirm("alice", 1, begins={"p": 3})
+    assert machine.leave(confirm) == [confirm]
+    answers = Inform("alice", Answers(2, (), here=True, begins={"p": 4}))
+    assert machine.leave(answers) == [answers]
+    machine.leave(Confirm("alice", 1, begins={"p": 9}))
+    machine.take(Received("alice", Register(1, WANTS)))
+    assert begun(machine) == {"alice": {1: {"p": 3}, 2: {"p": 4}}}
+    machine.take(Received("alice", HasConsumed({"p": 7}, 1)))
+    assert begun(machine) == {"alice": {1: {"p": 3}, 2: {"p": 4}}}, "another position is no other beginning"
+    machine.take(Received("alice", Register(2, to_filter("n > 7"))))
+    assert begun(machine) == {"alice": {1: {"p": 3}}}, "another filter is another subscription"
+    machine.take(Received("alice", Cancel(1)))
+    machine.take(Received("alice", Detach()))
+    assert list(machine.store.rows("begins")) == []
+
+
+def test_who_comes_from_elsewhere_brings_where_its_subscriptions_begin():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=2, numbers=(1,), begins={1: {"p": 3}})))
+    machine.take(Received("alice", Register(1, WANTS)))
+    assert begun(machine) == {"alice": {1: {"p": 3}}}
+    out = machine.take(Received("alice", Resume({}, life=3, numbers=(1, 2), begins={1: {"p": 9}, 2: {}})))
+    assert Inward(Received("alice", Consumed({}, 3, {1: {"p": 9}, 2: {}}))) in out
+    machine.take(Received("alice", Register(2, WANTS)))
+    assert begun(machine) == {"alice": {1: {"p": 3}, 2: {}}}
+
+
+def test_where_a_subscription_begins_is_dropped_when_nobody_retains_what_is_older():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Register(1, WANTS)))
+    machine.leave(Confirm("alice", 1, begins={"p": 3}))
+    seconds = BOUNDS.retention_seconds * REMEMBERED_RETENTIONS
+    machine.take(Ticked(seconds))
+    assert begun(machine) == {"alice": {1: {"p": 3}}}
+    machine.take(Ticked(seconds + BOUNDS.retention_seconds))
+    assert begun(machine) == {"alice": {1: {}}}
+
+
+def test_a_subscription_that_an_earlier_version_has_stored_has_begun():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Register(1, WANTS)))
+    machine.store.commit([Write("begins", ("alice", 1), None)])
+    assert begun(machine) == {"alice": {1: {}}}

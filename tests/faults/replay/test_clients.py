@@ -7,7 +7,7 @@ from rayvous.faults.replay.clients import SubscriberMachine
 from rayvous.faults.replay.publishers import PublisherMachine
 from rayvous.protocol.batch import batch_of, concat
 from rayvous.protocol.messages.admission import Advertise, Judgement, Refusal, Standing, Unadvertise
-from rayvous.protocol.messages.pubsub import Cancel, Consumed, Events, Flush, Lost, Register, Resume
+from rayvous.protocol.messages.pubsub import Answers, Cancel, Consumed, Events, Flush, Lost, Register, Resume
 from rayvous.routing.language.questions import to_filter
 
 
@@ -255,3 +255,28 @@ def test_without_admission_control_nothing_hangs_on_an_advertisement():
     machine.publish(batch_of([{"x": 1}]), 1.0)
     machine.unadvertise(1, 2.0)
     assert not machine.withdrawn
+
+
+def test_where_a_subscription_begins_is_kept_wherever_it_goes():
+    """Also in another process; one that no broker has confirmed has no beginning yet."""
+    machine = SubscriberMachine(durable=True)
+    for number in (1, 2, 3):
+        machine.subscribe(number, to_filter("x > 0"), 0.0)
+    machine.confirmed(1, {"p": 3})
+    machine.answered(Answers(2, (), here=True, begins={"p": 4}))
+    machine.confirmed(1, {"p": 9})
+    machine.confirmed(7, {"p": 9})
+    heir = SubscriberMachine(durable=True)
+    heir.restore(machine.record())
+    for each in (machine, heir):
+        assert each.arrive(1.0)[0].begins == {1: {"p": 3}, 2: {"p": 4}}
+    machine.granted(3)
+    machine.subscribe(1, to_filter("x > 1"), 2.0)
+    machine.cancel(2)
+    assert machine.arrive(3.0)[0].begins == {3: {}}
+    earlier = machine.record()
+    del earlier["begins"]
+    heir.restore(earlier)
+    assert heir.arrive(4.0)[0].begins == {1: {}, 3: {}}, (
+        "a record of an earlier version has what was in force"
+    )

@@ -2,16 +2,25 @@
 
 import random
 
+import numpy as np
 import pytest
 from rayvous.faults.durability.identity import Identity
 from rayvous.faults.durability.stores import MemoryStore
-from rayvous.faults.replay.replay import AGAIN_EVENTS_MAX, KEPT, TAKEN_OVER, Replay
-from rayvous.faults.replay.rounds import Rounds
+from rayvous.faults.replay.replay import KEPT, TAKEN_OVER, Replay
+from rayvous.faults.replay.rounds import AGAIN_EVENTS_MAX, Rounds
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.effects import Deliver, Inform, Received, TellLost, Ticked, Write
+from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, TellLost, Ticked, Write
 from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.layers import Delivered, Heard, Inward, IsDelivered, RoundBegan, RoundWanted, Tell
-from rayvous.protocol.messages.pubsub import Answer, Answers, Events, Register, Resume, TakenOver
+from rayvous.protocol.messages.pubsub import (
+    Answer,
+    Answers,
+    Directed,
+    Events,
+    Register,
+    Resume,
+    TakenOver,
+)
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.messages.rounds import Forgotten, Marker
 from rayvous.routing.language.questions import to_filter
@@ -39,6 +48,11 @@ class Alone:
     def publish(self, publisher, first, count=1, **how):
         batch = batch_of([{"n": 1}] * count, publisher=publisher, first_sequence=first)
         return self.take(Received(publisher, Events(batch, **how)))
+
+    def subscribe(self, client):
+        self.take(Received(client, WANTS))
+        (confirm,) = self.layer.alters[Confirm](Confirm(client, 1))
+        return confirm.begins
 
     def round(self, number, doubt=1e9):
         assert self.rounds.begin(RoundNumber(1, number), doubt)
@@ -95,7 +109,7 @@ def test_a_round_sends_again_what_was_accepted_within_bounds_in_order(seed, stab
 def test_what_is_not_kept_any_more_goes_ahead_and_is_told_once_to_whom_it_may_have_been_for():
     machine = Alone(retention_seconds=10.0)
     machine.take(Ticked(0.0))
-    machine.take(Received("s", WANTS))
+    machine.subscribe("s")
     machine.publish("p", 1, 3)
     machine.take(Ticked(11.0))
     machine.publish("p", 4)
@@ -109,7 +123,7 @@ def test_what_is_not_kept_any_more_goes_ahead_and_is_told_once_to_whom_it_may_ha
 def test_what_is_older_than_the_round_mends_is_not_told():
     machine = Alone(retention_seconds=10.0)
     machine.take(Ticked(0.0))
-    machine.take(Received("s", WANTS))
+    machine.subscribe("s")
     machine.publish("p", 1)
     machine.take(Ticked(30.0))
     assert machine.round(1, doubt=20.0) == [RoundBegan(RoundNumber(1, 1))]
@@ -119,7 +133,7 @@ def test_what_is_missing_ahead_of_a_publishers_first_event_here_is_lost_by_name_
     """The publisher comes from elsewhere, and no longer keeps the earlier events. Reference: promise 2."""
     machine = Alone()
     machine.take(Ticked(0.0))
-    machine.take(Received("s", WANTS))
+    machine.subscribe("s")
     tell, report, events = machine.publish("p", 4, again=True)
     assert isinstance(tell.event, Tell) and [each[:2] for each in tell.event.message.entries] == [("p", 3)]
     assert [(loss.publisher, loss.first, loss.last) for loss in report.losses] == [("p", 1, 3)]
@@ -132,7 +146,7 @@ def test_who_has_forgotten_what_another_broker_keeps_does_not_answer_for_that_pu
     store = MemoryStore() if stable else None
     machine = Alone(store, retention_events_max=4)
     machine.take(Ticked(0.0))
-    machine.take(Received("s", WANTS))
+    machine.subscribe("s")
     machine.publish("p", 1, 1)
     machine.publish("p", 2, 2)
     machine.publish("q", 1, 2)  # event 1 of p is forgotten
@@ -162,7 +176,7 @@ def test_of_losses_of_others_is_told_nothing_who_is_owed_the_events_of_publisher
     for here, more, told in ((True, 0, ["here"]), (True, 1, ["far", "here"]), (False, 0, ["far", "here"])):
         machine = Alone()
         machine.take(Ticked(0.0))
-        machine.take(Received("s", WANTS))
+        machine.subscribe("s")
         news = Inform("s", Answers(1, (Answer("here", 1, WANTS.filter),), more, here))
         assert machine.layer.alters[Inform](news) == [news]
         gone = Forgotten((("far", 2, 0.0), ("here", 3, 0.0)), RoundNumber(0, 0), 0.0)
@@ -174,7 +188,7 @@ def test_who_moved_here_waits_for_a_round():
     machine = Alone()
     machine.take(Ticked(0.0))
     assert machine.take(Received("s", Resume({}))) == [Inward(RoundWanted())]
-    machine.take(Received("s", WANTS))
+    machine.subscribe("s")
     batch = batch_of([{"n": 1}], publisher="p", first_sequence=1)
     events = Events(batch, machine.rounds.current)
     deliver = Deliver(batch, ("s",), [0, 1], batch.sequence[:1] * 0, brought_by=events)
@@ -224,3 +238,52 @@ def test_rows_that_are_not_needed_go_with_the_next_change():
     assert len(list(machine.store.rows(KEPT))) == 5, "few rows wait for a change"
     machine.publish("p", 6)
     assert len(list(machine.store.rows(KEPT))) == 1
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_subscription_begins_at_what_its_broker_knew_at_the_confirmation(moves):
+    """Also at any other broker, which knows something else. Promise 1."""
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    machine.publish("p", 1, 3)
+    far = batch_of([{"n": 1}] * 2, publisher="q", first_sequence=4)
+    machine.take(Received(2, Directed(far, 2, ((3,), (3,)), ((1,), (2,)))))  # for others
+    begins = machine.subscribe("s")
+    assert begins == {"p": 3, "q": 5}
+    machine.publish("p", 4)
+    (again,) = machine.layer.alters[Confirm](Confirm("s", 1))
+    assert again.begins == begins
+    if moves:
+        machine = Alone()
+        machine.take(Ticked(7.0))
+        machine.publish("p", 1, 4)
+        machine.take(Received("s", Resume({}, ages_seconds={1: 0.0}, begins={1: begins})))
+        assert machine.subscribe("s") == begins
+        machine.rounds.make_ready("s", machine.rounds.current)
+        machine.round(1)
+    batch = batch_of([{"n": 1}] * 6, publisher="p", first_sequence=1)
+    events = Events(batch, machine.rounds.current, True)
+    deliver = Deliver(batch, ("s",), np.array([0, 6]), np.arange(6), brought_by=events)
+    (delivered,) = machine.layer.alters[Deliver](deliver)
+    assert delivered.rows.tolist() == [3, 4, 5]
+
+
+def test_a_subscription_that_publishers_here_satisfy_begins_with_that():
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    machine.publish("p", 1, 3)
+    machine.take(Received("s", WANTS))
+    news = Inform("s", Answers(1, (Answer("p", 1, WANTS.filter),), here=True))
+    (informed,) = machine.layer.alters[Inform](news)
+    assert informed == news and informed.news.begins == {"p": 3}
+    machine.publish("p", 4)
+    (confirm,) = machine.layer.alters[Confirm](Confirm("s", 1))
+    assert confirm.begins == {"p": 3}
+
+
+def test_a_broker_knows_the_numbers_that_it_has_stored():
+    store = MemoryStore()
+    machine = Alone(store)
+    machine.take(Ticked(0.0))
+    machine.publish("p", 1, 3)
+    assert Alone(store).subscribe("s") == {"p": 3}

@@ -1,0 +1,39 @@
+"""Chaos with late subscribers under every scheme, with and without stores: nothing that had settled reaches them."""
+
+import pytest
+from rayvous.actors.broker.healing import HEALING_SCHEMES
+from rayvous.simulator.chaos import run_chaos
+
+SHORT = {"brokers_max": 6, "seconds": 4.0}
+WIDE = {"brokers_max": 16, "seconds": 6.0}
+SEEDS_THAT_TELL = (0, 3)
+
+
+def assert_kept(report):
+    assert report.holds, str(report)
+    fresh = report.verdict.findings["fresh"]
+    assert report.case["late"] and fresh.checked and not fresh.violated, "the judge could not say"
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["volatile", "stable"])
+@pytest.mark.parametrize("scheme", HEALING_SCHEMES)
+def test_late_subscribers_get_nothing_that_had_settled(scheme, stable):
+    assert_kept(run_chaos(3 + stable, scheme=scheme, stable=stable, **SHORT))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stable", [False, True], ids=["volatile", "stable"])
+@pytest.mark.parametrize("scheme", HEALING_SCHEMES)
+def test_late_subscribers_get_nothing_that_had_settled_more_seeds(scheme, stable):
+    for seed in range(5, 8):
+        assert_kept(run_chaos(seed, scheme=scheme, stable=stable, **SHORT))
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["volatile", "stable"])
+@pytest.mark.parametrize("scheme", ["hybrid", "flooding", "lbdd"])
+def test_the_draw_sees_subscriptions_that_have_only_ages(scheme, stable, only_ages):
+    """Two in five of the first seeds fail then; without late subscribers none of them does."""
+    only_ages()
+    for seed in SEEDS_THAT_TELL:
+        assert run_chaos(seed, scheme=scheme, stable=stable, **WIDE).verdict.findings["fresh"].violated
+    assert run_chaos(SEEDS_THAT_TELL[0], scheme=scheme, stable=stable, late=False, **WIDE).holds
