@@ -14,7 +14,9 @@ Rules
 * A move happens once, whether the poll of the process or one of its calls noticed the failure first.
 * The rendezvous point decides where a client goes: to the nearest or the least loaded broker if the client was
   placed so (`nearness`), otherwise to another member of the cluster, highest id first. If no live broker takes
-  the client, the search starts again, until `call_seconds` have passed.
+  the client, the search starts again, until `call_seconds` have passed. A store that fails, of a broker or of the
+  rendezvous point, is no reason to give up: it may work again. A subscriber that has found no broker tries again
+  periodically, as long as the network exists. Until then its readers get the error.
 * A client whose name another process has taken over is lost: it ends at once, with `NameTaken`, and tells brokers
   nothing more. The rendezvous point, its broker's host, and the poll of the process each say so.
 * A process that was forked from the one that attached has no thread that polls: its clients refuse everything.
@@ -38,11 +40,13 @@ from ...protocol.errors import (
     InputError,
     NameTaken,
     RayvousError,
+    StorageFailed,
 )
 from ...protocol.ids import BrokerId, ClientId
 from ..forks import require_same_process
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle, waited
+from ..host.outbox import first_line
 from .nearness import Placement
 from .process import ClientProcess
 
@@ -96,6 +100,8 @@ class Client:
         self._moving = asyncio.Lock()
         self._closed = False
         self._lost: RayvousError | None = None
+        self._refused: str | None = None  # why the last broker, or the rendezvous point, did not take it
+        self._network_ended = False
         # How often this process had left the host when the client attached to it.
         self._given_up = self._process.given_up[self.host]
         self.moves = 0
@@ -264,12 +270,14 @@ class Client:
     async def _move(
         self, gone: dict[BrokerId, Any], away: set[BrokerId], wanted: BrokerId | None = None
     ) -> None:
+        self._refused = None
         try:
             async with asyncio.timeout(self._directory.limits.call_seconds):
                 while not self._ended and not await self._try_next(gone, away, wanted):
                     pass
         except TimeoutError:
-            self._fail(BrokerUnavailable(f"{self}: it is gone, and no other broker took it in time"))
+            why = "" if self._refused is None else f" ({self._refused})"
+            self._fail(BrokerUnavailable(f"{self}: it is gone, and no other broker took it in time{why}"))
         except NameTaken as error:
             self.lose(error)
             raise
@@ -285,7 +293,9 @@ class Client:
             near = await self._process.nearness.tiers(self._placement, self._rendezvous)
             arguments = (self.kind, self.name, self.broker, gone, sorted(away), wanted, near, self.ticket)
             answer = await self._rendezvous.relocate.remote(*arguments)
-        except RayActorError:
+        except RayActorError as error:
+            if isinstance(error, ActorDiedError):
+                self._network_ended = True
             raise BrokerUnavailable(f"{self}: it is gone, and the network has ended") from None
         except RayTaskError as error:
             if isinstance(error.cause, NameTaken):
@@ -304,8 +314,10 @@ class Client:
                 await self._go_on_at(host, place, self._recovery.client_patience_seconds)
             if self._process.given_up[host] != before:
                 raise TimeoutError  # it was silent meanwhile, and was told that the client has left
-        except (RayActorError, BrokerUnavailable, TimeoutError) as error:
+        except (RayActorError, BrokerUnavailable, StorageFailed, TimeoutError) as error:
             away.add(place)
+            if isinstance(error, StorageFailed):
+                self._refused = first_line(error)
             if isinstance(error, ActorDiedError):
                 gone[place] = host
             elif host != self.host:

@@ -87,7 +87,6 @@ class DurableSubscriber(Subscriber):
     async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
         self._told = dict(self._machine.position)
         await super()._say_here(host, broker, away, seconds)
-        self._inbox.recover()
 
     def _say_what_it_knows(self) -> None:
         """Tell the broker the acknowledged positions, which are those that the rendezvous point has stored."""
@@ -204,6 +203,10 @@ class DurableSubscriber(Subscriber):
             self._ask_rendezvous("end_durable", self._machine.life)
 
     def _depart(self, last_word: Away | Detach) -> None:
+        if self._process.has_left_ray:
+            self.abandon()
+            self._process.close()
+            return
         self._closed = True
         self._process.leave(self)
         broker, host = self._process.run(self._arrived())

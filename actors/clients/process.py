@@ -35,7 +35,7 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from ...faults.membership.places import Owner, taken_over
-from ...protocol.errors import BrokerUnavailable, ClientError, NameTaken
+from ...protocol.errors import BrokerUnavailable, ClientError, NameTaken, StorageFailed
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Back
 from ..channels.config import ChannelConfig
@@ -58,6 +58,11 @@ GIVEN_UP: Final = "its broker has let it go, as this process was silent for too 
 
 
 T = TypeVar("T")
+
+
+def _job() -> str | None:
+    """Return the job of this process in Ray, which is another one each time it joins; None outside Ray."""
+    return ray.get_runtime_context().get_job_id() if ray.is_initialized() else None
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -145,6 +150,7 @@ class ClientProcess:
     ) -> None:
         self._log = Log("rayvous.client", network=network)
         self.session = uuid.uuid4().hex
+        self._job = _job()
         self.nearness = Nearness(self.session)
         self._patience_seconds = patience_seconds
         self._compare_seconds = compare_seconds
@@ -204,6 +210,11 @@ class ClientProcess:
             return self.submit(work).result()
         except CancelledError:
             raise ClientError(CLOSED) from None
+
+    @property
+    def has_left_ray(self) -> bool:
+        """Whether this process has left the Ray in which it attached; another Ray knows nothing of its network."""
+        return self._job != _job()
 
     @property
     def owner(self) -> Owner:
@@ -316,14 +327,15 @@ class ClientProcess:
     def _move_all(self, host: Any, dead: bool) -> None:
         for mover in self._movers:
             if mover.host == host:
-                self._begin_move(mover.move(host, dead))
+                self.begin(mover.move(host, dead))
 
     def _move_one(self, proposal: Proposal) -> None:
         for mover in self._movers:
             if mover.kind == "subscriber" and mover.name == proposal.client:
-                self._begin_move(mover.go_to(proposal.broker))
+                self.begin(mover.go_to(proposal.broker))
 
-    def _begin_move(self, move: Coroutine[Any, Any, None]) -> None:
+    def begin(self, move: Coroutine[Any, Any, None]) -> None:
+        """Let a client move, on the background loop only; an error is logged."""
         task = asyncio.get_running_loop().create_task(move)
         self._moves.add(task)
         task.add_done_callback(self._moved)
@@ -332,7 +344,7 @@ class ClientProcess:
         """Tell the clients at a broker that it leaves the network."""
         for mover in self._movers:
             if mover.broker == broker:
-                self._begin_move(mover.go_from(broker))
+                self.begin(mover.go_from(broker))
 
     def _moved(self, task: asyncio.Task[None]) -> None:
         self._moves.discard(task)
@@ -414,7 +426,7 @@ class ClientProcess:
     def _give_up(self, host: Any, error: Exception) -> None:
         """Leave a host that is dead or silent, or tell the readers if there is no other host to go to."""
         del self._polls[host]
-        left = isinstance(error, RayActorError | TimeoutError | BrokerUnavailable)
+        left = isinstance(error, RayActorError | TimeoutError | BrokerUnavailable | StorageFailed)
         dead = isinstance(error, ActorDiedError)
         if not dead and not self.ending:
             self.handle(host).end_session(self.session)  # before anything that this process tells it later

@@ -372,7 +372,7 @@ class Publisher(Client):
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
-        if not self._ended and self._adverts.said:
+        if not self._ended and self._adverts.said and not self._process.has_left_ray:
             with self._turn:
                 self._adverts.withdraw_all()
         self._closed = True

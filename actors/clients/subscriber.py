@@ -66,6 +66,7 @@ class Subscriber(Client):
         before = None if self._recovery is None else self._machine
         self._inbox = Inbox(self.host, limits.delivery_events_max, self._inbox_wait_seconds, before)
         self._turn = threading.Lock()
+        self._trying = False
         process.watch(self.host, name, self._inbox, broker)
         if self._recovery is not None:
             process.follow(self)
@@ -212,6 +213,7 @@ class Subscriber(Client):
         said = self._machine.here(time.time(), max(away, 0.0), self._machine.in_force())
         async with asyncio.timeout(seconds):
             await self._handle(host).request(broker, self.name, said, self._process.session)
+        self._inbox.recover()
 
     def _say_what_it_knows(self) -> None:
         self._handle(self.host).request(self.broker, self.name, [self._machine.has_had()])
@@ -226,7 +228,17 @@ class Subscriber(Client):
 
     def _fail(self, error: RayvousError) -> None:
         self._inbox.fail(error)
+        if not self._trying and not self._network_ended:
+            self._trying = True
+            self._process.begin(self._try_again())
         raise error
+
+    async def _try_again(self) -> None:
+        """Look for a broker again, after a while: nobody else does as long as the subscriber is only read."""
+        assert self._recovery is not None
+        await asyncio.sleep(self._recovery.client_patience_seconds)
+        self._trying = False
+        await self.move(self.host, False)
 
     async def subscribe_async(
         self,
@@ -453,6 +465,9 @@ class Subscriber(Client):
         So many subscribers leave in the time of one.
         """
         if self._closed:
+            return lambda: None
+        if self._process.has_left_ray:
+            self.abandon()
             return lambda: None
         self._closed = True
         if self._recovery is not None:

@@ -35,7 +35,9 @@ def end_network(hosts: Hosts) -> None:
     save_telemetry(directory)
     end_gateways(directory)
     with suppress(RayError, GetTimeoutError):  # it exits without answering
-        ray.get(hosts.rendezvous.end.remote(), timeout=END_SECONDS)
+        # Not retried: it is the end of a call that would otherwise be repeated until it is killed.
+        ended = hosts.rendezvous.end.options(max_task_retries=0).remote()
+        ray.get(ended, timeout=END_SECONDS)
     # Dead brokers are killed too. Otherwise their names stay taken in this process while it holds a handle to
     # them.
     brokers = dict.fromkeys([*known, *directory.hosts.values()])

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from packed_calls import PackedCalls
 from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.durable import DurableSubscriber
@@ -17,6 +18,7 @@ from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.host.requests import Away
 from rayvous.faults.replay.clients import SubscriberMachine
 from rayvous.protocol.configs import Limits
+from rayvous.protocol.errors import BrokerUnavailable, StorageFailed
 from rayvous.protocol.messages.pubsub import Consumed, HasConsumed
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -91,6 +93,35 @@ def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_t
         moving.result(BOUND_SECONDS)
         assert second.heard.wait(BOUND_SECONDS)
         assert second.told == [Consumed({"bob": 3}, 2)] and first.told == []
+
+
+def test_a_subscriber_whose_position_cannot_be_stored_goes_on_when_it_can_be_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The store of the rendezvous point was on a full disk: the broker that was restarted waits for the subscriber."""
+    first, second, full = Host(), Host(), threading.Event()
+    full.set()
+
+    async def renew(name: str, life: int, broker: int) -> int:
+        if full.is_set():
+            raise StorageFailed("the disk is full")
+        return life + 1
+
+    with alice_at(first, second) as (alice, process):
+        rendezvous = alice._rendezvous
+        rendezvous.renew = SimpleNamespace(remote=renew)
+        monkeypatch.setattr(alice, "_directory", SimpleNamespace(limits=Limits.for_tests(call_seconds=0.2)))
+        monkeypatch.setattr(
+            alice, "_recovery", Recovery.for_tests(heartbeat_seconds=0.01, client_patience_seconds=0.1)
+        )
+        with pytest.raises(BrokerUnavailable, match=r"no other broker took it in time \(the disk is full\)"):
+            process.submit(alice.move(first, False)).result(BOUND_SECONDS)
+        with pytest.raises(BrokerUnavailable, match="the disk is full"):
+            next(alice.notifications())
+        full.clear()
+        assert second.asked.wait(BOUND_SECONDS)
+        assert process.submit(alice._arrived()).result(BOUND_SECONDS) == (2, second)
+        assert next(alice.notifications(0), None) is None, "and its readers wait again"
 
 
 class Both(Host):

@@ -29,7 +29,7 @@ def test_the_rendezvous_point_ends_first_and_the_collector_last(
     hosts = {0: "a host", 1: "a host", 2: "another"}
     now = {0: "a host", 1: "a host", 2: "another, started again", 3: "a newcomer"}
     point = SimpleNamespace(
-        end=SimpleNamespace(remote=lambda: "the rendezvous point ends"),
+        end=SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda: "the rendezvous point ends")),
         hosts=SimpleNamespace(remote=lambda: now),
     )
     directory = Directory("n", "hybrid", Limits(), (), hosts, "collector", Recovery(), token="t")
