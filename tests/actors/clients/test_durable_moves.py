@@ -41,6 +41,8 @@ class Host(PackedCalls):
             self.told += messages
             self.heard.set()
             return None
+        if isinstance(messages[0], Away):
+            return None
 
         async def take() -> None:
             self.asked.set()
@@ -108,8 +110,10 @@ def test_a_subscriber_whose_position_cannot_be_stored_goes_on_when_it_can_be_aga
         return life + 1
 
     with alice_at(first, second) as (alice, process):
-        rendezvous = alice._rendezvous
-        rendezvous.renew = SimpleNamespace(remote=renew)
+        alice._rendezvous = SimpleNamespace(
+            renew=SimpleNamespace(remote=renew),
+            relocate=SimpleNamespace(remote=lambda *said: answer(None if 2 in said[4] else (2, second))),
+        )
         monkeypatch.setattr(alice, "_directory", SimpleNamespace(limits=Limits.for_tests(call_seconds=0.2)))
         monkeypatch.setattr(
             alice, "_recovery", Recovery.for_tests(heartbeat_seconds=0.01, client_patience_seconds=0.1)
