@@ -52,6 +52,9 @@ def status_view(
     parts += [cell(f"  {problem}", "yellow") for problem in status.problems[:PROBLEMS_MAX]]
     if len(status.problems) > PROBLEMS_MAX:
         parts.append(cell(f"  and {len(status.problems) - PROBLEMS_MAX} more", "yellow"))
+    if status.collector != "alive":
+        told = f"  the collector of telemetry is {status.collector}: what brokers record is not collected"
+        parts.append(Text(told, style="yellow"))
     if (
         order == "id"
         and 1 < len(status.brokers) <= TREE_MAX

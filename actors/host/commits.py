@@ -14,6 +14,7 @@ Rules (`protocol.effects`)
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -62,6 +63,7 @@ class Commits:
         self._waiting: deque[Persist | Callable[[], None]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
+        self._since: float | None = None  # when the commit under way began
 
     def put(self, effect: Effect, leave: Callable[[], None]) -> None:
         """Take an effect: `leave` carries it out, at once or when everything before it is stable."""
@@ -79,6 +81,11 @@ class Commits:
     def idle(self) -> bool:
         """Whether nothing waits to be made stable."""
         return self._task is None
+
+    @property
+    def seconds(self) -> float:
+        """How long the commit under way has taken so far; 0 if there is none."""
+        return 0.0 if self._since is None else time.monotonic() - self._since
 
     async def stable(self) -> None:
         """Wait until everything put so far has been carried out.
@@ -133,10 +140,13 @@ class Commits:
         writes: list[Write] = [write for step in steps for write in step.writes]
         if not writes:
             return
+        self._since = time.monotonic()
         try:
             await asyncio.to_thread(self._store.commit, writes)
         except StorageFailed:
             raise
         except Exception as error:  # an unexpected error means that the store is broken, too
             raise StorageFailed(f"the store failed ({type(error).__name__}: {error})") from error
+        finally:
+            self._since = None
         self.made += 1

@@ -43,12 +43,15 @@ class Look(NamedTuple):
         Histogram of the latency of its notifications in the last minute (`telemetry.latency`).
     books
         What is reserved and what is available, by resource; None without admission control.
+    store_seconds
+        How long its store has not answered; 0 if nothing waits for it.
     """
 
     sizes: dict[str, int]
     sent: dict[BrokerLink, int]
     latencies: dict[int, int]
     books: dict[str, Any] | None
+    store_seconds: float = 0.0
 
 
 def look_at(seat: HostedBroker, links: Mapping[str, int]) -> Look:
@@ -56,7 +59,9 @@ def look_at(seat: HostedBroker, links: Mapping[str, int]) -> Look:
     sent: dict[BrokerLink, int] = {to: box.sent_events for to, box in seat.links.items()}
     if seat.group is not None:
         sent[GROUP] = seat.group.sent_events
-    return Look({**sizes_of(seat), **links}, sent, seat.latencies.counts(time.time()), books_of(seat.broker))
+    sizes, latencies = {**sizes_of(seat), **links}, seat.latencies.counts(time.time())
+    seconds = 0.0 if seat.commits is None else seat.commits.seconds
+    return Look(sizes, sent, latencies, books_of(seat.broker), seconds)
 
 
 def seen_of(broker: Broker) -> Seen:

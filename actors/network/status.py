@@ -5,19 +5,21 @@ Rules
 * A query never fails because a broker is dead or does not answer: the status shows such brokers.
 * All brokers are queried at once, so a query takes no longer than one broker may take to answer, however many do
   not.
+* A broker whose store does not answer waits for it, and so does who publishes there. That is a problem, although the
+  broker itself answers. A collector that is gone is none: events are delivered without telemetry.
 * A rate is the difference of two snapshots divided by the time between them on this process's clock.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import ray
-from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayError
 
 from ...protocol.configs import Position, broker_name
 from ...protocol.ids import BrokerId, BrokerLink, ClusterId
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 _SEEN: Final[WeakKeyDictionary[Hosts, GatewaysSeen]] = WeakKeyDictionary()
 """For each network that this process knows, the object that queries its gateways."""
 
+STORE_SECONDS: Final = 3.0
+"""How long a commit may take before the status shows that the store does not answer."""
 ANSWER_SECONDS: Final = 5.0
 """How long a broker may take to answer; after that it is shown as silent."""
 
@@ -110,6 +114,8 @@ class NetworkStatus:
     gateways
         Every gateway that the network was launched with or that was added with a node. Gateways do not count for
         the network's health.
+    collector
+        The state of the collector of telemetry, which does not count for the network's health either.
     """
 
     name: str
@@ -120,6 +126,7 @@ class NetworkStatus:
     problems: tuple[str, ...]
     latencies: dict[int, int]
     gateways: tuple[GatewayStatus, ...] = ()
+    collector: State = "alive"
 
     @property
     def healthy(self) -> bool:
@@ -190,7 +197,8 @@ def status_of(
         with broker_errors(f"looking at network {hosts.name!r}", "the rendezvous point"):
             hosts.find_reborn(answer_seconds)
     seen = _SEEN.setdefault(hosts, GatewaysSeen())
-    asked = seen.ask(hosts.directory)
+    asked, collector = seen.ask(hosts.directory), _ask_collector(hosts.directory.collector)
+    begun = time.monotonic()
     said, silent = _said(hosts, ("look", "survey") if heals else ("look",), answer_seconds)
     looks: dict[BrokerId, Look] = said["look"]
     survey = said.get("survey", {})
@@ -200,11 +208,40 @@ def status_of(
         problems = convergence.problems_by(survey)
     else:
         problems = [f"broker {one.broker} is {one.state}" for one in brokers if one.state != "alive"]
+    problems = [*problems, *_stores(looks)]
     scheme = hosts.directory.scheme
     latencies = together(look.latencies for look in looks.values())
     at = time.monotonic()
     gateways = seen.said(asked, answer_seconds)
-    return NetworkStatus(hosts.name, scheme, heals, at, tuple(brokers), tuple(problems), latencies, gateways)
+    state = _collector_said(collector, max(0.0, begun + answer_seconds - time.monotonic()))
+    return NetworkStatus(
+        hosts.name, scheme, heals, at, tuple(brokers), tuple(problems), latencies, gateways, state
+    )
+
+
+def _stores(looks: Mapping[BrokerId, Look]) -> list[str]:
+    """Return the problems of stores that do not answer, in words."""
+    return [
+        f"the store of broker {broker} has not answered for {look.store_seconds:.0f} s"
+        for broker, look in sorted(looks.items())
+        if look.store_seconds > STORE_SECONDS
+    ]
+
+
+def _ask_collector(collector: Any) -> Any:
+    return None if collector is None else collector.pid.options(max_task_retries=0).remote()
+
+
+def _collector_said(call: Any, seconds: float) -> State:
+    """Return the state of the collector that was asked; one that Ray starts again is silent."""
+    try:
+        if call is not None:
+            ray.get(call, timeout=seconds)
+    except ActorDiedError:
+        return "dead"
+    except (RayError, GetTimeoutError):
+        return "silent"
+    return "alive"
 
 
 def _said(

@@ -110,3 +110,10 @@ def test_what_others_wrote_is_one_line_without_controls():
     gateway = GatewayStatus("a" * 56, "10.0.0.1", 0, "failed", problem=told)
     for text in (printed(status), printed(replace(status, gateways=(gateway,), problems=()))):
         assert r"a\n\u202eb\x1b[2J" in " ".join(text.split())
+
+
+def test_a_collector_that_is_gone_is_shown_and_does_not_make_a_network_unhealthy():
+    gone = replace(network(*TREE), collector="dead")
+    assert "the collector of telemetry is dead: what brokers record is not collected" in printed(gone)
+    assert "healthy" in printed(gone) and gone.to_dict()["collector"] == "dead"
+    assert "collector" not in printed(network(*TREE))

@@ -6,9 +6,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
+from rayvous.actors.broker import Broker
 from rayvous.actors.host.commits import Commits
+from rayvous.actors.host.hosted_broker import HostedBroker
+from rayvous.actors.host.survey import look_at
+from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Confirm, Persist, Write
 from rayvous.protocol.errors import StorageFailed
+from rayvous.protocol.telemetry.recorder import TelemetryBuffer
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 OTHER = Confirm("alice", 1)
 
@@ -87,5 +93,23 @@ def test_what_cannot_be_carried_out_is_said_and_nobody_waits_for_ever() -> None:
         with pytest.raises(StorageFailed, match="broker 1 has stopped: an effect was not carried out"):
             await commits.stable()
         assert len(told) == 1
+
+    go(test)
+
+
+def test_a_store_that_does_not_answer_is_seen_in_the_look_at_its_broker() -> None:
+    async def test() -> None:
+        store = GatedStore()
+        commits = Commits("broker 1", store)
+        assert commits.seconds == 0.0
+        commits.put(persist("a"), lambda: None)
+        while not commits.seconds:
+            await asyncio.sleep(0)
+        place = ClusterTree(1, 1).positions()[0]
+        seat = HostedBroker(Broker(place), TelemetryBuffer(place, Limits.for_tests()), None, commits=commits)
+        assert look_at(seat, {}).store_seconds > 0.0
+        store.gate.set()
+        await commits.stable()
+        assert commits.seconds == 0.0 == look_at(seat, {}).store_seconds
 
     go(test)

@@ -10,12 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.actors.telemetry import collector as module
 from rayvous.actors.telemetry.accounts import HOSTS_MAX, Accounts, HandOver
-from rayvous.actors.telemetry.collector import CHUNK_PIECES, Collector
-from rayvous.actors.telemetry.files import part_folder, parts, write_part
+from rayvous.actors.telemetry.collector import (
+    ARGUMENT_BYTES,
+    CHUNK_PIECES,
+    Collector,
+    CollectorActor,
+    packed_network,
+)
+from rayvous.actors.telemetry.files import network_of, part_folder, parts, write_part
 from rayvous.actors.telemetry.reading import read_parts
 from rayvous.actors.telemetry.telemetry import Telemetry
 from rayvous.protocol.errors import InputError, StorageFailed
 from rayvous.protocol.telemetry.tables import SCHEMAS, TelemetryConfig
+from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 class Clock:
@@ -291,3 +298,11 @@ def test_a_flush_of_another_shape_is_refused_whole(make_host):
     flush.tables[0]["deliveries"]["more"] = np.zeros(1)
     with pytest.raises(InputError, match="unknown: \\['more'\\]"):
         held.take(flush)
+
+
+def test_the_collector_of_a_large_network_has_only_arguments_that_outlive_the_launcher(tmp_path):
+    """Ray stores an argument of 100 KiB or more with the process that gave it, and cannot restart the actor without."""
+    network = network_of(ClusterTree(1_000, 10).positions(), "hybrid")
+    arguments = packed_network(network)
+    assert len(arguments) > 1 and max(map(len, arguments)) <= ARGUMENT_BYTES < 100 * 1024
+    assert CollectorActor("run", TelemetryConfig(tmp_path), *arguments).hold().network == network
