@@ -69,6 +69,8 @@ from .telemetry import HostTelemetry
 from .ticking import Ticking, tick_seconds
 from .transport import LINK, Transport
 
+UNHEARD_SESSIONS: Final = 10
+"""After how many times of a session a host repeats that it hears no client."""
 BEGINNING: Final = (Events, Register, Resume)
 """What no client may start any more at a broker that leaves."""
 
@@ -159,9 +161,8 @@ class BrokerHost:
         seconds = tick_seconds(recovery, stability, quotas=admission is not None)
         hear = partial(self._tell_heard, time.monotonic())
         self.ticking = Ticking(self.driver, seconds, self._service, limits, hear, keeps=bool(stability))
-        self._told_heard: list[str] | None = (
-            None  # the client processes that the rendezvous point was told of
-        )
+        # The client processes that the rendezvous point was told of, and when.
+        self._told_heard: tuple[list[str], float] | None = None
         self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have restarted it
         self._waking = asyncio.Lock()
 
@@ -256,14 +257,15 @@ class BrokerHost:
         """Tell the rendezvous point which client processes this host hears, once it has run as long as a session."""
         if self._network is None or time.monotonic() - begun <= self._limits.session_seconds:
             return
-        heard = self.attachments.heard()
-        if heard or self._told_heard != heard:
-            with suppress(
-                RayError, ValueError
-            ):  # it is repeated; without a rendezvous point no name is taken
-                point = ray.get_actor(rendezvous_name(self._network), namespace=NAMESPACE)
-                await point.hear.remote(list(self.seats), heard)
-                self._told_heard = heard
+        heard, now, seconds = self.attachments.heard(), time.monotonic(), self._limits.session_seconds
+        told, at = self._told_heard or (None, 0.0)
+        if told == heard and now - at <= (seconds if heard else UNHEARD_SESSIONS * seconds):
+            return
+        # A message that is lost is repeated, and without a rendezvous point no name is taken.
+        with suppress(RayError, ValueError):
+            point = ray.get_actor(rendezvous_name(self._network), namespace=NAMESPACE)
+            await point.hear.remote(list(self.seats), heard)
+            self._told_heard = heard, now
 
     # Time, and lives.
 

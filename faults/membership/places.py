@@ -106,6 +106,8 @@ class Places:
         self._load = dict.fromkeys(brokers, 0)
         self._one_name_each = one_name_each
         self._at: dict[tuple[str, ClientId], Place] = {}
+        self._here: dict[BrokerId, dict[tuple[str, ClientId], None]] = {}  # the clients of each broker
+        self._free: dict[tuple[str, ClientId], None] = {}  # the clients whose names are free, oldest first
         self._left: dict[str, None] = {}
         self.gone: set[BrokerId] = set()
 
@@ -222,28 +224,23 @@ class Places:
         before
             Only clients that came to their broker before this time: others may not have called it yet.
         """
-        at, heard = set(brokers), set(sessions)
+        heard = set(sessions)
+        here = [(key, self._at[key]) for broker in brokers for key in self._here.get(broker, ())]
         silent = [
             key
-            for key, place in self._at.items()
-            if place.broker in at
-            and place.owner.session not in heard
+            for key, place in here
+            if place.owner.session not in heard
             and place.since < before
             and place.owner is not NOBODY
             and not (place.free or place.durable)
         ]
-        again = [
-            key
-            for key, place in self._at.items()
-            if place.free and place.broker in at and place.owner.session in heard
-        ]
+        again = [key for key, place in here if place.free and place.owner.session in heard]
         for key in silent:
-            self._put(*key, self._at[key]._replace(free=True))  # the last: the oldest are forgotten first
+            self._put(*key, self._at[key]._replace(free=True))
         for key in again:
             self._put(*key, self._at[key]._replace(free=False))
-        free = [key for key, place in self._at.items() if place.free]
-        for key in free[: max(0, len(free) - FREE_MAX)]:
-            del self._at[key]
+        while len(self._free) > FREE_MAX:
+            self._remove(*next(iter(self._free)))
         return silent + again
 
     def relocate(
@@ -310,6 +307,9 @@ class Places:
     def _put(self, kind: str, name: ClientId, place: Place) -> None:
         self._remove(kind, name)
         self._at[kind, name] = place
+        self._here.setdefault(place.broker, {})[kind, name] = None
+        if place.free:
+            self._free[kind, name] = None
         self._load[place.broker] = self._load.get(place.broker, 0) + (not place.free)
 
     def put(self, kind: str, name: ClientId, broker: BrokerId) -> None:
@@ -331,8 +331,10 @@ class Places:
 
     def _remove(self, kind: str, name: ClientId) -> None:
         place = self._at.pop((kind, name), None)
-        if place is not None and not place.free:
-            self._load[place.broker] -= 1
+        if place is not None:
+            del self._here[place.broker][kind, name]
+            self._free.pop((kind, name), None)
+            self._load[place.broker] -= not place.free
 
     def _choose(self, lost: Iterable[BrokerId], near: Tiers | None) -> BrokerId:
         """Return the broker with the fewest clients among the nearest that are available."""
