@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+HANG_UP: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
 
 
 @contextmanager
@@ -28,6 +29,28 @@ def interrupts_set(stop: threading.Event) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM set an event while the block runs, instead of interrupting it."""
     with _handled_by(lambda *_: stop.set()):
         yield
+
+
+@contextmanager
+def ends_interrupt() -> Iterator[None]:
+    """Let SIGTERM, and SIGHUP as from a lost ssh, interrupt the block as Ctrl-C does; an ignored one stays ignored."""
+    asked = False
+
+    def handle(*_: object) -> None:
+        nonlocal asked
+        if not asked:  # a second signal must not interrupt what ends in good order
+            asked = True
+            raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, *HANG_UP)}
+    for number, former in before.items():
+        if former != signal.SIG_IGN:
+            signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 class Interruptible:

@@ -5,6 +5,7 @@ Rule: the rendezvous point hands it out, and every attached process holds a copy
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -48,6 +49,28 @@ def host_name(network: str, brokers: Sequence[BrokerId], life: int = 0) -> str:
     step = round((last - first) / max(1, len(brokers) - 1))
     which += f"/{step}" if step > 1 else ""
     return f"{network}:{which}" + (f":life:{life}" if life else "")
+
+
+KINDS: Final = ("gateways", "gateway", "rendezvous", "broker", "collector")
+"""The kinds of a network's actors, in the order in which they are ended: what starts others comes first."""
+
+_ACTOR: Final = re.compile(
+    r"(?P<network>.+):(?:(?P<one>gateways|rendezvous|collector)"
+    r"|(?P<many>gateway|broker)s?:[0-9a-f]+(?:[-:]\d+)?(?:/\d+)?(?::life:\d+)?)"
+)
+
+
+def network_of_actor(name: str) -> str | None:
+    """Return the network that an actor of this name belongs to; None for an actor of nothing that we start."""
+    found = _ACTOR.fullmatch(name)
+    return None if found is None else found["network"]
+
+
+def kind_of(name: str) -> str:
+    """Return which of the `KINDS` an actor of a network is, by its name."""
+    found = _ACTOR.fullmatch(name)
+    assert found is not None, "it is an actor of a network"
+    return found["one"] or found["many"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,12 @@ from ..host.errors import broker_errors
 from ..host.handle import HostHandle
 from ..host.host import BrokerHost
 from ..logs import Log
-from ..telemetry.collector import Collector
+from ..telemetry.collector import CollectorActor, packed_network
 from ..telemetry.files import network_of, run_name
 from .directory import NAMESPACE, Directory, collector_name, host_name, rendezvous_name
 from .java import prepare_java
 from .placing import actors_of, steady_node, working_nodes
+from .remains import all_parts, described, how_to_end, parts_of, signs_of_life
 from .rendezvous import KEYS, Rendezvous
 from .settings import Settings
 from .stages import BROKERS, RAY, Stages
@@ -48,6 +49,9 @@ _LOG: Final = Log("rayvous.network")
 
 NICENESS: Final = "RAY_worker_niceness"
 """The Ray setting, 15 by default, that makes its workers yield to other processes on the machine."""
+
+LAUNCHER_SECONDS: Final = 60.0
+"""How long a launcher may give no sign of life before a detached network that is not open yet ends by itself."""
 
 KNOCK_SECONDS: Final = 3.0
 """How long the head of a Ray cluster may take to accept a connection."""
@@ -65,12 +69,7 @@ def networks() -> list[str]:
         return []
     ensure_ray()
     suffix = rendezvous_name("")
-    found = ray.util.list_named_actors(all_namespaces=True)
-    return [
-        entry["name"].removesuffix(suffix)
-        for entry in found
-        if entry["namespace"] == NAMESPACE and entry["name"].endswith(suffix)
-    ]
+    return [part.removesuffix(suffix) for part in all_parts() if part.endswith(suffix)]
 
 
 def ensure_ray(*, lasting: bool = False, stages: Stages | None = None) -> bool:
@@ -273,15 +272,33 @@ def _actor_class(kind: type, *groups: tuple[str, int]) -> Any:
 
 def claim(name: str, detached: bool, store: RendezvousStore | None, nodes: Sequence[str] = ()) -> Any:
     """Start the rendezvous point, which takes the name; with a store, it resumes from there after its process dies."""
+    _check_name(name)
     title, options = rendezvous_name(name), near(nodes) | {"groups": {KEYS: 1}}
     if store is not None:
         options |= {"max_restarts": -1, "max_task_retries": -1}
     try:
-        return actor(Rendezvous, title, detached, **options).remote(store)
-    except ValueError:
+        watched = LAUNCHER_SECONDS if detached else None  # else its actors end with the launcher
+        return actor(Rendezvous, title, detached, **options).remote(store, None, name, watched)
+    except ValueError:  # since the check
+        raise _exists(name) from None
+
+
+def _exists(name: str) -> NetworkExists:
+    return NetworkExists(
+        f"there is already a network {name!r}: attach to it, choose another name, or end it: {how_to_end(name)}"
+    )
+
+
+def _check_name(name: str) -> None:
+    """Raise NetworkExists if anything bears this name."""
+    parts = parts_of(name)
+    if rendezvous_name(name) in parts:
+        raise _exists(name)
+    if parts:
         raise NetworkExists(
-            f"there is already a network {name!r}: attach to it, or choose another name"
-        ) from None
+            f"network {name!r} has lost its rendezvous point, and {described(parts)} is left of it: "
+            f"end it first: {how_to_end(name)}"
+        )
 
 
 def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
@@ -300,9 +317,28 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
     nodes = settings.nodes or working_nodes(ray.nodes())
     launcher = ray.get_runtime_context().get_node_id()
     steady = steady_node(nodes, launcher, outlives=settings.detached)
-    name, recovery, token = settings.name, settings.recovery, uuid4().hex
+    name, token = settings.name, uuid4().hex
     store = store_of(settings, token)
     rendezvous = claim(name, settings.detached, store, nodes=steady)
+    with signs_of_life(lambda: _live(rendezvous), LAUNCHER_SECONDS):
+        return _start_parts(settings, stages, rendezvous, token, store, nodes, steady), rendezvous
+
+
+def _live(rendezvous: Any) -> None:
+    rendezvous.launching.options(concurrency_group=KEYS).remote()
+
+
+def _start_parts(
+    settings: Settings,
+    stages: Stages,
+    rendezvous: Any,
+    token: str,
+    store: RendezvousStore | None,
+    nodes: tuple[str, ...],
+    steady: Sequence[str],
+) -> Directory:
+    """Start everything but the rendezvous point, and open the network; on an error end all of it."""
+    name, recovery = settings.name, settings.recovery
     actors = [rendezvous]
     try:
         earlier = take_up(settings, rendezvous) if isinstance(store, LastingStore) else None
@@ -332,7 +368,7 @@ def start_network(settings: Settings, stages: Stages) -> tuple[Directory, Any]:
         if store is not None:
             RayStore(token).clear()
         raise
-    return directory, rendezvous
+    return directory
 
 
 def _check_nodes(nodes: Sequence[str]) -> None:
@@ -357,9 +393,9 @@ def _start_collector(settings: Settings, token: str, positions: list[Position], 
     """Start the collector of a network, which Ray restarts whenever it dies."""
     title = collector_name(settings.name)
     options = near(nodes)
-    lasting = actor(Collector, title, settings.detached, max_restarts=-1, max_task_retries=-1, **options)
-    network = network_of(positions, settings.scheme)
-    return lasting.remote(run_name(settings.name, token), settings.telemetry, network)
+    lasting = actor(CollectorActor, title, settings.detached, max_restarts=-1, max_task_retries=-1, **options)
+    network = packed_network(network_of(positions, settings.scheme))
+    return lasting.remote(run_name(settings.name, token), settings.telemetry, *network)
 
 
 def launch_hosts(

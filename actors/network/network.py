@@ -48,6 +48,7 @@ from .gateways import start_gateways, urls_of
 from .hosts import Hosts
 from .launching import ensure_ray, networks, start_network, starts_ray
 from .operations import Operations
+from .remains import described, how_to_end, parts_of
 from .rolling import Rolling
 from .settings import Settings
 from .stages import Progress, check_progress, told
@@ -326,6 +327,11 @@ class Network:
         try:
             rendezvous = ray.get_actor(rendezvous_name(name), namespace=NAMESPACE)
         except ValueError:
+            if parts := parts_of(name):
+                raise NetworkNotFound(
+                    f"network {name!r} has lost its rendezvous point, and {described(parts)} is left of it; "
+                    f"end it: {how_to_end(name)}"
+                ) from None
             known = ", ".join(sorted(networks()))
             others = (
                 f"; there is: {known}"
@@ -336,7 +342,9 @@ class Network:
         with broker_errors(f"attaching to {name!r}"):
             directory = ray.get(rendezvous.directory.remote(), timeout=60)
         if directory is None:
-            raise NetworkNotFound(f"network {name!r} is still being launched")
+            raise NetworkNotFound(
+                f"network {name!r} is still being launched: wait, or end it: {how_to_end(name)}"
+            )
         spoken = getattr(directory, "protocol", 0)
         if spoken != PROTOCOL:
             raise NetworkNotFound(
@@ -363,11 +371,20 @@ class Network:
         self.close()
 
     def close(self) -> None:
-        """Detach from the network. The process that launched it ends it, unless it is detached."""
+        """Detach from the network. The process that launched it ends it, unless it is detached.
+
+        If this process has left Ray meanwhile (``ray.shutdown()``), nobody is told: what Ray started for it is gone.
+        """
         if self._hosts.closed:
             return
         self._hosts.closed = True
         clients = self._attached.clients
+        if self._process.has_left_ray:
+            for client in clients:
+                client.abandon()
+                client.process.close()
+            self._process.close()
+            return
         if self._owner:
             own = self._process
             apart = [client.process for client in clients if client.process is not own and not client.closed]

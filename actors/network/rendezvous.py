@@ -38,6 +38,7 @@ from ..host.handle import HostHandle
 from ..parts import of
 from .directory import Directory as Directory
 from .names import SEQUENCE, LastingNames
+from .remains import LaunchWatch
 from .store import BORN, CLIENTS, DIRECTORY, ROOT, RendezvousStore
 from .taking_up import Earlier, alive_at, carried_over, earlier_of, note_seconds, written_of
 
@@ -66,10 +67,17 @@ class Rendezvous:
         nor has stores.
     clock
         Returns the time, and continues across a restart; `lasting_clock` when None.
+    name, launcher_seconds
+        The network, and how long its launcher may be silent before the network ends if it is not open yet; None
+        watches nothing.
     """
 
     def __init__(
-        self, store: RendezvousStore | None = None, clock: Callable[[], float] | None = None
+        self,
+        store: RendezvousStore | None = None,
+        clock: Callable[[], float] | None = None,
+        name: str = "",
+        launcher_seconds: float | None = None,
     ) -> None:
         self._store = store
         self._clock = clock or lasting_clock()
@@ -90,6 +98,8 @@ class Rendezvous:
             directory = store.get(DIRECTORY)
             if directory is not None:
                 self._begin(directory)
+        watched = launcher_seconds is not None and self._directory is None
+        self._watch = LaunchWatch(name, launcher_seconds) if watched and launcher_seconds else None
 
     def _begin(self, directory: Directory) -> None:
         """Take the directory, and read the rest of the state from the store."""
@@ -181,6 +191,13 @@ class Rendezvous:
             # Stored last: a restarted rendezvous point that finds the directory finds everything else.
             self._store.put(DIRECTORY, directory)
         self._begin(directory)
+        if self._watch is not None:
+            self._watch.done()
+
+    def launching(self) -> None:
+        """Note that the launcher of the network lives; in the group KEYS, since the launch may be a long call."""
+        if self._watch is not None:
+            self._watch.beat()
 
     def directory(self) -> Directory | None:
         """Return the directory, or None while the network is being launched."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.live import Live
 
-from ...protocol.errors import InputError
+from ...protocol.errors import BrokerUnavailable, InputError, NetworkNotFound
 from .. import console
-from ..interrupts import interrupts_set
+from ..interrupts import ends_interrupt, interrupts_set
 from ..joined import Address, NetworkName, joined, use_ray
 from ..options import AsJson, at_most
 
@@ -109,7 +109,8 @@ def up(
             start_lasting_ray()
             steps.show("starting Ray", 1, 1)
         try:
-            net = Network.launch(topology, detached=True, progress=steps, **arguments)
+            with ends_interrupt():
+                net = Network.launch(topology, detached=True, progress=steps, **arguments)
         except BaseException:
             if begun:
                 end_lasting_ray()
@@ -176,20 +177,26 @@ def down(
 ) -> None:
     """End a network for all its clients; with the last network, also the Ray started for it.
 
-    Brokers' stores, and telemetry written to a folder, are kept.
+    It ends whatever bears that name, also a network that is half launched or has lost its rendezvous point. Brokers'
+    stores, and telemetry written to a folder, are kept.
 
     Examples
     --------
       rayvous down flights
     """
     from ...actors.network.lasting_ray import end_lasting_ray
-    from ...actors.network.launching import networks as running
+    from ...actors.network.launching import starts_ray
     from ...actors.network.network import Network
+    from ...actors.network.remains import all_parts, end_remains
 
     use_ray(address)
-    net = Network.attach(network)
-    net.shutdown()
-    ended = not keep_ray and not running() and end_lasting_ray()
+    try:
+        Network.attach(network).shutdown()
+    except (NetworkNotFound, BrokerUnavailable):
+        if starts_ray() or not end_remains(network):
+            raise
+    end_remains(network)
+    ended = not keep_ray and not all_parts() and end_lasting_ray()
     if as_json:
         console.print_json({"network": network, "ray_ended": ended})
     else:

@@ -100,6 +100,7 @@ def test_who_asks_for_a_network_where_none_runs_is_told_what_starts_one(monkeypa
     monkeypatch.setattr(network, "ensure_ray", lambda: None)
     monkeypatch.setattr(network.ray, "get_actor", lambda *_, **__: int("none"))
     monkeypatch.setattr(network, "networks", list)
+    monkeypatch.setattr(network, "parts_of", lambda name: [])
     with pytest.raises(NetworkNotFound, match=r"and no other: rayvous up --name 'two words' starts one$"):
         network.Network.attach("two words")
     monkeypatch.setattr(network, "networks", lambda: ["b", "a"])
