@@ -145,7 +145,7 @@ def test_a_session_from_up_to_down_with_a_subscriber_a_broker_and_a_gateway_kill
     wants = ("subscribe", "flights", "odd = TRUE", "--durable", "alice", "--format", "json")
     outside = (f"http://{http}", token, OUTSIDE)
     with started(*wants) as first, outsider("read", *outside) as reader, ExitStack() as outsiders:
-        assert "subscribed at broker" in first.stderr.readline()
+        assert any("subscribed at broker" in line for line in first.stderr)
         heard = [reader.stdout.readline()]
         assert heard == ["subscribed\n"]  # a later one need not get earlier events
         sender = outsiders.enter_context(outsider("publish", *outside))
@@ -207,9 +207,9 @@ def test_verbs_on_a_network_of_this_ray(rayvous, net_that_heals, lasting_ray, tm
     assert json.loads(rayvous("status", name, "--json", "--every", "0.1")[1])["healthy"]
     assert rayvous("subscribe", name, "x > 0", "--durable", "bob", "--timeout", "0.1")[0] == 0
     assert rayvous("unsubscribe", name, "bob")[:2] == (0, "ended: bob\n")
-    (tmp_path / "wrong.jsonl").write_text('{"x": 1}\n{"": 2}\n{"x": 3}\n')
+    (tmp_path / "wrong.jsonl").write_text('{"x": 1}\n{"x": 1e400}\n{"x": 3}\n')
     status, _, said = rayvous("publish", name, str(tmp_path / "wrong.jsonl"))
-    assert status == 2 and "line 2: " in said and "published before it: 1" in said
+    assert status == 2 and "wrong.jsonl:2: " in said and "published before it: 1" in said
     for words, why in (
         (("subscribe", name), "a selector is missing"),
         (("subscribe", name, "x >"), "line 1, column 4"),
@@ -231,7 +231,7 @@ def test_signals_end_a_subscriber_in_good_order(net_that_heals, monkeypatch, ray
     publisher = net_that_heals.publisher("signals")
     for number in (signal.SIGINT, signal.SIGTERM):
         with started("subscribe", net_that_heals.name, "signalled = TRUE") as process:
-            process.stderr.readline()
+            assert any("subscribed at broker" in line for line in process.stderr)
             publisher.publish({"signalled": True})
             assert json.loads(process.stdout.readline())["event"] == {"signalled": True}
             process.send_signal(number)
