@@ -54,7 +54,7 @@ def status_view(
         parts.append(cell(f"  and {len(status.problems) - PROBLEMS_MAX} more", "yellow"))
     if status.collector != "alive":
         told = f"  the collector of telemetry is {status.collector}: what brokers record is not collected"
-        parts.append(Text(told, style="yellow"))
+        parts.append(cell(told, "yellow"))
     if (
         order == "id"
         and 1 < len(status.brokers) <= TREE_MAX
