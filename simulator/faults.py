@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ..actors.broker.damage import damage, damage_store
+from ..faults.chaos.link_faults import pair_of
 from ..faults.chaos.plans import HostLink, Shake
-from ..protocol.effects import Received
+from ..protocol import checks
+from ..protocol.effects import Received, Ticked
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ..routing.schemes.claims import claims_of
@@ -32,6 +34,8 @@ class Faults:
     ----------
     network
         The network.
+    dead_after_seconds
+        After how long those that have links to a process know that it is dead; None for never.
 
     Attributes
     ----------
@@ -39,9 +43,13 @@ class Faults:
         Called with the process that a crash has ended, and whether the process was paused.
     """
 
-    def __init__(self, network: SimulatedNetwork) -> None:
+    def __init__(self, network: SimulatedNetwork, dead_after_seconds: float | None = None) -> None:
         self._network = network
+        self._dead_after_seconds = dead_after_seconds
         self.mourners: list[Callable[[Host, bool], None]] = []
+        if dead_after_seconds is not None:
+            checks.seconds("dead_after_seconds", dead_after_seconds)
+            self.mourners.append(self._tell_neighbours)
 
     def crash(self, broker: BrokerId) -> bool:
         """Kill a broker's process; return False, and spare it, if it is dead or the last living one that stays."""
@@ -57,6 +65,21 @@ class Faults:
         host.die()
         for mourn in self.mourners:
             mourn(host, paused)
+
+    def _tell_neighbours(self, dead: Host, paused: bool) -> None:
+        """Tell the processes with links to a dead one that it is dead, except over a cut link."""
+        net = self._network
+        near = {link.source.id: link.source for link in dead.links if link.target is dead}
+        for other in near.values():
+            if other.id != RENDEZVOUS and pair_of(other.id, dead.id) not in net.cuts.reasons:
+                net.at(
+                    net.now + (self._dead_after_seconds or 0.0), self._tell_dead, other, other.life, dead.id
+                )
+
+    def _tell_dead(self, other: Host, life: int, dead: BrokerId) -> None:
+        if other.alive and not other.paused and other.life == life:
+            other.machine.learn_dead(dead)
+            self._network.step(other, Ticked(self._network.now))
 
     def _last(self, broker: BrokerId) -> bool:
         return (self._network.staying() or self._network.living()) == [broker]

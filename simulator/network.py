@@ -98,6 +98,9 @@ class SimulatedNetwork:
         The quality of links that are datagrams; None for connections.
     last_words
         Whether what a broker sent before it died still arrives, as where messages wait in the receiver's queue.
+    dead_after_seconds
+        After how long those that have links to a process know that it is dead, as they do on Ray; None for never, so
+        that only silence tells.
     strangers
         Whether a restarted broker is unreachable for another one until that one hears of the restart, as where
         messages go to a process; the loss is reported to the sender when it hears of it.
@@ -156,6 +159,7 @@ class SimulatedNetwork:
         links: LinkModel | None = None,
         datagrams: Datagrams | None = None,
         last_words: bool = False,
+        dead_after_seconds: float | None = None,
         strangers: bool = False,
         seed: int = 0,
         delay_of: Callable[[BrokerId, BrokerId], float] | None = None,
@@ -181,7 +185,7 @@ class SimulatedNetwork:
         self._quotas = admission is not None and recovery is None and store is None
         self.failures: dict[BrokerId, StorageFailed] = {}
         self.watchers: dict[type, Watcher] = {}
-        self.link_faults, self.cuts, self.faults = LinkFaults(), Cuts(), Faults(self)
+        self.link_faults, self.cuts, self.faults = LinkFaults(), Cuts(), Faults(self, dead_after_seconds)
         faults = self.faults
         self.crash, self.crash_after, self.restart = faults.crash, faults.crash_after, faults.restart
         self.pause, self.resume = faults.pause, faults.resume

@@ -236,7 +236,10 @@ class BrokerHost:
         if self._recovery is None:
             self.driver.handle(self.seats[source], other, Gone(other))
         else:
-            self.seats[source].broker.learn_dead(other)
+            seat = self.seats[source]
+            self.driver.tell_time(seat)  # what is now known is not undone by what was heard before
+            seat.broker.learn_dead(other)
+            self.driver.tell_time(seat)
 
     def _missed(self, source: BrokerId, missed: Missed) -> None:
         seat = self.seats.get(source)

@@ -12,8 +12,8 @@ Rules
 * One very long gap does not blind the detector. A gap counts for at most `GAP_MAX` times the patience that it
   exceeded, and no patience exceeds `PATIENCE_MAX` times `suspect_after_seconds`. Patience therefore grows
   step by step while a sender remains slow, and a dead sender is always suspected in the end.
-* A sender is suspected when it has been silent for *longer* than its patience. The suspicion ends when the
-  sender is heard or forgotten.
+* A sender is suspected when it has been silent for *longer* than its patience, or when its process is known to
+  be dead. The suspicion ends when the sender is heard or forgotten.
 
 Pure arithmetic on times that the caller supplies. All times come from one clock and never go back.
 """
@@ -105,6 +105,11 @@ class Detector:
         for moment in moments:
             if moment > self._senders[sender].heard_at:
                 self.heard(sender, moment)
+
+    def learn_dead(self, sender: BrokerId) -> None:
+        """Suspect a sender at once, since its process is known to be dead; nothing if the sender is unknown."""
+        if sender in self._senders:
+            self._senders[sender].heard_at = -math.inf
 
     def forget(self, sender: BrokerId) -> None:
         """Stop waiting for this sender and discard its record."""

@@ -11,7 +11,8 @@ Rules
 * An answer with a newer view ends the probing: the neighbour has moved, and is watched under that view. An
   answer that still names the silent broker uses up a try. Either the election has not happened yet, and a
   later try will show it; or the silent broker is alive and the link to it is cut.
-* A member that the host reports as dead (`learn_dead`) is not waited for.
+* A member that the host reports as dead (`learn_dead`) is not waited for: if it is the designated broker, the
+  others are asked at the next tick, without the patience; and the dead one is not asked.
 * When all members were asked and none had a newer view, the neighbour is lost. That takes at most members x
   `probe_tries` x `probe_seconds`, and as many messages as tries.
 * The probing ends whenever the silent broker is heard again, by beat or by answer.
@@ -109,10 +110,14 @@ class Probing:
         return self._since[cluster]
 
     def learn_dead(self, broker: BrokerId) -> None:
-        """Record that a member is known to be dead, from the transport. It is no longer asked.
+        """Record that a member is known to be dead, from the transport. It is no longer waited for, nor asked.
 
         The next tick asks the next member. A member that does not answer is asked as often as before.
         """
+        for cluster, view in self._views.items():
+            if view.designated == broker and cluster not in self._inquiries:
+                self._detector.learn_dead(cluster)
+                self._inquire(view)
         for inquiry in self._inquiries.values():
             if broker in inquiry.members:
                 if inquiry.members[0] == broker:
@@ -173,13 +178,16 @@ class Probing:
         out: list[Out] = []
         for cluster in self._detector.suspects(self._now):
             if cluster not in self._inquiries:
-                view = self._views[cluster]
-                others = sorted((m for m in view.members if m != view.designated), reverse=True)
-                self._inquiries[cluster] = _Inquiry([*others, view.designated], 0, self._now)
+                self._inquire(self._views[cluster])
         for cluster, inquiry in list(self._inquiries.items()):
             if self._now >= inquiry.deadline:
                 out += self._ask(cluster, inquiry)
         return out
+
+    def _inquire(self, view: ClusterView) -> None:
+        """Begin to ask the members of a silent neighbour; the next tick asks the first."""
+        others = sorted((m for m in view.members if m != view.designated), reverse=True)
+        self._inquiries[view.cluster] = _Inquiry([*others, view.designated], 0, self._now)
 
     def _ask(self, cluster: ClusterId, inquiry: _Inquiry) -> list[Out]:
         if inquiry.tries == self._recovery.probe_tries:

@@ -23,6 +23,8 @@ Rules
 * A broker that leaves says so. The designated broker names its heir (`Resign`), which takes over at once,
   without a timeout. A normal broker sends `MemberGone`, and the next beat omits it. A broker that leaves does
   not register any more, and a broker that has left is not accepted as a member again.
+* A member whose process is known to be dead, from the host (`learn_dead`), is not waited for: the next tick acts
+  as if it had been silent for its patience.
 * A slow broker is not dead, and a broker that was paused cannot judge others. Silence is measured on a clock
   that advances by at most one heartbeat from tick to tick, so a broker that was paused does not suspect the
   others when it resumes.
@@ -38,6 +40,7 @@ and is ignored.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -207,6 +210,16 @@ class Succession:
         if self.designated:
             return []
         return [Send(self._awaited, MemberBeat(self.view.cluster, self.view.epoch + 1, self._incarnation))]
+
+    def learn_dead(self, broker: BrokerId) -> None:
+        """Record that the process of another member is known to be dead, from the host. The next tick acts on it."""
+        if self.designated:
+            self._detector.learn_dead(broker)
+            return
+        if broker in self.view.members and broker != self._me:
+            self._failed.add(broker)  # it is no candidate
+        if broker == self._awaited != self._me:
+            self._deadline = -math.inf
 
     def check(self) -> None:
         """Assert the machine's invariants; for tests."""

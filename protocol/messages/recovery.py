@@ -399,7 +399,8 @@ class Recovery:
         "adaptive" learns the intervals between each sender's heartbeats; "fixed" waits `suspect_after_seconds` (the
         paper's detector).
     suspect_after_seconds
-        The timeout of the fixed detector, and the minimum timeout of the adaptive one.
+        The timeout of the fixed detector, and the minimum timeout of the adaptive one. In a tree, a broker whose
+        process is known to be dead is not waited for.
     suspect_deviations
         The timeout of the adaptive detector, in standard deviations above the mean interval.
     probe_seconds, probe_tries

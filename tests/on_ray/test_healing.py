@@ -204,3 +204,17 @@ def test_what_only_a_network_that_heals_can_do(net: rv.Network, ray_started: Non
             wrong()
     with pytest.raises(rv.InputError, match="no broker 99"):
         net.kill_broker(99)
+
+
+def test_a_killed_broker_is_replaced_without_waiting_for_its_silence(ray_started: None) -> None:
+    """Ray knows that its process is dead. By silence it would take a minute. Reference: decision 0131."""
+    recovery = Recovery(
+        heartbeat_seconds=0.2, suspect_after_seconds=60.0, probe_seconds=0.3, client_patience_seconds=60.0
+    )
+    with rv.Network.launch(rv.ClusterTree(2, 2, degree=1), recovery=recovery, brokers_per_actor=1) as net:
+        net.await_convergence(BOUND_SECONDS)
+        top, bottom = clusters_from_the_root(net)
+        for cluster in (bottom, top):
+            assert net.kill_broker(victim := designated(net, cluster)) == [victim]
+            net.await_convergence(BOUND_SECONDS)
+            assert designated(net, cluster) != victim

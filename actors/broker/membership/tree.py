@@ -131,6 +131,7 @@ class HealingBroker(Restorable):
 
     def learn_dead(self, other: BrokerId) -> None:
         """Record what the transport knows for certain: the process of another broker is dead."""
+        self.place.succession.learn_dead(other)
         self.place.probing.learn_dead(other)
 
     # Events.

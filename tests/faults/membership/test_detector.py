@@ -166,3 +166,14 @@ def test_patience_has_bounds_and_silence_always_ends_in_suspicion(gaps, fixed):
         assert detector.patience(1) == pytest.approx(patience_for(cut[-GAPS_KEPT:], recovery), abs=1e-6)
     assert detector.suspects(now) == []
     assert detector.suspects(now + PATIENCE_MAX * 3.0 + 1e-3) == [1]
+
+
+def test_who_is_known_to_be_dead_is_suspected_at_once_until_it_is_heard():
+    detector = Detector(Recovery(suspect_after_seconds=3.0))
+    detector.expect(1, 10.0)
+    detector.expect(2, 10.0)
+    for sender in (1, 7):
+        detector.learn_dead(sender)
+    assert detector.suspects(10.0) == [1]
+    detector.heard(1, 11.0)
+    assert detector.suspects(11.0) == [] and detector.patience(1) >= 3.0

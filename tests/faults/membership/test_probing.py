@@ -225,10 +225,25 @@ def test_who_is_known_to_be_dead_is_not_waited_for() -> None:
     probing.learn_dead(20)
     assert asked(ticks(probing, 3.3, 4.1)) == [10]
     assert ticks(probing, 4.2, 4.2) == [(4.2, NeighbourLost(1))]
+
+
+def test_the_others_are_asked_at_once_if_the_designated_broker_is_known_to_be_dead() -> None:
+    """Its silence needs no waiting, and it is not asked itself. Other neighbours are left alone."""
     probing = watching(D1, OTHER)
-    for broker in (10, 20, 30):
-        probing.learn_dead(broker)  # no probing is under way: this returns nothing
-    assert asked(ticks(probing, 3.1, 3.1)[:1]) == [30]
-    for broker in (10, 20, 30):
+    probing.learn_dead(10)
+    assert ticks(probing, 0.1, 0.5) == []  # who is not designated is not missed
+    probing.learn_dead(20)
+    assert asked(ticks(probing, 0.6, 1.6)) == [30, 30, 10]
+    assert probing.handle(Received(30, ProbeAnswer(ELECTED))) == [NeighbourMoved(ELECTED)]
+    probing = watching(D1, OTHER)
+    for broker in (20, 30, 10):
         probing.learn_dead(broker)
-    assert NeighbourLost(1) in [out for _, out in ticks(probing, 3.2, 3.2)]
+    assert ticks(probing, 0.1, 0.1) == [(0.1, NeighbourLost(1))] and probing.neighbours == (OTHER,)
+
+
+def test_a_designated_broker_that_is_heard_again_was_not_dead() -> None:
+    probing = watching(D1)
+    probing.learn_dead(20)
+    assert asked(ticks(probing, 0.1, 0.1)) == [30]
+    assert probing.handle(beat(D1)) == []
+    assert ticks(probing, 0.2, 3.1) == []

@@ -726,3 +726,42 @@ def test_the_same_seed_gives_the_same_run():
         cluster.run(draw_faults(cluster) + 20.0)
         news.append(cluster.news)
     assert news[0] == news[1] and news[0]
+
+
+def test_a_member_that_is_known_to_be_dead_is_not_waited_for():
+    """The next tick acts as if it had been silent for its patience. Reference: paper 1, 4.1.1."""
+    heir = Driven(2, members=(1, 2, 3))
+    heir.take(beat(view(0, 3, 1, 2, 3)))
+    heir.machine.learn_dead(3)
+    waited, out = heir.wait()
+    assert waited == TICK and heir.machine.designated
+    assert out[0] == TookOver(view(1, 2, 1, 2))
+
+    other = Driven(1, members=(1, 2, 3, 4), designated=4)
+    other.take(beat(view(0, 4, 1, 2, 3, 4)))
+    other.machine.learn_dead(3)  # is no candidate, but not awaited either
+    assert other.tick(2.0) and other.awaited == 4
+    other.machine.learn_dead(4)
+    waited, _ = other.wait()
+    assert waited == TICK and other.awaited == 2 and other.machine.state is ClusterRole.ELECTING
+    other.machine.learn_dead(2)
+    waited, out = other.wait()
+    assert waited == TICK and out[0] == TookOver(view(1, 1, 1))
+
+
+def test_the_designated_broker_drops_a_member_that_is_known_to_be_dead():
+    deb = Driven(3)
+    for broker in (2, 9, 3):  # a member, a stranger, itself
+        deb.machine.learn_dead(broker)
+    assert deb.tick(TICK)[0] == MembersChanged(view(0, 3, 1, 3), (), (2,))
+    assert not [out for out in deb.tick(2.0) if isinstance(out, MembersChanged)]
+    assert deb.take(registration(2, incarnation=1))[0] == MembersChanged(view(0, 3, 1, 2, 3), (2,), ())
+
+
+def test_who_is_heard_after_all_was_not_dead():
+    neb = Driven(2)
+    neb.take(beat(view(0, 3, 1, 2, 3)))
+    neb.machine.learn_dead(3)
+    neb.take(beat(view(0, 3, 1, 2, 3)))
+    neb.tick(2.0)
+    assert neb.machine.state is ClusterRole.NORMAL and neb.awaited == 3
