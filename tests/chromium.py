@@ -54,6 +54,7 @@ class Browser:
         self._number = 0
         self._session: str | None = None
         self.events: list[dict] = []
+        self._url, self._former = "about:blank", ""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for part in ("Page", "Runtime", "Log", "Network"):
@@ -93,6 +94,7 @@ class Browser:
 
     def open(self, url: str, width: int = 1100, scheme: str = "light") -> None:
         self.events.clear()
+        self._former, self._url = "" if url == self._url else self._url, url
         self.look(width, scheme)
         self.ask("Page.navigate", url=url)
         self.await_event("Page.loadEventFired")
@@ -124,13 +126,16 @@ class Browser:
         return found
 
     def requested(self) -> list[str]:
-        """Return every address that was requested, except data URIs."""
+        """Return every address that was requested, except data URIs.
+
+        The icon of the former page may be requested after that page was left: it is left out.
+        """
         sent = [
-            event["params"]["request"]["url"]
+            (event["params"].get("documentURL"), event["params"]["request"]["url"])
             for event in self.events
             if "WillBeSent" in event.get("method", "") and "request" in event["params"]
         ]
-        return [url for url in sent if not url.startswith("data:")]
+        return [url for page, url in sent if not url.startswith("data:") and page != self._former]
 
     def until(self, expression: str, seconds: float = ANSWER_SECONDS) -> Any:
         """Wait until an expression is true in the page and return its value; it is checked at each redraw."""
