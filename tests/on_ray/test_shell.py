@@ -237,3 +237,13 @@ def test_signals_end_a_subscriber_in_good_order(net_that_heals, monkeypatch, ray
             process.send_signal(number)
             assert process.wait(BOUND_SECONDS) == 0 and "events: 1" in process.stderr.read()
     net_that_heals.release(publisher)
+
+
+def test_a_durable_reader_whose_name_is_taken_ends_and_says_so(net_that_heals, monkeypatch, ray_address):
+    monkeypatch.setenv("RAY_ADDRESS", ray_address)
+    with started("subscribe", net_that_heals.name, "taken = TRUE", "--durable", "zed") as process:
+        assert any("subscribed at broker" in line for line in process.stderr)
+        taker = net_that_heals.subscriber("zed", durable=True)
+        assert process.wait(BOUND_SECONDS) == 2
+        assert "was taken over by another client" in process.stderr.read()
+    taker.end()
