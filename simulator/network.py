@@ -169,7 +169,14 @@ class SimulatedNetwork:
         rendezvous: Callable[..., Any] | None = rendezvous_of,
     ) -> None:
         positions = positions_of(positions)
-        for name, given in (("delay_of", delay_of), ("record", record), ("store", store)):
+        functions = {
+            "delay_of": delay_of,
+            "record": record,
+            "store": store,
+            "broker": broker,
+            "rendezvous": rendezvous,
+        }
+        for name, given in functions.items():
             checks.callback(name, given)
         checks.optional("recovery", recovery, Recovery, "a Recovery()")
         if checks.optional("admission", admission, AdmissionConfig, "an AdmissionConfig()") is not None:
@@ -179,7 +186,8 @@ class SimulatedNetwork:
         self.scheme, self.recovery, self.admission = scheme, recovery, admission
         self.links = checks.optional("links", links, LinkModel, "a LinkModel()") or LinkModel()
         self.stability = stability or Stability()
-        telemetry = SimulatedTelemetry() if telemetry is True else telemetry or None
+        telemetry = SimulatedTelemetry() if telemetry is True else None if telemetry is False else telemetry
+        checks.optional("telemetry", telemetry, SimulatedTelemetry, "SimulatedTelemetry(), True, False")
         parts = (recovery, store, queues, record, telemetry)
         self.plain = all(part is None for part in parts)
         self._quotas = admission is not None and recovery is None and store is None
@@ -193,7 +201,7 @@ class SimulatedNetwork:
         self.cut, self.mend, self.shake, self.calm = faults.cut, faults.mend, faults.shake, faults.calm
         self.damage = faults.damage
         self.host_link = faults.host_link
-        self.queues, self.telemetry = queues, telemetry
+        self.queues, self.telemetry = checks.optional("queues", queues, Queues, "Queues()"), telemetry
         self.take_in = self.serve if queues is None else self._queue
         self.seed = checks.whole_number("seed", seed)
         self.numbered = store is not None and recovery is None

@@ -235,8 +235,12 @@ class BrokerHost:
     def _died(self, source: BrokerId, other: BrokerId) -> None:
         if self._recovery is None:
             self.driver.handle(self.seats[source], other, Gone(other))
-        else:
-            seat = self.seats[source]
+        else:  # once the call has failed, so that what is lost with it is known first
+            asyncio.get_running_loop().call_soon(self._learn_dead, source, other)
+
+    def _learn_dead(self, source: BrokerId, other: BrokerId) -> None:
+        seat = self.seats.get(source)
+        if seat is not None:
             self.driver.tell_time(seat)  # what is now known is not undone by what was heard before
             seat.broker.learn_dead(other)
             self.driver.tell_time(seat)
