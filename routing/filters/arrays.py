@@ -37,10 +37,24 @@ _WORDS: Final = {_TRUE: "ALL", _FALSE: "NONE"}
 
 
 @dataclass(frozen=True, eq=False)
-class Element(Computed):
-    """Whether an array has an element that equals a literal; no value where there is no array."""
+class OfArray(Computed):
+    """A value of one whole array."""
 
     name: str
+
+    def names(self) -> Iterator[str]:
+        """Iterate over the attributes that it uses."""
+        yield self.name
+
+    def chosen_names(self) -> Iterator[str]:
+        """Iterate over the attributes of which it sees one element of an array: none."""
+        return iter(())
+
+
+@dataclass(frozen=True, eq=False)
+class Element(OfArray):
+    """Whether an array has an element that equals a literal; no value where there is no array."""
+
     literal: Value
     universe = Domain(missing=True, booleans=BOTH)
 
@@ -51,14 +65,6 @@ class Element(Computed):
     def text(self) -> str:
         """The unique text of the value."""
         return f"{name_text(self.name)} CONTAINS ALL ({literal_text(self.literal)})"
-
-    def names(self) -> Iterator[str]:
-        """Iterate over the attributes that it uses."""
-        yield self.name
-
-    def chosen_names(self) -> Iterator[str]:
-        """Iterate over the attributes of which it sees one element of an array: none."""
-        return iter(())
 
     def value(self, event: Mapping[str, Value]) -> Value | None:
         """Return whether the array of an event has the element; None where there is no array."""
@@ -81,10 +87,9 @@ class Element(Computed):
 
 
 @dataclass(frozen=True, eq=False)
-class Whole(Computed):
+class Whole(OfArray):
     """An array as one string, its elements in selector syntax; no value where there is no array."""
 
-    name: str
     universe = Domain(missing=True, strings=ALL_STRINGS)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -99,14 +104,6 @@ class Whole(Computed):
     def text(self) -> str:
         """The unique text of the value."""
         return f"{name_text(self.name)} = ARRAY[]"
-
-    def names(self) -> Iterator[str]:
-        """Iterate over the attributes that it uses."""
-        yield self.name
-
-    def chosen_names(self) -> Iterator[str]:
-        """Iterate over the attributes of which it sees one element of an array: none."""
-        return iter(())
 
     def value(self, event: Mapping[str, Value]) -> Value | None:
         """Return the text of an event's array; None where there is none."""

@@ -39,22 +39,20 @@ class ClauseTest:
 
     def holds(self, part: Part) -> bool:
         """Return whether the clause matches a way of a part that has at least its names."""
-        tests = self._tests
-        if any(name not in part.names and not test(None) for name, test in tests.items()):
-            return False
-        if not _passes(part, tests) or not self._passes_once(part):
+        if self._lacks(part) or not _passes(part, self._tests) or not self._passes_once(part):
             return False
         return self._each is None or any(map(self._each, part.only(self.chosen).ways(WAYS_MAX)))
+
+    def _lacks(self, part: Part) -> bool:
+        """Return whether no way of a part has a name that the clause needs."""
+        return any(name not in part.names and not test(None) for name, test in self._tests.items())
 
     def _passes_once(self, part: Part) -> bool:
         return self._once is None or self._once(next(part.ways(1)))
 
     def always_holds(self, part: Part) -> bool:
         """Return True only if the clause matches all ways of a part that has at least its names."""
-        tests = self._tests
-        if any(name not in part.names and not test(None) for name, test in tests.items()):
-            return False
-        if not _always_passes(part, tests) or not self._passes_once(part):
+        if self._lacks(part) or not _always_passes(part, self._tests) or not self._passes_once(part):
             return False
         if self._each is None:
             return True
