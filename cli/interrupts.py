@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -13,8 +13,8 @@ HANG_UP: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
 
 
 @contextmanager
-def _handled_by(handler: Callable[..., None]) -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+def _handled_by(handler: Callable[..., None], signals: Iterable[signal.Signals] = SIGNALS) -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in signals}
     for number in before:
         signal.signal(number, handler)
     try:
@@ -42,15 +42,9 @@ def ends_interrupt() -> Iterator[None]:
             asked = True
             raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, *HANG_UP)}
-    for number, former in before.items():
-        if former != signal.SIG_IGN:
-            signal.signal(number, handle)
-    try:
+    heeded = [n for n in (signal.SIGTERM, *HANG_UP) if signal.getsignal(n) != signal.SIG_IGN]
+    with _handled_by(handle, heeded):
         yield
-    finally:
-        for number, former in before.items():
-            signal.signal(number, former)
 
 
 class Interruptible:
