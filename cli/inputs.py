@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from ..actors.clients.event_files import check_content
 from ..protocol.batch import EventBatch
 from ..protocol.errors import InputError, MissingExtra, ScenarioError
 from ..protocol.extras import extra
@@ -37,7 +38,7 @@ def read_selectors(path: Path) -> list[tuple[int, str]]:
     ScenarioError
         If the file is missing, not text, or has no selector.
     """
-    _check_file(path)
+    check_content(path)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -78,15 +79,6 @@ def check_out(path: Path) -> None:
     folder(path)
     for place in missing:
         place.rmdir()
-
-
-def _check_file(path: Path) -> None:
-    if not path.exists():
-        raise ScenarioError(f"{path}: there is no such file")
-    if not path.is_file():
-        raise ScenarioError(f"{path}: is not a file")
-    if not path.stat().st_size:
-        raise ScenarioError(f"{path}: is empty")
 
 
 def one_line(error: BaseException) -> str:

@@ -91,6 +91,17 @@ def check_file(path: Path) -> None:
     """
     if path.suffix.lower() not in (*LINES, *TABLES):
         raise ScenarioError(f"{path}: events are read from .csv, .jsonl or .parquet files")
+    check_content(path)
+
+
+def check_content(path: Path) -> None:
+    """Check that a file exists and is not empty.
+
+    Raises
+    ------
+    ScenarioError
+        If not.
+    """
     if not path.exists():
         raise ScenarioError(f"{path}: there is no such file")
     if not path.is_file():
