@@ -38,6 +38,21 @@ def reading(path: Path, table: str = "") -> Iterator[None]:
         raise UnreadableFile(path, f"cannot be read: {told}", table) from None
 
 
+def check_present(
+    path: Path, column: str, cells: pa.Array | pa.ChunkedArray, before: int = 0, table: str = ""
+) -> None:
+    """Check that a column has a value in every row; `before` is the number of rows before these.
+
+    Raises
+    ------
+    UnreadableFile
+        If a value misses; with its row.
+    """
+    if cells.null_count:
+        row = 1 + before + pc.index(pc.is_null(cells), True).as_py()
+        raise UnreadableFile(path, f"column {column!r} has no value", table, row)
+
+
 def rows_of(path: Path, table: str) -> int:
     """Return the number of rows of a part, from its footer."""
     with reading(path, table):
@@ -104,11 +119,8 @@ def _read_part(path: Path, table: str, schema: pa.Schema) -> pa.Table:
             columns.append(pa.nulls(rows.num_rows, field.type))
             continue
         column = rows[field.name]
-        if (
-            column.null_count and (table, field.name) not in ADDED
-        ):  # a copy of an earlier part has nulls there
-            row = 1 + pc.index(pc.is_null(column), True).as_py()
-            raise UnreadableFile(path, f"column {field.name!r} has no value", table, row)
+        if (table, field.name) not in ADDED:  # a copy of an earlier part has nulls there
+            check_present(path, field.name, column, table=table)
         columns.append(column)
     return pa.table(columns, schema=schema)
 

@@ -35,10 +35,9 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet
 
-from ...actors.telemetry.reading import reading
+from ...actors.telemetry.reading import check_present, reading
 from ...faults.checker.numbers import check_placed, check_trace
 from ...faults.checker.predicates import test_of
 from ...faults.checker.trace import (
@@ -316,9 +315,7 @@ def check_values(folder: Path) -> None:
         with reading(file):
             for batch in pa.parquet.ParquetFile(file).iter_batches(ROWS_A_GROUP, columns=columns):
                 for column, cells in zip(batch.schema.names, batch.columns, strict=True):
-                    if cells.null_count:
-                        row = 1 + before + pc.index(pc.is_null(cells), True).as_py()
-                        raise UnreadableFile(file, f"column {column!r} has no value", row=row)
+                    check_present(file, column, cells, before)
                 before += batch.num_rows
 
 
@@ -364,10 +361,7 @@ def check_positions(folder: Path) -> None:
         file = _file(folder, name)
         with reading(file):
             cells = pa.parquet.read_table(file, columns=[column], page_checksum_verification=True)[column]
-        if cells.null_count:
-            raise UnreadableFile(
-                file, f"column {column!r} has no value", row=1 + pc.index(pc.is_null(cells), True).as_py()
-            )
+        check_present(file, column, cells)
         taken.append((name, cells.to_numpy()))
     positions = np.concatenate([places for _, places in taken])
     order = np.argsort(positions, kind="stable")
