@@ -251,7 +251,7 @@ def _cast(name: str, array: pa.Array, kind: pa.DataType, why: str) -> pa.Array:
     try:
         return array.cast(kind)
     except pa.ArrowInvalid:
-        row = first_refused(array, lambda part: _castable(part, kind))
+        row = first_refused(array, lambda part: castable(part, kind))
         raise ValueRefused(name, row, f"{array[row].cast(pa.string()).as_py()} {why}") from None
 
 
@@ -268,7 +268,8 @@ def first_refused(array: pa.Array, accepted: Callable[[pa.Array], bool]) -> int:
     return row
 
 
-def _castable(values: pa.Array, kind: pa.DataType) -> bool:
+def castable(values: pa.Array, kind: pa.DataType) -> bool:
+    """Return whether all values can be cast to a type without loss."""
     try:
         values.cast(kind)
     except pa.ArrowInvalid:
@@ -298,7 +299,7 @@ def _strings(name: str, array: pa.DictionaryArray, present: Any) -> Column:
         words = tuple(array.dictionary.to_pylist())
     except UnicodeDecodeError:  # Arrow does not check strings that others made
         cells = array.dictionary_decode().cast(pa.binary())
-        row = first_refused(cells, lambda part: _castable(part, pa.string()))
+        row = first_refused(cells, lambda part: castable(part, pa.string()))
         raise ValueRefused(name, row, f"{cells[row].as_py()[:40]!r} is not UTF-8") from None
     if any(word is not None and len(word) > EVENT_BYTES_MAX for word in words):
         raise EventError(f"column {name!r} has a string of more than {EVENT_BYTES_MAX} characters")

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ...protocol.batch import EVENT_BYTES_MAX
 from ...protocol.errors import EventError
 from ...protocol.values import Kind
-from .columns import first_refused
+from .columns import castable, first_refused
 
 MISSING_WORDS: Final = (
     "#N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "-NaN", "-nan", "None",
@@ -98,21 +98,13 @@ def text(cells: pa.Array) -> pa.Array:
     try:
         texts = cells.cast(pa.string())
     except pa.ArrowInvalid:
-        row = first_refused(cells, _is_text)
+        row = first_refused(cells, lambda part: castable(part, pa.string()))
         raise CellError(BadCell(row, _why_not_text(cells[row].as_py()))) from None
     sizes = pc.binary_length(texts)
     if (pc.max(sizes).as_py() or 0) > EVENT_BYTES_MAX:
         row = pc.index(pc.greater(sizes, EVENT_BYTES_MAX), True).as_py()
         raise CellError(BadCell(row, f"{sizes[row].as_py():,} bytes, the limit is {EVENT_BYTES_MAX:,}"))
     return pc.if_else(pc.equal(texts, ""), None, texts)
-
-
-def _is_text(cells: pa.Array) -> bool:
-    try:
-        cells.cast(pa.string())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _why_not_text(cell: bytes) -> str:
