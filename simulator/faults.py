@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..actors.broker.damage import damage, damage_store
@@ -45,11 +46,10 @@ class Faults:
 
     def __init__(self, network: SimulatedNetwork, dead_after_seconds: float | None = None) -> None:
         self._network = network
-        self._dead_after_seconds = dead_after_seconds
         self.mourners: list[Callable[[Host, bool], None]] = []
         if dead_after_seconds is not None:
-            checks.seconds("dead_after_seconds", dead_after_seconds)
-            self.mourners.append(self._tell_neighbours)
+            seconds = checks.seconds("dead_after_seconds", dead_after_seconds)
+            self.mourners.append(partial(self._tell_neighbours, seconds))
 
     def crash(self, broker: BrokerId) -> bool:
         """Kill a broker's process; return False, and spare it, if it is dead or the last living one that stays."""
@@ -66,15 +66,13 @@ class Faults:
         for mourn in self.mourners:
             mourn(host, paused)
 
-    def _tell_neighbours(self, dead: Host, paused: bool) -> None:
+    def _tell_neighbours(self, after_seconds: float, dead: Host, paused: bool) -> None:
         """Tell the processes with links to a dead one that it is dead, except over a cut link."""
         net = self._network
         near = {link.source.id: link.source for link in dead.links if link.target is dead}
         for other in near.values():
             if other.id != RENDEZVOUS and pair_of(other.id, dead.id) not in net.cuts.reasons:
-                net.at(
-                    net.now + (self._dead_after_seconds or 0.0), self._tell_dead, other, other.life, dead.id
-                )
+                net.at(net.now + after_seconds, self._tell_dead, other, other.life, dead.id)
 
     def _tell_dead(self, other: Host, life: int, dead: BrokerId) -> None:
         if other.alive and not other.paused and other.life == life:

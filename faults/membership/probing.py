@@ -116,7 +116,6 @@ class Probing:
         """
         for cluster, view in self._views.items():
             if view.designated == broker and cluster not in self._inquiries:
-                self._detector.learn_dead(cluster)
                 self._inquire(view)
         for inquiry in self._inquiries.values():
             if broker in inquiry.members:
