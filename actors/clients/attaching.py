@@ -113,7 +113,6 @@ class Attaching:
         take_over: bool = False,
     ) -> list[Publisher]:
         """Attach several publishers at once; see `publisher`."""
-        checks.flag("take_over", take_over)
         return self._attach(Publisher, checks.texts("names", names), broker, place, take_over)
 
     def subscribers(
@@ -125,7 +124,6 @@ class Attaching:
         take_over: bool = False,
     ) -> list[Subscriber]:
         """Attach several subscribers at once; see `subscriber`."""
-        checks.flag("take_over", take_over)
         return self._attach(Subscriber, checks.texts("names", names), broker, place, take_over)
 
     def _near(self, broker: BrokerId | None, place: Placement | None) -> Tiers | None:
@@ -192,6 +190,7 @@ class Attaching:
         take_over: bool,
     ) -> list[Any]:
         self._hosts.require_open()
+        checks.flag("take_over", take_over)
         placement = checked(place)
         if broker is not None:
             checks.whole_number("broker", broker)

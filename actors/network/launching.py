@@ -183,13 +183,18 @@ def _knock_at_client_server(address: str) -> None:
         If nobody answers there, or it wants another token.
     """
     place = address.removeprefix("ray://")
-    host, _, port = place.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), KNOCK_SECONDS).close()
+        _knock(place)
     except (OSError, ValueError) as error:
         raise RayUnavailable(f"RAY_ADDRESS is {address!r}: nobody answers there: {error}") from None
     if _status_of_ping(place) == "UNAUTHENTICATED":
         raise RayUnavailable(f"RAY_ADDRESS is {address!r}: {NEEDS_TOKEN}")
+
+
+def _knock(place: str) -> None:
+    """Check that something listens at host:port; OSError if nothing does, ValueError if that is no place."""
+    host, _, port = place.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), KNOCK_SECONDS).close()
 
 
 def _status_of_ping(place: str) -> str:
@@ -233,9 +238,8 @@ def _running_ray() -> str | None:
         raise RayUnavailable(f"RAY_ADDRESS is {named!r}: {error}") from None
     if address is None:
         return None
-    host, port = address.rsplit(":", 1)
     try:
-        socket.create_connection((host.strip("[]"), int(port)), KNOCK_SECONDS).close()
+        _knock(address)
     except OSError as error:
         if named:
             raise RayUnavailable(f"RAY_ADDRESS is {named!r}: nobody answers there: {error}") from None

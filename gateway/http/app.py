@@ -196,30 +196,19 @@ class Paths:
         """Return the body of a request, which counts as in memory until `kept` is closed."""
         limits = self._gateway.limits
         compressed = is_compressed(request.headers.get("content-encoding", ""))
-        parts: list[bytes] = []
-        size = 0
+        parts = _Parts(self._gateway, kept)
         announced = request.headers.get("content-length", "0")
         if announced.isdigit() and int(announced) > limits.body_bytes_max:
             raise _too_large(limits.body_bytes_max)
         async with asyncio.timeout(limits.request_seconds):
             async for part in request.stream():
-                size += len(part)
-                if size > limits.body_bytes_max:
-                    raise _too_large(limits.body_bytes_max)
-                kept.enter_context(self._gateway.working(len(part)))
-                parts.append(part)
-        return self._plain(b"".join(parts), kept) if compressed else b"".join(parts)
-
-    def _plain(self, body: bytes, kept: ExitStack) -> bytes:
-        """Return what a compressed body says; it may be as large as a body that is not compressed."""
-        most, size, parts = self._gateway.limits.body_bytes_max, 0, list[bytes]()
-        for part in decompressed(body):
-            size += len(part)
-            if size > most:
-                raise _too_large(most)
-            kept.enter_context(self._gateway.working(len(part)))
-            parts.append(part)
-        return b"".join(parts)
+                parts.add(part)
+        if not compressed:
+            return parts.joined()
+        plain = _Parts(self._gateway, kept)  # it may be as large as a body that is not compressed
+        for part in decompressed(parts.joined()):
+            plain.add(part)
+        return plain.joined()
 
     async def publish(self, request: Request) -> Response:
         """Publish the events of a request."""
@@ -307,6 +296,28 @@ class Paths:
 
 def _headers(given: Headers) -> dict[str, str]:
     return dict(given.items())
+
+
+class _Parts:
+    """The parts of a body that have come; they count as in memory until `kept` is closed."""
+
+    def __init__(self, gateway: Gateway, kept: ExitStack) -> None:
+        self._gateway, self._kept = gateway, kept
+        self._size = 0
+        self._parts: list[bytes] = []
+
+    def add(self, part: bytes) -> None:
+        """Add a part, unless the body becomes too large."""
+        most = self._gateway.limits.body_bytes_max
+        self._size += len(part)
+        if self._size > most:
+            raise _too_large(most)
+        self._kept.enter_context(self._gateway.working(len(part)))
+        self._parts.append(part)
+
+    def joined(self) -> bytes:
+        """Return the whole body."""
+        return b"".join(self._parts)
 
 
 def _too_large(most: int) -> LimitReached:
