@@ -31,13 +31,13 @@ def test_of_a_bomb_no_more_is_made_than_is_taken():
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"plain",
-        zlib.compress(b"zlib"),
-        gzip.compress(BODY)[:-1],
-        gzip.compress(BODY)[:100],
-        gzip.compress(b"a") + b"behind",
-        gzip.compress(b"a")[:-8] + bytes(8),
+        pytest.param(b"", id="empty"),
+        pytest.param(b"plain", id="plain"),
+        pytest.param(zlib.compress(b"zlib"), id="zlib"),
+        pytest.param(gzip.compress(BODY)[:-1], id="cut at its end"),
+        pytest.param(gzip.compress(BODY)[:100], id="cut early"),
+        pytest.param(gzip.compress(b"a") + b"behind", id="something behind"),
+        pytest.param(gzip.compress(b"a")[:-8] + bytes(8), id="wrong sum"),
     ],
 )
 def test_what_is_no_gzip_is_refused(body):
