@@ -1,20 +1,19 @@
-"""Three broker actors in a chain, compared with a bare chain of three Ray actors that only forward.
+"""Three broker actors in a chain, compared with bare chains of three Ray actors that only forward.
 
 The brokers are a tree without branches. The publisher is at the far end from the root, so every event passes
 all three, and each broker matches it against its share of the subscriptions (stock alerts: a symbol and a
-price; about one notification per event in total). The bare chain carries the same batches, with one call in
-flight per link, and its end is read by a long poll, like a subscriber's broker. Idle latency is measured with
-one event at a time, from the call that publishes it until the driver has received it.
+price; about one notification per event in total). The bare chains (`bare_chains`) carry the same batches. Idle
+latency is measured with one event at a time, from the call that publishes it until the driver has received it.
+The CPU time of these events is that of the three actors and of the driver.
 
-Both chains exist at the same time and take turns, so that other load on the machine affects both. Quotients
-are medians of the rounds.
+All chains exist at the same time and take turns, so that other load on the machine affects all. Quotients are
+medians of the rounds.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,6 +26,7 @@ from ..protocol.messages.recovery import Recovery
 from ..protocol.stability import Stable
 from ..protocol.values import Kind
 from ..routing.topologies.cluster_trees import ClusterTree
+from .bare_chains import RayChain, SocketChain
 
 SYMBOLS = 5_000
 SUBSCRIBERS_PER_BROKER = 10
@@ -49,7 +49,7 @@ def run(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Measure both chains in one run and return the figures.
+    """Measure all chains in one run and return the figures.
 
     Parameters
     ----------
@@ -62,36 +62,34 @@ def run(
     store
         The brokers' stores: a folder, or the address of a database; None for no stores.
     links
-        How bytes go between the processes of the network; the bare chain always uses calls of Ray.
+        How bytes go between the processes of the network.
     """
     show = progress or (lambda name, done, total: None)
     random = np.random.default_rng(seed)
     batches = [_trades(random, min(BATCH_EVENTS, events - start)) for start in range(0, events, BATCH_EVENTS)]
-    rounds: list[tuple[Round, Round]] = []
+    rounds: list[tuple[Round, ...]] = []
     started_ray = ensure_ray()
     try:
         recovery, stable = Recovery() if heals else None, None if store is None else Stable(store)
         chain = ClusterTree(3, 1, degree=1)
         with (
             Network.launch(chain, recovery=recovery, stable=stable, links=links, progress=False) as net,
-            _BareChain() as bare,
+            RayChain() as bare,
+            SocketChain() as sockets,
         ):
             show("subscriptions", 0, subscriptions)
             installed = _subscribe(net, subscriptions, random)
             show("subscriptions", subscriptions, subscriptions)
             brokers = _BrokerChain(net)
             for done in range(ROUNDS):
-                show("rounds of both chains", done, ROUNDS)
-                rounds.append((_round(brokers, batches), _round(bare, batches)))
-            show("rounds of both chains", ROUNDS, ROUNDS)
+                show("rounds of all chains", done, ROUNDS)
+                rounds.append(tuple(_round(each, batches) for each in (brokers, bare, sockets)))
+            show("rounds of all chains", ROUNDS, ROUNDS)
             notifications = brokers.notifications()
     finally:
         if started_ray:
             ray.shutdown()
-    ours, theirs = zip(*rounds, strict=True)
-    latencies, bare_latencies = (np.concatenate([one.latencies for one in chain]) for chain in (ours, theirs))
-    shares = [mine.events_per_second / other.events_per_second for mine, other in rounds]
-    times = [float(np.median(mine.latencies) / np.median(other.latencies)) for mine, other in rounds]
+    ours, called, joined = zip(*rounds, strict=True)
     return {
         "benchmark": "dataplane",
         "brokers": 3,
@@ -103,23 +101,19 @@ def run(
         "rounds": ROUNDS,
         "batch_events": BATCH_EVENTS,
         "notifications": notifications,
-        "events_per_second": float(np.median([one.events_per_second for one in ours])),
-        "latency_p50_seconds": float(np.percentile(latencies, 50)),
-        "latency_p99_seconds": float(np.percentile(latencies, 99)),
-        "bare_chain_events_per_second": float(np.median([one.events_per_second for one in theirs])),
-        "bare_chain_latency_p50_seconds": float(np.percentile(bare_latencies, 50)),
-        "bare_chain_latency_p99_seconds": float(np.percentile(bare_latencies, 99)),
-        "times_bare_chain_latency": float(np.median(times)),
-        "times_bare_chain_latency_by_round": times,
-        "of_bare_chain_events_per_second": float(np.median(shares)),
-        "of_bare_chain_events_per_second_by_round": shares,
+        **_figures("", ours),
+        **_figures("bare_chain_", called),
+        **_figures("socket_chain_", joined),
+        **_ratios("bare_chain", ours, called),
+        **_ratios("socket_chain", ours, joined),
     }
 
 
 class Round(NamedTuple):
-    """The result of one turn of a chain."""
+    """The result of one turn of a chain; the CPU time is that of the events that were sent one at a time."""
 
     latencies: np.ndarray[Any, Any]
+    cpu_seconds_per_event: float
     events_per_second: float
 
 
@@ -132,13 +126,48 @@ class _Chain(Protocol):
         """Send the events of batches from end to end."""
         ...
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the chain's actors have used so far."""
+        ...
+
 
 def _round(chain: _Chain, batches: list[EventBatch]) -> Round:
-    latencies = [chain.latency(number) for number in range(LATENCY_EVENTS)]
+    warm = LATENCY_EVENTS // 10
+    for number in range(warm):
+        chain.latency(number)
+    used = chain.cpu_seconds() + time.process_time()
+    latencies = [chain.latency(number) for number in range(warm, LATENCY_EVENTS)]
+    used = chain.cpu_seconds() + time.process_time() - used
     started = time.perf_counter()
     chain.carry(batches)
     seconds = time.perf_counter() - started
-    return Round(np.array(latencies[LATENCY_EVENTS // 10 :]), sum(map(len, batches)) / seconds)
+    return Round(np.array(latencies), used / len(latencies), sum(map(len, batches)) / seconds)
+
+
+def _figures(prefix: str, rounds: Sequence[Round]) -> dict[str, float]:
+    latencies = np.concatenate([one.latencies for one in rounds])
+    return {
+        f"{prefix}events_per_second": float(np.median([one.events_per_second for one in rounds])),
+        f"{prefix}latency_p50_seconds": float(np.percentile(latencies, 50)),
+        f"{prefix}latency_p99_seconds": float(np.percentile(latencies, 99)),
+        f"{prefix}cpu_seconds_per_event": float(np.median([one.cpu_seconds_per_event for one in rounds])),
+    }
+
+
+def _ratios(other: str, ours: Sequence[Round], theirs: Sequence[Round]) -> dict[str, Any]:
+    """Return our figures over those of another chain: of each round, and the median."""
+    pairs = list(zip(ours, theirs, strict=True))
+    found = {
+        f"times_{other}_latency": [
+            float(np.median(mine.latencies) / np.median(its.latencies)) for mine, its in pairs
+        ],
+        f"times_{other}_cpu": [mine.cpu_seconds_per_event / its.cpu_seconds_per_event for mine, its in pairs],
+        f"of_{other}_events_per_second": [
+            mine.events_per_second / its.events_per_second for mine, its in pairs
+        ],
+    }
+    medians = {key: float(np.median(values)) for key, values in found.items()}
+    return medians | {f"{key}_by_round": values for key, values in found.items()}
 
 
 def _trades(random: np.random.Generator, size: int) -> EventBatch:
@@ -196,90 +225,11 @@ class _BrokerChain:
             self._exchange.publish_batch(batch)
         self._net.settle(600)
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the hosts have used so far."""
+        return self._net.cpu_seconds()
+
     def notifications(self) -> int:
         """Return the number of notifications of the batches."""
         graph = self._net.describe()
         return int(sum(data["notifications"] for _, data in graph.nodes(data=True))) - self._pings
-
-
-class _BareActor:
-    """Forwards its input, with one call in flight; the last actor stores it for the driver's poll."""
-
-    def __init__(self, following: Any) -> None:
-        self._following = following
-        self._kept: list[Any] = []
-        self._events = 0
-        self._arrived = asyncio.Event()
-        self._flying = asyncio.Lock()
-
-    async def take(self, payload: Any) -> None:
-        if self._following is None:
-            self._kept.append(payload)
-            self._arrived.set()
-        else:
-            asyncio.get_running_loop().create_task(self._pass_on(payload))
-
-    async def take_when_free(self, payload: Any) -> None:
-        """Accept a batch and return when there is room for the next."""
-        if self._following is None:
-            self._events += len(payload)
-            self._arrived.set()
-            return
-        await self._flying.acquire()
-        asyncio.get_running_loop().create_task(self._pass_on_and_free(payload))
-
-    async def _pass_on_and_free(self, payload: Any) -> None:
-        try:
-            await self._following.take_when_free.remote(payload)
-        finally:
-            self._flying.release()
-
-    async def arrived(self, events: int) -> None:
-        """Return when that many events have arrived."""
-        while self._events < events:
-            self._arrived.clear()
-            await self._arrived.wait()
-
-    async def _pass_on(self, payload: Any) -> None:
-        await self._following.take.remote(payload)
-
-    async def poll(self) -> list[Any]:
-        while not self._kept:
-            self._arrived.clear()
-            await self._arrived.wait()
-        kept, self._kept = self._kept, []
-        return kept
-
-
-class _BareChain:
-    """Three actors that only forward."""
-
-    def __init__(self) -> None:
-        actor = ray.remote(_BareActor).options(num_cpus=0, max_concurrency=1000)
-        self._last = actor.remote(None)
-        self._first = actor.remote(actor.remote(self._last))
-        self._carried = 0
-
-    def __enter__(self) -> _BareChain:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        ray.kill(self._first)
-        ray.kill(self._last)
-
-    def latency(self, number: int) -> float:
-        """Return the latency of one event to the driver, which polls the last actor."""
-        poll = self._last.poll.remote()
-        sent = time.time()
-        taken = self._first.take.remote({"ping": True, "number": number, "sent": sent})
-        ray.get(poll)
-        seconds = time.time() - sent
-        ray.get(taken)
-        return seconds
-
-    def carry(self, batches: list[EventBatch]) -> None:
-        """Send batches through the chain, and return when the last actor has all of them."""
-        for batch in batches:
-            ray.get(self._first.take_when_free.remote(batch))
-        self._carried += sum(map(len, batches))
-        ray.get(self._last.arrived.remote(self._carried))
