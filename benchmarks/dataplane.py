@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import ray
 
-from ..actors.channels.config import Links
+from ..actors.channels.config import LINKS_DEFAULT, Links
 from ..actors.network.network import Network, ensure_ray
 from ..protocol.batch import Column, EventBatch, batch_from_columns
 from ..protocol.messages.recovery import Recovery
@@ -45,7 +45,7 @@ def run(
     subscriptions: int = 10_000,
     heals: bool = False,
     store: str | None = None,
-    links: Links = "ray",
+    links: Links = LINKS_DEFAULT,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:

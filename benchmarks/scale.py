@@ -26,14 +26,18 @@ from contextlib import contextmanager
 from itertools import count, pairwise
 from typing import Any, Final
 
+import psutil
+
+from ..actors.channels.config import LINKS, LINKS_DEFAULT, Links
 from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
 from ..actors.network.network import Network
+from ..protocol.checks import one_of
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import ClientId
 from ..protocol.messages.recovery import Recovery
 from ..routing.topologies.cluster_trees import ClusterTree
-from .ray_nodes import Nodes, ask, brokers_by_node, ray_nodes
+from .ray_nodes import Nodes, ask, ask_each, brokers_by_node, ray_nodes
 
 CLUSTER_BROKERS: Final = 10
 SUBSCRIBERS: Final = 100
@@ -56,6 +60,7 @@ def run(
     address: str | None = None,
     brokers_per_actor: int = 500,
     heartbeat_seconds: float = 2.0,
+    links: Links = LINKS_DEFAULT,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Measure each size, and return the figures as plain data.
@@ -68,7 +73,7 @@ def run(
         Ray nodes on this machine, if there is no `address`.
     address
         The address of a running Ray cluster.
-    brokers_per_actor, heartbeat_seconds
+    brokers_per_actor, heartbeat_seconds, links
         Settings of every network.
 
     Raises
@@ -81,6 +86,7 @@ def run(
     for size in brokers:
         if size < CLUSTER_BROKERS or size % CLUSTER_BROKERS:
             raise InputError(f"brokers {size}: a multiple of {CLUSTER_BROKERS}, which a cluster has")
+    one_of("links", links, LINKS)
     show = progress or (lambda name, done, total: None)
     recovery = Recovery(
         heartbeat_seconds=heartbeat_seconds, suspect_after_seconds=SUSPECT_HEARTBEATS * heartbeat_seconds
@@ -88,7 +94,7 @@ def run(
     rows = []
     with ray_nodes(nodes, address) as here:
         for size in brokers:
-            rows.append(_measure(size, here, brokers_per_actor, recovery, show))
+            rows.append(_measure(size, here, brokers_per_actor, recovery, links, show))
             if here.own and len(here.living()) < nodes:
                 here.add(nodes - len(here.living()))
     return {
@@ -96,13 +102,14 @@ def run(
         "nodes": nodes if address is None else "of the cluster",
         "brokers_per_actor": brokers_per_actor,
         "heartbeat_seconds": heartbeat_seconds,
+        "links": links,
         "suspect_after_seconds": recovery.suspect_after_seconds,
         "results": rows,
     }
 
 
 def _measure(
-    size: int, here: Nodes, brokers_per_actor: int, recovery: Recovery, show: Progress
+    size: int, here: Nodes, brokers_per_actor: int, recovery: Recovery, links: Links, show: Progress
 ) -> dict[str, Any]:
     """Launch a network, use it, let it idle, remove a node, and return the measurements."""
     steps = iter(range(1, 7))
@@ -112,7 +119,8 @@ def _measure(
 
     tree = ClusterTree(size // CLUSTER_BROKERS, CLUSTER_BROKERS)
     began = time.perf_counter()
-    with Network.launch(tree, recovery=recovery, brokers_per_actor=brokers_per_actor, progress=False) as net:
+    settings: dict[str, Any] = {"recovery": recovery, "brokers_per_actor": brokers_per_actor, "links": links}
+    with Network.launch(tree, progress=False, **settings) as net:
         row: dict[str, Any] = {"brokers": size, "launch_seconds": time.perf_counter() - began}
         row["one_tree_seconds"] = net.await_convergence(BOUND_SECONDS)
         step()
@@ -123,6 +131,7 @@ def _measure(
         row |= told
         step()
         row |= _publish(net, size, readers)
+        row |= _connections(net, here)
         step()
         row |= _lose_node(net, here, readers)
         step()
@@ -137,6 +146,17 @@ def _memory(net: Network, size: int) -> dict[str, Any]:
         "own_megabytes_an_actor": sum(own) / len(own) / 2**20,
         "own_kilobytes_a_broker": sum(own) / size / 2**10,
     }
+
+
+def _connections(net: Network, here: Nodes) -> dict[str, Any]:
+    """Return how many connections and open files the actor with the most has, once all are in use."""
+    found: dict[str, Any] = {"channels_an_actor_max": None, "files_an_actor_max": None}
+    looks = [next(iter(sizes.values())) for sizes in ask(net, "describe")]
+    found["channels_an_actor_max"] = max(sizes.get("hosts_by_channel", 0) for sizes in looks)
+    if here.own:
+        pids = [int(process.partition(":")[2]) for process in ask_each(net, "own_bytes")]
+        found["files_an_actor_max"] = max(psutil.Process(pid).num_fds() for pid in pids)
+    return found
 
 
 def resting(net: Network) -> int:

@@ -20,7 +20,7 @@ from ..protocol.errors import InputError, MissingExtra, RayvousError
 from ..protocol.extras import require
 from . import console
 from .inputs import check_out
-from .options import AsJson, Hosts, TraceDir, Types, at_most, column_types
+from .options import AsJson, Hosts, Links, TraceDir, Types, at_most, column_types
 from .verb_app import VerbApp
 from .verbs.bench import bench
 from .verbs.doctor import doctor
@@ -239,6 +239,7 @@ def chaos(
         typer.Option("--lossless", help="Retain so much that no loss is excused: every event has to come."),
     ] = False,
     hosts: Hosts = None,
+    links: Links = None,
     as_json: AsJson = False,
 ) -> None:
     """Inject faults determined by a seed, let the network heal, and check that it kept its promises.
@@ -290,6 +291,7 @@ def chaos(
         scheme=scheme,
         store_dir=store_dir,
         hosts=hosts,
+        links=links,
     )
     raise typer.Exit(OUTCOME_STATUS[result["verdict"]])
 

@@ -36,6 +36,13 @@ Hosts = Annotated[
         help="With --on ray: place brokers on this many network namespaces and break their links; needs root.",
     ),
 ]
+Links = Annotated[
+    str | None,
+    typer.Option(
+        help="On ray, how bytes go between processes: over connections of their own ('direct'), or by calls of Ray "
+        "('ray')."
+    ),
+]
 TraceDir = Annotated[
     Path | None,
     typer.Option(help="Folder for the trace of every event, for rayvous audit; created if missing."),

@@ -57,6 +57,7 @@ from ...protocol.stability import Stable
 from ...protocol.stores import apart
 from ...routing.schemes.claims import claims_of
 from ...routing.topologies.cluster_trees import topology_of
+from ..channels.config import LINKS_DEFAULT, Links
 from ..machines.layout import GIVES_UP_SECONDS
 from ..machines.links import hosts_here
 from ..machines.nodes import node_ids, start_given_up
@@ -158,7 +159,12 @@ def aims_of(scheme: str) -> tuple[str, ...]:
 
 
 def run_ray_chaos(
-    seed: int, *, keep_trace: bool = False, store_dir: str | Path | None = None, **options: Any
+    seed: int,
+    *,
+    keep_trace: bool = False,
+    store_dir: str | Path | None = None,
+    links: Links = LINKS_DEFAULT,
+    **options: Any,
 ) -> ChaosReport:
     """Draw a case from a seed, run it on Ray and judge it.
 
@@ -171,16 +177,18 @@ def run_ray_chaos(
     store_dir
         The folder in which brokers with stores keep their files, in a folder ``seed-N``; or the address of a
         PostgreSQL database, for a schema ``..._seed_N``. A temporary folder if None.
+    links
+        How bytes go between the processes.
     options
         Passed to :func:`draw_ray_case`.
     """
     case = draw_ray_case(seed, **options)
     if not case.stable:
-        return _Run(case, keep_trace, None).run()
+        return _Run(case, keep_trace, None, links).run()
     if store_dir is not None:
-        return _Run(case, keep_trace, Stable(apart(store_dir, f"seed-{seed}"))).run()
+        return _Run(case, keep_trace, Stable(apart(store_dir, f"seed-{seed}")), links).run()
     with tempfile.TemporaryDirectory(prefix="rayvous-chaos-") as folder:
-        return _Run(case, keep_trace, Stable(folder)).run()
+        return _Run(case, keep_trace, Stable(folder), links).run()
 
 
 def run_ray_seeds(
@@ -211,8 +219,9 @@ def run_ray_seeds(
 
 
 class _Run:
-    def __init__(self, case: Case, keep_trace: bool, stable: Stable | None) -> None:
+    def __init__(self, case: Case, keep_trace: bool, stable: Stable | None, links: Links) -> None:
         assert case.recovery is not None, "drawn with one"
+        self.links = links
         self.stable = stable
         self.case = case
         self.keep_trace = keep_trace
@@ -245,6 +254,7 @@ class _Run:
                 stable=self.stable,
                 admission=self.case.admission,
                 nodes=None if self.layout is None else node_ids(self.layout),
+                links=self.links,
                 progress=False,
             ) as net:
                 self.net = net

@@ -30,7 +30,7 @@ from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.topologies.cluster_trees import Topology
-from ..channels.config import Links
+from ..channels.config import LINKS_DEFAULT, Links
 from ..chaos.convergence import Convergence
 from ..clients.attaching import Attaching
 from ..clients.durable import DurableSubscriber
@@ -212,7 +212,7 @@ class Network:
         nodes: Sequence[str] | None = None,
         gateway: GatewayConfig | None = None,
         access: AccessConfig | None = None,
-        links: Links = "ray",
+        links: Links = LINKS_DEFAULT,
         ports: str | None = None,
         progress: Progress | None = None,
     ) -> Network:

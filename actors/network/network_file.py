@@ -32,6 +32,7 @@ from ...protocol.stability import Stable
 from ...protocol.stores import folder_of
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.topologies.cluster_trees import Topology, topology_of
+from ..channels.config import LINKS_DEFAULT
 from .rights import check_rights
 from .settings import Settings
 
@@ -55,7 +56,7 @@ class _Content(BaseModel):
     scheme: str = "hybrid"
     brokers_per_actor: int = 1
     trace_events: bool = False
-    links: str = "ray"
+    links: str = LINKS_DEFAULT
     ports: str | None = None
     limits: Limits = Limits()
     recovery: Recovery | None = None

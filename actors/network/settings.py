@@ -17,7 +17,7 @@ from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import Topology
 from ..broker import check
-from ..channels.config import LINKS, Links, ports_of
+from ..channels.config import LINKS, LINKS_DEFAULT, Links, ports_of
 from .rights import check_rights
 
 NAME_CHARACTERS_MAX: Final = 128
@@ -41,7 +41,7 @@ class Settings:
     nodes: tuple[str, ...] = ()
     gateway: GatewayConfig | None = None
     access: AccessConfig | None = None
-    links: Links = "ray"
+    links: Links = LINKS_DEFAULT
     ports: str | None = None
 
     def validate(self) -> Settings:

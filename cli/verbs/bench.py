@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...actors.channels.config import LINKS_DEFAULT
 from ...protocol.checks import number, one_of
 from ...protocol.errors import InputError
 from ...protocol.extras import require
@@ -16,7 +17,7 @@ from ...protocol.stability import Stable
 from .. import console
 from ..inputs import folder
 from ..machines import again_among_hosts
-from ..options import AsJson, at_most
+from ..options import AsJson, Links, at_most
 from ..verb_app import VerbApp
 
 if TYPE_CHECKING:
@@ -82,9 +83,7 @@ def bench_dataplane(
             help="Give brokers stores there: a new folder, or the address of a PostgreSQL database."
         ),
     ] = None,
-    links: Annotated[
-        str, typer.Option(help="How bytes go between processes: by calls of Ray ('ray'), or 'direct'.")
-    ] = "ray",
+    links: Links = LINKS_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Compare three broker actors in a row with a bare chain of three Ray actors: events per second, idle latency."""
@@ -361,6 +360,7 @@ def bench_scale(
         int, typer.Option(callback=at_most(100_000), help="Number of brokers per process.")
     ] = 500,
     heartbeat: Annotated[float, typer.Option(metavar="SECONDS", help="Time between two heartbeats.")] = 2.0,
+    links: Links = LINKS_DEFAULT,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for scale.json and scale.png.")
     ] = None,
@@ -384,6 +384,7 @@ def bench_scale(
         result = scale.run(
             brokers=sizes, nodes=nodes, address=address, brokers_per_actor=brokers_per_actor,
             heartbeat_seconds=heartbeat, progress=steps.show,
+            links=links,  # type: ignore[arg-type]  # checked by `Network.launch`
         )  # fmt: skip
     if out is not None:
         from ...benchmarks.scale_figure import figure

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from ...actors.broker import check
+from ...actors.channels.config import LINKS
 from ...actors.machines.layout import HEALTH, Layout
 from ...actors.machines.links import hosts_here
 from ...faults.chaos.cases import Case
@@ -18,6 +19,7 @@ from ...faults.chaos.plans import FaultPlan
 from ...faults.chaos.recovery_times import by_kind
 from ...faults.chaos.report import ChaosReport
 from ...faults.checker.verdict import NOTHING_DUE, UNDECIDED, VIOLATED, Verdict, total, worst
+from ...protocol import checks
 from ...protocol.errors import InputError
 from ...protocol.stability import Stable
 from ...routing.schemes.registry import scheme as routing_scheme
@@ -78,6 +80,7 @@ def run_chaos_seeds(
     scheme: str = "hybrid",
     store_dir: str | None = None,
     hosts: int | None = None,
+    links: str | None = None,
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print the results, and return them as a mapping.
 
@@ -101,6 +104,8 @@ def run_chaos_seeds(
         Stable(store_dir).validate()
     if hosts is not None:
         _check_hosts(hosts, on, damage)
+    if links is not None:
+        _check_links(links, on)
     routing_scheme(scheme)
     asked = {"store": stable, "operations": operations, "admission": admission, "ray": on == "ray"}
     check(scheme, recovery=True, chaos=True, **asked)
@@ -123,13 +128,13 @@ def run_chaos_seeds(
         _print_drawn(where.draw(seed, **given).describe())
     if store_dir is not None:
         given["store_dir"] = store_dir
+    if links is not None:
+        given["links"] = links
     reports = _run(where, numbers, given if trace_dir is None else given | {"keep_trace": True})
     for report in reports:
         report.options = "".join(
             [
-                f" --brokers {brokers}" if brokers is not None else "",
-                f" --plan {plan}" if plan else "",
-                f" --hosts {hosts}" if hosts is not None else "",
+                *_valued(brokers=brokers, plan=plan, hosts=hosts, links=links),
                 " --stable" if stable else "",
                 " --operations" if operations else "",
                 " --admission" if admission else "",
@@ -169,6 +174,18 @@ def _check_hosts(hosts: int, on: str, damage: bool) -> None:
         raise InputError(f"--hosts {hosts}: there must be at least 2, since the first gets no faults")
     if damage:
         raise InputError("--hosts cannot be combined with --damage")
+
+
+def _check_links(links: str, on: str) -> None:
+    if on != "ray":
+        raise InputError(f"--links {links}: links are for --on ray")
+    if links not in LINKS:
+        raise checks.wrong("--links", links, "'direct' or 'ray'")
+
+
+def _valued(**options: object) -> list[str]:
+    """Return the options that have a value, as they are written on the command line."""
+    return [f" --{name} {value}" for name, value in options.items() if value is not None]
 
 
 def _wanted(**words: bool) -> dict[str, bool]:

@@ -29,7 +29,7 @@ def pretend(monkeypatch, fails=(), idle=()):
         for seed in seeds:
             asked.append((seed, options))
             case = on_ray.draw_ray_case(
-                seed, **{key: value for key, value in options.items() if key != "store_dir"}
+                seed, **{key: value for key, value in options.items() if key not in ("store_dir", "links")}
             )
             verdict = Verdict(events_published=2, notifications_expected=0 if seed in idle else 2)
             report = ChaosReport("ray", case.describe(), verdict, converged_seconds=0.5)
@@ -218,3 +218,21 @@ def test_stores_may_be_in_a_database(monkeypatch):
 def test_a_folder_for_files_is_for_stores_on_ray(on, stable, tmp_path: Path):
     with pytest.raises(InputError, match="--store-dir"):
         run_chaos_seeds(0, 1, on, None, None, stable=stable, store_dir=tmp_path, as_json=True)
+
+
+def test_links_are_chosen_and_said_in_the_command_that_replays(monkeypatch):
+    asked = pretend(monkeypatch, fails=[4])
+    result = run_chaos_seeds(4, 1, "ray", None, None, links="ray", as_json=True)
+    assert asked == [(4, {"brokers_max": 9, "links": "ray"})]
+    assert result["replay"] == ["rayvous chaos --on ray --seed 4 --links ray"]
+
+
+@pytest.mark.parametrize(
+    ("on", "links", "words"),
+    [("sim", "direct", "links are for --on ray"), ("ray", "wire", "--links is 'wire': it must be 'direct'")],
+)
+def test_links_are_those_of_processes(monkeypatch, on, links, words):
+    asked = pretend(monkeypatch)
+    with pytest.raises(InputError, match=words):
+        run_chaos_seeds(0, 1, on, None, None, links=links, as_json=True)
+    assert not asked

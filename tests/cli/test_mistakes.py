@@ -53,6 +53,7 @@ from rich.text import Text
         ),
         (["bench", "scale", "--nodes", "0"], "at least 1"),
         (["bench", "scale", "--heartbeat", "0"], "heartbeat_seconds is 0.0: it must be a number above 0"),
+        (["bench", "scale", "--links", "wire"], "links is 'wire': it must be one of direct, ray"),
         (["bench", "soak", "--minutes", "0"], "--minutes is 0.0: it must be a number above 0"),
         (["bench", "peers", "--peers", "kafka"], "--peers is 'kafka': it must be one of activemq"),
         (["bench", "peers", "--gateway-processes", "0"], "--gateway-processes 1, --seconds above 0"),
