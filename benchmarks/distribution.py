@@ -32,6 +32,7 @@ import ray
 from ray.cluster_utils import Cluster
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from ..actors.channels.config import LINKS_DEFAULT, Links
 from ..actors.machines.layout import STORE_BYTES, Layout
 from ..actors.machines.links import crossed, hosts_here
 from ..actors.machines.nodes import node_ids
@@ -71,6 +72,7 @@ def run(
     hosts: int = 12,
     megabytes: int = 64,
     publisher: BrokerId | None = None,
+    links: Links = LINKS_DEFAULT,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Distribute one payload by each scheme and return the figures.
@@ -86,6 +88,8 @@ def run(
         Size of the payload, in 2^20 bytes.
     publisher
         The publisher's broker; None takes `publisher_of`.
+    links
+        How bytes go between processes; those of payloads go by calls of Ray in any case.
 
     Raises
     ------
@@ -101,14 +105,17 @@ def run(
         head, *others = nodes
         nodes = [*others[:publisher], head, *others[publisher:]]  # this process runs on the head
         floor = _plain_copy(nodes[publisher - 1], payload, show)
-        rows = [_distribute(scheme, nodes, publisher, payload, layout, show) for scheme in SCHEMES]
+        rows = [_distribute(scheme, nodes, publisher, payload, links, layout, show) for scheme in SCHEMES]
     for row in rows if layout is not None else ():
         row["bound_seconds"] = floor * row["out_degree_max"]
         row["times_bound"] = row["seconds"] / row["bound_seconds"]
     slow, quick = rows
     return {
         "benchmark": "distribute",
-        "links": "Ray nodes side by side, no links" if layout is None else "network namespaces, veth, tc tbf",
+        "links": links,
+        "between_hosts": "Ray nodes side by side, no links"
+        if layout is None
+        else "network namespaces, veth, tc tbf",
         "hosts": hosts,
         "megabits_per_second": None if layout is None else layout.megabits_per_second,
         "payload_bytes": payload.nbytes,
@@ -191,13 +198,15 @@ def _distribute(
     nodes: list[str],
     publisher: BrokerId,
     payload: np.ndarray[Any, Any],
+    links: Links,
     layout: Layout | None,
     show: Progress,
 ) -> dict[str, Any]:
     """Launch a network with one broker per node, distribute the payload, and return the measurements."""
     show(scheme, 0, 1)
     hosts = len(nodes)
-    with Network.launch(ClusterTree(hosts, 1), scheme=scheme, nodes=nodes, progress=False) as net:
+    tree = ClusterTree(hosts, 1)
+    with Network.launch(tree, scheme=scheme, nodes=nodes, links=links, progress=False) as net:
         for broker in range(hosts):
             net.subscriber(f"reader-{broker}", broker=broker).subscribe("topic = 'film'")
         studio = net.publisher("studio", broker=publisher)

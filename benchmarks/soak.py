@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..actors.channels.config import LINKS_DEFAULT, Links
 from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
 from ..actors.network.launching import joined_ray
@@ -117,8 +118,10 @@ def _slope(points: Sequence[tuple[float, float]]) -> float:
     return float(np.polyfit(minutes, sizes, 1)[0])
 
 
-def run(*, minutes: float = 30.0, seed: int = 0, progress: Progress | None = None) -> dict[str, Any]:
-    """Soak for that long, and return the figures and all samples as plain data.
+def run(
+    *, minutes: float = 30.0, seed: int = 0, links: Links = LINKS_DEFAULT, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Soak for that long, over these links, and return the figures and all samples as plain data.
 
     Raises
     ------
@@ -126,7 +129,7 @@ def run(*, minutes: float = 30.0, seed: int = 0, progress: Progress | None = Non
         If the network does not heal.
     """
     show = progress or (lambda name, done, total: None)
-    with joined_ray(), Network.launch(TREE, recovery=Recovery(), progress=False) as net:
+    with joined_ray(), Network.launch(TREE, recovery=Recovery(), links=links, progress=False) as net:
         soak = _Soak(net, random.Random(seed))
         began = time.monotonic()
         while (passed := time.monotonic() - began) < 60 * minutes:
@@ -138,6 +141,7 @@ def run(*, minutes: float = 30.0, seed: int = 0, progress: Progress | None = Non
         "benchmark": "soak",
         "minutes": minutes,
         "seed": seed,
+        "links": links,
         "rounds": len(samples),
         "changes": soak.changes,
         "published": sum(soak.published.values()),

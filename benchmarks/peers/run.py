@@ -22,6 +22,7 @@ import numpy as np
 import psutil
 import ray
 
+from ...actors.channels.config import LINKS_DEFAULT, Links
 from ...actors.network.gateways import gateways_of
 from ...actors.network.launching import joined_ray
 from ...actors.network.network import Network
@@ -40,7 +41,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @contextmanager
-def gateway(alerts: int, clients: int, processes: int) -> Iterator[Server]:
+def gateway(alerts: int, clients: int, processes: int, links: Links) -> Iterator[Server]:
     """Run a network of one broker with a gateway, whose limits admit all these clients."""
     connections = clients + PUBLISHERS
     principal = Principal(
@@ -52,7 +53,11 @@ def gateway(alerts: int, clients: int, processes: int) -> Iterator[Server]:
     with (
         joined_ray(),
         Network.launch(
-            ClusterTree(1, 1), gateway=config, access=AccessConfig({"all": principal}), progress=False
+            ClusterTree(1, 1),
+            gateway=config,
+            access=AccessConfig({"all": principal}),
+            links=links,
+            progress=False,
         ) as net,
     ):
         port = next(int(url.rpartition(":")[2]) for url in net.gateways() if url.startswith("stomp"))
@@ -67,6 +72,7 @@ def run(
     seconds: float = 9.0,
     peers: Sequence[str] = tuple(PEERS),
     gateway_processes: int = 1,
+    links: Links = LINKS_DEFAULT,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -84,6 +90,8 @@ def run(
         A subset of `PEERS`; those that are not installed are left out, and named.
     gateway_processes
         The number of processes of the gateway.
+    links
+        How bytes go between the gateway and the broker.
     """
     show = progress or (lambda name, done, total: None)
     absent = {peer: why for peer in peers if (why := missing(peer))}
@@ -95,7 +103,11 @@ def run(
             show(f"{name}, {count:,} subscriptions", len(rows), len(alerts) * len(there))
             with tempfile.TemporaryDirectory(prefix="rayvous-bench-") as folder:
                 ours = name == "rayvous"
-                serve = gateway(count, load.clients, gateway_processes) if ours else PEERS[name](Path(folder))
+                serve = (
+                    gateway(count, load.clients, gateway_processes, links)
+                    if ours
+                    else PEERS[name](Path(folder))
+                )
                 with serve as server:
                     rows.append({"server": name, "subscriptions": count, **_measured(server, load, seconds)})
         first = rows[-len(there)]["events_per_second"]
@@ -107,6 +119,7 @@ def run(
         "clients": clients,
         "publishers": PUBLISHERS,
         "gateway_processes": gateway_processes,
+        "links": links,
         "window_events": WINDOW_EVENTS,
         "seconds": seconds,
         "left_out": absent,

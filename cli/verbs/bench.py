@@ -249,6 +249,7 @@ def bench_distribute(
         int | None,
         typer.Option(help="Broker of the publisher \\[the one whose tree is most like the paper's]."),
     ] = None,
+    links: Links = LINKS_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Distribute one payload to many hosts: LBDD, point-to-point, and a plain copy over one link.
@@ -283,7 +284,13 @@ def bench_distribute(
     from ...benchmarks import distribution
 
     with console.steps() as steps:
-        result = distribution.run(hosts=hosts, megabytes=megabytes, publisher=publisher, progress=steps.show)
+        result = distribution.run(
+            hosts=hosts,
+            megabytes=megabytes,
+            publisher=publisher,
+            links=links,  # type: ignore[arg-type]  # checked by `Network.launch`
+            progress=steps.show,
+        )
     _show_bench(result, as_json)
 
 
@@ -303,6 +310,7 @@ def bench_peers(
         int, typer.Option(callback=at_most(100), help="Number of gateway processes.")
     ] = 1,
     seconds: Annotated[float, typer.Option(help="Seconds of publishing, per peer.")] = 9.0,
+    links: Links = LINKS_DEFAULT,
     seed: Annotated[int, typer.Option(help="Seed of filters and events.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -337,6 +345,7 @@ def bench_peers(
             seconds=seconds,
             peers=chosen,
             gateway_processes=gateway_processes,
+            links=links,  # type: ignore[arg-type]  # checked by `Network.launch`
             seed=seed,
             progress=steps.show,
         )
@@ -397,6 +406,7 @@ def bench_scale(
 def bench_soak(
     minutes: Annotated[float, typer.Option(help="Duration in minutes.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Seed of changes and events.")] = 0,
+    links: Links = LINKS_DEFAULT,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for soak.json and soak.png.")
     ] = None,
@@ -412,7 +422,12 @@ def bench_soak(
     if out is not None:
         folder(out)
     with console.steps() as steps:
-        result = soak.run(minutes=minutes, seed=seed, progress=steps.show)
+        result = soak.run(
+            minutes=minutes,
+            seed=seed,
+            links=links,  # type: ignore[arg-type]  # checked by `Network.launch`
+            progress=steps.show,
+        )
     if out is not None:
         from ...benchmarks.soak_figure import figure
 

@@ -26,7 +26,7 @@ def test_lbdd_beside_point_to_point_over_links_of_a_bandwidth():
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-3000:]
     came = json.loads(run.stdout)
-    assert came["links"].startswith("network namespaces") and came["publisher"] == PUBLISHER
+    assert came["between_hosts"].startswith("network namespaces") and came["publisher"] == PUBLISHER
     copies = {"point-to-point": HOSTS - 1, "lbdd": len(plan(PUBLISHER, range(HOSTS)).children[PUBLISHER])}
     nbytes = MEGABYTES << 20
     assert copies["lbdd"] < copies["point-to-point"]
