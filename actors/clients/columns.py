@@ -5,6 +5,7 @@ Rules
 * A null is a missing value, and so is NaN. Timestamps become nanoseconds UTC; dates are midnight UTC.
 * A column of an unknown kind is rejected by name, and a value that no event can have by column and row. Then
   nothing of the table is published.
+* Columns of lists, structs and maps make nested events.
 * A named index of a DataFrame is a column: it is the key of a group, or the time of a row. One without a name
   numbers rows, and is dropped.
 * Every object with the Arrow PyCapsule interface is a table: of Polars, DuckDB, pandas, or a library yet to come.
@@ -58,7 +59,7 @@ def batch_from(data: Any) -> EventBatch:
         return batch_of(data)
     table = _arrow(data)
     check_columns(table.column_names)
-    if table.num_columns > ATTRIBUTES_MAX or any(pa.types.is_nested(each.type) for each in table.schema):
+    if table.num_columns > ATTRIBUTES_MAX or any(is_nested(each.type) for each in table.schema):
         return batch_of(_rows(table))
     columns: dict[ColumnKey, Column] = {}
     for name, chunked in zip(table.column_names, table.columns, strict=True):
@@ -125,8 +126,13 @@ def accepted_from(data: Any) -> tuple[EventBatch, dict[int, EventError]]:
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a table as events."""
     try:
-        rows: list[dict[str, Any]] = table.to_pylist()
-    except (pa.ArrowException, OverflowError, ValueError) as error:  # a time that Python does not have, say
+        rows: list[dict[str, Any]] = table.to_pylist(maps_as_pydicts="strict")
+    except (
+        pa.ArrowException,
+        KeyError,
+        OverflowError,
+        ValueError,
+    ) as error:  # a time that Python does not have, say
         raise EventError(f"the table cannot be read row by row: {error}") from None
     return rows
 
@@ -244,6 +250,43 @@ def kind_of_type(name: str, kind: pa.DataType) -> Kind:
     raise EventError(
         f"column {name!r} is of type {kind}: use booleans, integers, floats, strings or timestamps"
     )
+
+
+def check_type(name: str, kind: pa.DataType) -> None:
+    """Check that events can have the values of a column of an Arrow type, which may be nested.
+
+    Raises
+    ------
+    EventError
+        If not.
+    """
+    if pa.types.is_map(kind):
+        if not _is_string(kind.key_type):
+            raise EventError(f"column {name!r} is of type {kind}: use strings as keys")
+        check_type(name, kind.item_type)
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            check_type(f"{name}.{field.name}", field.type)
+    elif _is_list(kind):
+        check_type(name, kind.value_type)
+    else:
+        kind_of_type(name, kind)
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Return whether the values of an Arrow type are nested."""
+    return bool(pa.types.is_nested(kind))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = (
+        pa.types.is_list,
+        pa.types.is_large_list,
+        pa.types.is_fixed_size_list,
+        pa.types.is_list_view,
+        pa.types.is_large_list_view,
+    )
+    return any(test(kind) for test in tests)
 
 
 def _cast(name: str, array: pa.Array, kind: pa.DataType, why: str) -> pa.Array:

@@ -27,7 +27,7 @@ from ...protocol import checks
 from ...protocol.batch import EventBatch, batch_of, concat
 from ...protocol.errors import EventError, InputError, ScenarioError
 from ...protocol.values import Kind
-from .columns import ValueRefused, batch_from, check_columns, kind_of_type
+from .columns import ValueRefused, batch_from, check_columns, check_type, is_nested
 from .csv_columns import BadCell, CellError, ColumnKind, cast, kinds_of, text
 from .json_lines import JsonLines, Line
 
@@ -324,12 +324,14 @@ class _Parquet:
             _check_named(kinds, schema.names)
             for field in schema:
                 if field.name not in kinds:
-                    kind_of_type(field.name, field.type)
-            # Only these have values that an event cannot have.
+                    check_type(field.name, field.type)
+            nested = any(is_nested(field.type) for field in schema)
+            # Only these have values that an event cannot have; a nested event may be too large as a whole.
             some = [
                 field.name
                 for field in schema
-                if field.name in kinds
+                if nested
+                or field.name in kinds
                 or pa.types.is_temporal(field.type)
                 or pa.types.is_unsigned_integer(field.type)
             ]
@@ -347,7 +349,12 @@ class _Parquet:
                 name: _typed(name, cells, self._kinds.get(name))
                 for name, cells in zip(block.schema.names, block.columns, strict=True)
             }
-            return batch_from(pa.table(columns))
+            table = pa.table(columns)
+            return (
+                _nested(table, before)
+                if any(is_nested(each.type) for each in table.schema)
+                else batch_from(table)
+            )
         except ValueRefused as error:
             raise EventError(f"column {error.column!r}, row {before + error.row + 1}: {error.why}") from None
 
@@ -357,6 +364,19 @@ class _Parquet:
             for block in file.iter_batches():
                 yield self._batch(block, before)
                 before += block.num_rows
+
+
+def _nested(table: pa.Table, before: int) -> EventBatch:
+    try:
+        return batch_from(table)
+    except EventError:
+        for row in range(table.num_rows):
+            try:
+                batch_from(table.slice(row, 1))
+            except EventError as error:
+                why = str(error).removeprefix("event 0: ")
+                raise EventError(f"row {before + row + 1}: {why}") from None
+        raise
 
 
 _TYPES: Final = {Kind.BOOLEAN: pa.bool_(), Kind.INTEGER: pa.int64(), Kind.FLOAT: pa.float64()}

@@ -49,6 +49,59 @@ def test_parquet_is_read(tmp_path: Path) -> None:
     assert rv.read_events(tmp_path / "e.parquet", limit=2).events() == ({"x": 1, "s": "a"}, {"s": "b"})
 
 
+NESTED = [
+    {"id": 1, "o": {"tier": "gold", "lines": [{"item": "x", "n": 1}, {"item": "y"}]}, "tags": ["a", "b"]},
+    {"id": 2, "o": {"lines": []}, "tags": []},
+    {"id": 3, "prices": {"EUR": 1.5, "US$ ": 2.5}, "at": [Timestamp(DAY), Timestamp(0)]},
+]
+
+
+def nested_table() -> pa.Table:
+    words = pa.large_list(pa.dictionary(pa.int8(), pa.string()))
+    prices = [list(event["prices"].items()) if "prices" in event else None for event in NESTED]
+    return pa.table(
+        {
+            "id": [event["id"] for event in NESTED],
+            "o": [event.get("o") for event in NESTED],
+            "tags": pa.array([event.get("tags") for event in NESTED], words),
+            "prices": pa.array(prices, pa.map_(pa.string(), pa.float64())),
+            "at": pa.array([None, None, [DAY, 0]], pa.list_(pa.timestamp("ns"))),
+        }
+    )  # fmt: skip
+
+
+def test_nested_columns_of_parquet_are_nested_events(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    pyarrow.parquet.write_table(nested_table(), path, row_group_size=2)
+    for batch in (rv.read_events(path), batch_from(nested_table())):
+        assert list(batch.documents()) == NESTED
+        assert dict(batch.events()[0]) == {"id": 1, "o.tier": "gold"}
+    assert rv.read_events(path, types={"id": "string"}).documents()[1] == NESTED[1] | {"id": "2"}
+    wanted = rv.to_filter("o.lines.item = 'y' AND tags CONTAINS ALL ('a', 'b')")
+    assert wanted.evaluate_batch(rv.read_events(path)).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (pa.array([[b"x"]]), "column 'c' is of type binary"),
+        (pa.array([{"d": {"e": [b"x"]}}]), "column 'c.d.e' is of type binary"),
+        (pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64())), "column 'c' is of type map<.*>: use strings as keys"),
+        (pa.array([[1], []], pa.list_(pa.duration("s"))), "column 'c' is of type duration"),
+        (pa.array([[], None, [datetime.datetime(9999, 1, 1)]], pa.list_(pa.timestamp("us"))),
+         "row 3: attribute 'c': timestamp 9999-01-01T00:00:00.* is outside the years 1678 to 2262"),
+        (pa.array([[], [["x" * 300_000]] * 10]), "row 2: "),
+    ],
+    ids=["bytes", "bytes in a struct", "keys", "durations", "years", "size"],
+)  # fmt: skip
+def test_nested_columns_that_no_event_can_have_are_refused(
+    tmp_path: Path, cells: pa.Array, said: str
+) -> None:
+    pyarrow.parquet.write_table(pa.table({"c": cells}), tmp_path / "e.parquet", row_group_size=1)
+    with pytest.raises(ScenarioError, match=rf"e\.parquet: {said}"):
+        EventTable(tmp_path / "e.parquet")
+
+
 @pytest.mark.parametrize(
     ("cells", "values"),
     [
