@@ -27,6 +27,7 @@ from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import AccessDenied, ClientError, EventError, InputError, LimitReached
 from ..protocol.gateways import ANONYMOUS, GatewayLimits
 from ..routing.filters.filter import Filter
+from ..routing.language.questions import doubts_to_tell
 from .access import Access, wanted_filter
 from .deliveries import Delivery, Texts
 from .lanes import Accepted, Key, Lane, columns_bytes_max, named_by, takes_long
@@ -338,14 +339,16 @@ class Session:
             of.check_durable(durable, heals=gateway.upstream.heals)
             if selector is None and durable is None:
                 raise InputError("a selector is missing: only a durable name that returns already has one")
-            allowed = await self._allowed(selector, narrow)
+            allowed, doubts = await self._allowed(selector, narrow)
             if of.streams >= of.limits.streams_max:
                 raise LimitReached(
                     f"{self.principal!r} has {of.streams} subscriptions open, which is its limit (streams_max)",
                     "streams_max",
                 )
             of.streams += 1
-            return await asyncio.shield(gateway._whole(self._opened(durable, allowed, after)))
+            stream = await asyncio.shield(gateway._whole(self._opened(durable, allowed, after)))
+            stream.doubts = doubts
+            return stream
 
     async def _opened(self, durable: str | None, allowed: Filter | None, after: str | None) -> Stream:
         """Open a stream that is already counted; close it again if the session was closed meanwhile."""
@@ -363,13 +366,15 @@ class Session:
             self._require_open()
         return stream
 
-    async def _allowed(self, selector: str | None, narrow: bool) -> Filter | None:
+    async def _allowed(self, selector: str | None, narrow: bool) -> tuple[Filter | None, tuple[str, ...]]:
+        """Return the filter that a selector gets by its right, and what is doubtful about the selector."""
         if selector is None:
-            return None
+            return None, ()
         rights, limits = self._of.rights, self._gateway.limits
 
-        def decide() -> Filter:  # an adversarial filter may take long to normalize
-            return rights.admit(wanted_filter(selector, limits), narrow=narrow)
+        def decide() -> tuple[Filter, tuple[str, ...]]:  # an adversarial filter may take long to normalize
+            allowed = rights.admit(wanted_filter(selector, limits), narrow=narrow)
+            return allowed, doubts_to_tell(selector)
 
         return await asyncio.to_thread(decide)
 

@@ -65,6 +65,8 @@ class Stream:
         The filter in force: the requested one, or its intersection with the right.
     durable
         Its durable name; None for a stream that ends with its connection.
+    doubts
+        What is doubtful about the selector.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Stream:
         on_end: Callable[[Stream], None] = lambda stream: None,
     ) -> None:
         self.filter, self.durable = filter, durable
+        self.doubts: tuple[str, ...] = ()
         self._feed, self._limits, self._texts, self._seal = feed, limits, texts, seal
         self._queue: DeliveryQueue[Delivery] = DeliveryQueue(limits.queue_events_max, limits.queue_bytes_max)
         self._window = Window(limits.unacknowledged_max)

@@ -59,9 +59,9 @@ def subscribe(
 ) -> None:
     """Subscribe and print events as they arrive, until Ctrl-C.
 
-    Only events are printed on standard output. A durable subscriber acknowledges the events that it has printed; all
-    others are delivered again. It persists when the command ends; rayvous unsubscribe ends it. When another process
-    takes over its name, the command ends with exit status 2.
+    Only events are printed on standard output; what is doubtful about the selector, on standard error. A durable
+    subscriber acknowledges the events that it has printed; all others are delivered again. It persists when the command
+    ends; rayvous unsubscribe ends it. When another process takes over its name, the command ends with exit status 2.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def subscribe(
 
 
 def _subscriber(net: Network, selector: str | None, durable: str | None) -> Subscriber:
-    from ...routing.language.questions import to_filter
+    from ...routing.language.questions import doubts_to_tell, to_filter
 
     if durable is None:
         subscriber: Subscriber = net.subscriber(f"shell-{uuid4().hex[:8]}")
@@ -107,6 +107,8 @@ def _subscriber(net: Network, selector: str | None, durable: str | None) -> Subs
             f"(rayvous unsubscribe {net.name} {durable})"
         )
     console.err.print(f"subscribed at broker {subscriber.broker}", markup=False)
+    for doubt in () if selector is None else doubts_to_tell(selector):
+        console.err.print(f"doubtful: {doubt}", markup=False, soft_wrap=True)
     return subscriber
 
 

@@ -26,7 +26,7 @@ from ..core import Accepted
 from ..deliveries import Delivery
 from ..origins import OtherHost
 from ..queues import Gap
-from ..streams import Item
+from ..streams import Item, Stream
 from .bodies import UnknownType
 from .encodings import ACCEPTED, UnknownEncoding
 
@@ -128,6 +128,12 @@ HEARTBEAT: Final = b":\n\n"
 def told(kind: str, data: Mapping[str, Any]) -> bytes:
     """Return a control message of the stream."""
     return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def subscribed_members(stream: Stream) -> dict[str, Any]:
+    """Return the members of the answer to a subscription; `doubts` only if there are any."""
+    told = {"selector": str(stream.filter), "durable": stream.durable}
+    return told | ({"doubts": list(stream.doubts)} if stream.doubts else {})
 
 
 def opening(data: Mapping[str, Any]) -> bytes:

@@ -21,7 +21,7 @@ from typing import Any
 from ...protocol.errors import StreamEnded
 from ...protocol.extras import extra
 from ..core import Gateway, Session, Stream
-from .answers import HEARTBEAT, Form, opening, sent, told
+from .answers import HEARTBEAT, Form, opening, sent, subscribed_members, told
 
 with extra("gateway"):
     from starlette.responses import Response
@@ -71,7 +71,7 @@ class EventStream(Response):
         await self._write(
             send, {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         )
-        await self._body(send, opening({"selector": str(stream.filter), "durable": stream.durable}))
+        await self._body(send, opening(subscribed_members(stream)))
         try:
             while not stream.held:
                 items = await stream.receive(timeout_seconds=limits.heartbeat_seconds)

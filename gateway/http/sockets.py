@@ -23,7 +23,15 @@ from ...protocol.errors import EventError, InputError, LimitReached, RayvousErro
 from ...protocol.extras import extra
 from ...protocol.json_events import moment, parse
 from ..core import Gap, Gateway, Session, Stream
-from .answers import FORMS, accepted_members, closing_reason, delivery_members, delivery_text, problem
+from .answers import (
+    FORMS,
+    accepted_members,
+    closing_reason,
+    delivery_members,
+    delivery_text,
+    problem,
+    subscribed_members,
+)
 
 with extra("gateway"):
     from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -166,12 +174,7 @@ class Socket:
         stream = await self._session.subscribe(given.pop("selector", None), **given)
         self._streams[name] = stream
         self._begin = name, stream, form
-        return {
-            "type": "subscribed",
-            "stream": name,
-            "selector": str(stream.filter),
-            "durable": stream.durable,
-        }
+        return {"type": "subscribed", "stream": name} | subscribed_members(stream)
 
     async def _acknowledge(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         given = _members(asked, "acknowledge", stream=str, id=str, alone=bool)

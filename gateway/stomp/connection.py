@@ -134,6 +134,7 @@ class Connection:
         self._out = Outgoing(wire, limits.stall_seconds, self._go_on)
         self._core: CoreSession | None = None
         self._streams: dict[int, Stream] = {}
+        self._doubts: tuple[str, ...] = ()  # about the SUBSCRIBE that is being executed
         self._held_up: dict[int, Stream] = {}
         self._sent: dict[int, str] = {}  # sent deliveries to acknowledge
         self._some_sent, self._acknowledging = asyncio.Event(), asyncio.Lock()
@@ -247,6 +248,7 @@ class Connection:
         return True
 
     async def _carry_all(self, came: Frame | Sends, outs: list[Out]) -> bool:
+        self._doubts = ()
         for out in outs:
             if not await self._carry(came, out):
                 return False
@@ -303,6 +305,7 @@ class Connection:
             assert core is not None
             stream = await core.subscribe(out.selector, durable=out.durable, narrow=out.narrow)
             self._streams[out.number] = stream
+            self._doubts = stream.doubts
             stream.hand_to(_Hand(self, out.number))
         elif isinstance(out, Unsubscribe):
             await self._unsubscribe(out.number)
@@ -316,6 +319,8 @@ class Connection:
 
     def _say(self, out: Say) -> None:
         frame = out.frame
+        if self._doubts and isinstance(frame, Frame) and frame.command == "RECEIPT":  # of a SUBSCRIBE
+            frame = Frame(frame.command, {**frame.headers, "doubt": "; ".join(self._doubts)})
         self._out.put(frame if isinstance(frame, bytes) else HEARTBEAT if frame is None else encode(frame))
         self._session.said(self._clock())
 

@@ -235,7 +235,7 @@ class _Viewer:
         if not isinstance(selector, str):
             raise InputError("a selector must be text")
         stream = await session.subscribe(selector, narrow=True)
-        await self._say(f"subscribed to {stream.filter}")
+        await self._say("; ".join([f"subscribed to {stream.filter}", *stream.doubts]))
         self._trial = asyncio.create_task(self._bring(stream))
 
     async def _bring(self, stream: Stream) -> None:

@@ -7,6 +7,7 @@ Rules
   in text, unless publishers advertise both (``country = "UK"``); a hyphenated name read as a subtraction (``x-y >
   5``); ``--`` in CloudEvents SQL, which is two minus signs; a negated condition on one element of what the filter
   itself calls an array.
+* Whoever subscribes is told a few doubts, and a doubt never keeps a subscription from being made.
 * What only looks odd is no doubt: a deliberate condition must be possible without one, in Python or in other words.
 
 Source: docs/decisions/0119.
@@ -18,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from ...protocol.errors import SelectorError
+from ...protocol.errors import FilterTooComplex, SelectorError
 from ..filters.filter import Filter, FilterLike, normalize_predicate, to_filter, to_predicate
 from ..filters.printing import expression_text, name_text
 from .conditions import And, Compare, Constant, HasElement, IsList, IsTruth, Not, Or, Predicate, Relation
@@ -26,12 +27,14 @@ from .expressions import Ref, Size
 from .relations import names_of
 from .selectors import Dialect
 
-__all__ = ["doubts_about"]
+__all__ = ["doubts_about", "doubts_to_tell"]
 
 _QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
 _HYPHENATED: Final = re.compile(r"(?<![\w$.-])(?:[^\W\d]|\$)[\w$.]*(?:-[\w$.]+)+")
 _ALTERNATIVES_MAX: Final = 64
 """How many alternatives of an OR are looked at one by one."""
+_TOLD_MAX: Final = 4
+_TOLD_CHARACTERS_MAX: Final = 300
 
 
 def doubts_about(
@@ -65,6 +68,18 @@ def doubts_about(
         found += _between_attributes(condition, known)
     found += _about_one_element(condition)
     return tuple(dict.fromkeys(found))
+
+
+def doubts_to_tell(text: str) -> tuple[str, ...]:
+    """Return the first doubts about a selector, as an answer to a subscription tells them: short, on one line each.
+
+    None about a selector that is invalid, or too complex to be doubted.
+    """
+    try:
+        found = doubts_about(text)
+    except (SelectorError, FilterTooComplex):
+        return ()
+    return tuple(each[:_TOLD_CHARACTERS_MAX] for each in found[:_TOLD_MAX])
 
 
 def _without_match(condition: Predicate) -> Iterator[str]:

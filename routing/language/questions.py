@@ -3,7 +3,7 @@
 from ..filters.filter import Filter, FilterLike, normalize_predicate, to_filter, to_predicate
 from .builders import Attribute, attr
 from .comparing import covers, intersects, merge
-from .doubts import doubts_about
+from .doubts import doubts_about, doubts_to_tell
 from .patterns import parse_pattern
 from .predicates import Predicate, compile_predicate, evaluate
 from .selectors import Dialect, dialect_of, parse_selector
@@ -19,6 +19,7 @@ __all__ = [
     "covers",
     "dialect_of",
     "doubts_about",
+    "doubts_to_tell",
     "evaluate",
     "intersects",
     "merge",

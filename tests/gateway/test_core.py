@@ -46,6 +46,21 @@ def test_what_is_published_comes_to_who_subscribed(gateway, run, tokens):
     ]
 
 
+def test_a_doubtful_selector_is_subscribed_to_and_the_doubt_is_told(gateway, run, tokens):
+    async def story():
+        gate = gateway()
+        async with await gate.open(tokens["alice"]) as alice:
+            doubtful = await alice.subscribe('n = 1 OR sym = "UK"')
+            plain = await alice.subscribe("n = 1", durable="mail")
+            back = await alice.subscribe(None, durable="mail")
+            await alice.publish([{"n": 1}])
+            return doubtful.doubts, plain.doubts, back.doubts, await received(doubtful, 1)
+
+    doubts, *without, items = run(story())
+    assert doubts == ("sym = UK compares two attributes: a string is written 'UK'",)
+    assert without == [(), ()] and numbers(items) == [1]
+
+
 def test_events_that_come_while_one_call_flies_are_the_next_call(gateway, run, tokens):
     async def story():
         gate = gateway()

@@ -498,6 +498,28 @@ def test_a_body_that_does_not_come_is_not_waited_for(web, run, tokens):
 # Streams.
 
 
+@pytest.mark.parametrize(
+    ("selector", "more"),
+    [("a > 1", {}), ("a > 5 AND a < 3", {"doubts": ["no event can match it: its conditions on a exclude each other"]})],
+)  # fmt: skip
+def test_what_is_doubtful_about_a_selector_is_in_the_answer(web, run, tokens, selector, more):
+    async def story():
+        http = web()
+        async with http.open(
+            "GET", "/subscribe", query={"selector": selector}, token=tokens["alice"]
+        ) as answer:
+            (first,) = await answer.messages(1)
+        async with http.socket(tokens["alice"]) as wire:
+            await wire.ask(type="subscribe", selector=selector)
+            return first, await wire.told()
+
+    first, told = run(story())
+    assert first["event"] == "subscribed"
+    data = json.loads(first["data"])
+    assert data == {"selector": data["selector"], "durable": None} | more
+    assert told == {"type": "subscribed", "stream": "1", "selector": data["selector"], "durable": None} | more
+
+
 def test_a_durable_stream_that_is_cut_goes_on_behind_the_last_id(web, run, tokens):
     async def story():
         http = web()

@@ -309,6 +309,25 @@ def test_a_durable_name_that_comes_elsewhere_ends_here(served):
     served(work)
 
 
+def test_the_receipt_of_a_doubtful_subscription_tells_the_doubt(served):
+    async def work(client, core):
+        one = await client().connect()
+        doubtful = Frame(
+            "SUBSCRIBE", {"id": "1", "destination": "/", "selector": 'n = 1 OR s = "x"', "receipt": "r1"}
+        )
+        plain = Frame("SUBSCRIBE", {"id": "2", "destination": "/", "selector": "n = 1", "receipt": "r2"})
+        one.put(doubtful, plain, Frame("UNSUBSCRIBE", {"id": "2", "receipt": "r3"}))
+        assert (await one.next("RECEIPT")).headers == {
+            "receipt-id": "r1", "doubt": "s = x compares two attributes: a string is written 'x'",
+        }  # fmt: skip
+        assert (await one.next("RECEIPT")).headers == {"receipt-id": "r2"}
+        assert (await one.next("RECEIPT")).headers == {"receipt-id": "r3"}
+        one.put(Frame("SEND", {"destination": "/", "content-type": "application/json"}, b'{"n": 1}'))
+        assert (await one.next("MESSAGE")).headers["subscription"] == "1"
+
+    served(work)
+
+
 def test_a_window_that_is_full_waits_for_an_answer(served):
     async def work(client, core):
         one = await client().connect()

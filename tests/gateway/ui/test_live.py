@@ -194,6 +194,8 @@ def test_a_selector_is_tried_within_the_right_to_subscribe_and_only_one_at_a_tim
             await say({"token": "o"})
             await say({"try": "x >"})
             assert "column" in (await heard("said"))["text"]
+            await say({"try": "x > 20 AND y = x"})
+            assert "; y = x compares two attributes" in (await heard("said"))["text"]
             await say({"try": "x > 5"})
             assert "x > 10" in (await heard("said"))["text"], "what the right leaves of it"
             await other.publish([{"x": 7}, {"x": 12}])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import rayvous as rv
 from rayvous.protocol.errors import SelectorError
-from rayvous.routing.language.questions import doubts_about
+from rayvous.routing.language.questions import doubts_about, doubts_to_tell
 
 TAGS = rv.attr("tags")
 
@@ -92,3 +92,16 @@ def test_the_comment_of_a_dialect() -> None:
     assert doubts_about('a = "x"', dialect="jms") == (
         "a = x compares two attributes: a string is written 'x'",
     )
+
+
+def test_whoever_subscribes_is_told_a_few_doubts_on_one_line_each() -> None:
+    many = " OR ".join(f'a{number} = "x{number}"' for number in range(100))
+    assert len(doubts_about(many)) == 100
+    assert doubts_to_tell(many) == tuple(
+        f"a{number} = x{number} compares two attributes: a string is written 'x{number}'"
+        for number in range(4)
+    )
+    assert max(map(len, doubts_to_tell(f'{"a" * 900} = "{"b" * 900}"'))) == 300
+    assert doubts_to_tell("a > 1") == doubts_to_tell("a >") == ()
+    products = " AND ".join(f"(a{n} = 1 OR b{n} = 2)" for n in range(40))
+    assert doubts_to_tell(products) == (), "too complex to be doubted"

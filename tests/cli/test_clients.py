@@ -1,0 +1,51 @@
+"""Clients from a shell, with a network that is a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rayvous.cli.verbs import clients
+
+
+class Subscriber:
+    broker = 3
+
+    def __init__(self) -> None:
+        self.subscriptions: dict[int, Any] = {}
+
+    def subscribe(self, selector: str) -> None:
+        self.subscriptions[1] = selector
+
+    def notifications(self, timeout: float | None) -> Iterator[Any]:
+        return iter(())
+
+
+@pytest.mark.parametrize(
+    ("selector", "doubts"),
+    [
+        ("a > 1", ""),
+        ('country = "UK"', "doubtful: country = UK compares two attributes: a string is written 'UK'\n"),
+        ("a > 5 AND a < 3", "doubtful: no event can match it: its conditions on a exclude each other\n"),
+    ],
+)  # fmt: skip
+def test_subscribe_tells_what_is_doubtful_and_goes_on(
+    rayvous: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    selector: str,
+    doubts: str,
+) -> None:
+    made = Subscriber()
+
+    @contextmanager
+    def joined(name: str, address: str | None) -> Iterator[Any]:
+        yield SimpleNamespace(name=name, subscriber=lambda name: made)
+
+    monkeypatch.setattr(clients, "joined", joined)
+    status, out, err = rayvous("subscribe", "flights", selector, "--timeout", "0")
+    assert (status, out) == (0, "")
+    assert err == f"subscribed at broker 3\n{doubts}events: 0\n"
+    assert made.subscriptions == {1: selector}
