@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..actors.chaos.convergence import standing
 from ..actors.network.network import Network
 from ..actors.pictures.graph import graph_of_places
 from ..faults.chaos.report import ChaosReport
 from ..faults.checker.verdict import HOLDS, UNDECIDED, VIOLATED
+from ..faults.membership.structure import standing
 from ..protocol import checks
 from ..protocol.errors import InputError
 from ..simulator.simulation import Simulation

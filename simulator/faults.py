@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..actors.broker.damage import damage, damage_store
+from ..faults.chaos.damage import damage, damage_store
 from ..faults.chaos.link_faults import pair_of
 from ..faults.chaos.plans import HostLink, Shake
 from ..protocol import checks

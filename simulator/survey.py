@@ -1,6 +1,6 @@
 """Observes a whole simulated network from outside: its structure, and the routes of its brokers.
 
-This module queries brokers and clients; `faults.chaos.structure` and `faults.chaos.routes` judge the answers, for
+This module queries brokers and clients; `faults.membership.structure` and `faults.chaos.routes` judge the answers, for
 the simulator and for Ray.
 
 In the structure, a paused broker counts as dead: during the pause nobody can tell the difference.
@@ -11,9 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..actors.broker import books_of, routes_of
-from ..faults.chaos import structure
-from ..faults.chaos.books import Links, SeenBooks, Way
+from ..actors.broker.books import SeenBooks
+from ..faults.chaos import books
+from ..faults.chaos.books import Links, Way
 from ..faults.chaos.routes import route_problems
+from ..faults.membership import structure
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.recovery import ClusterView
 from ..routing.schemes.claims import claims_of
@@ -104,7 +106,7 @@ def books_seen(network: SimulatedNetwork) -> dict[BrokerId, SeenBooks]:
 
 def ways_of(network: SimulatedNetwork) -> tuple[Links, Way]:
     """Return which brokers are linked, and how events travel."""
-    return structure.ways_of(survey_of(network), network.scheme)
+    return books.ways_of(survey_of(network), network.scheme)
 
 
 def held_back(network: Simulation) -> list[ClientId]:

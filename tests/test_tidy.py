@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "admission": {"protocol", *LANGUAGE},
     "faults": {"protocol", *LANGUAGE},
     "faults/membership": {"protocol", *LANGUAGE, "routing.topologies", "faults"},
-    "faults/chaos": {"protocol", "routing", "faults"},
+    "faults/chaos": {"protocol", "routing", "admission", "faults", "actors.broker"},
     "actors/broker": {"protocol", "routing", "admission", "faults"},
     "actors": {"protocol", "routing", "admission", "faults", "actors"},
     "simulator": {"protocol", "routing", "admission", "faults", "actors.broker"},

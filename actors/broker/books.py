@@ -2,10 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
 from ...admission.advertisements import LOCAL
-from ...faults.chaos.books import SeenBooks
-from ...protocol.ids import ClientId, Link
+from ...protocol.ids import BrokerId, ClientId, Link
+from ...protocol.messages.admission import Refusal
+from ...routing.filters.filter import Filter
 from .broker import Broker
+
+Holding: TypeAlias = Mapping[Link | None, frozenset[Filter]]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBooks:
+    """The content of one broker's books. The link None stands for its own clients.
+
+    Attributes
+    ----------
+    neighbours
+        The brokers for whose links there are books.
+    adverts
+        By link, the publishers that advertise behind it.
+    held
+        By link, the filters that are held for it.
+    degraded
+        What a filter that is held for a link lacks.
+    promises
+        Whether owners are told what their filters lack: under the full guarantee only.
+    asks_all
+        Whether subscriptions are asked for at every broker, not only on the paths to publishers.
+    unbalanced
+        What is inconsistent within the books; empty if they balance.
+    """
+
+    neighbours: frozenset[BrokerId]
+    adverts: Mapping[Link | None, frozenset[ClientId]]
+    held: Holding
+    degraded: Mapping[tuple[Filter, Link | None], tuple[Refusal, ...]]
+    promises: bool
+    asks_all: bool = False
+    unbalanced: str = ""
 
 
 def books_of(broker: Broker) -> SeenBooks:

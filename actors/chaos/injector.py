@@ -32,6 +32,7 @@ from typing import Any, Final
 import ray
 from ray.exceptions import ActorDiedError, RayActorError
 
+from ...faults.chaos.damage import damage_store
 from ...faults.chaos.injector import clusters_of
 from ...faults.chaos.link_faults import Cuts
 from ...faults.chaos.plans import HostLink, Shake
@@ -41,7 +42,6 @@ from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ...protocol.stability import Stable
 from ...routing.schemes.claims import claims_of
-from ..broker.damage import damage_store
 from ..host.broker_store import BrokerStores
 from ..host.handle import HostHandle
 from ..machines import links

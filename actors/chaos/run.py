@@ -37,7 +37,7 @@ from typing import Any, Final
 import ray
 
 from ...faults.chaos.admission_cases import with_admission
-from ...faults.chaos.books import Clients, books_problems
+from ...faults.chaos.books import Clients, books_problems, ways_of
 from ...faults.chaos.cases import Case, Late, draw_case, small_topology
 from ...faults.chaos.damage_cases import found_heartbeats, is_damaged, that_compares, with_damage
 from ...faults.chaos.draws import AIMS, FLAT_AIMS
@@ -49,7 +49,7 @@ from ...faults.chaos.plans import Fault, FaultPlan
 from ...faults.chaos.report import ChaosReport
 from ...faults.chaos.routes import route_problems
 from ...faults.chaos.stable_cases import with_stores
-from ...faults.chaos.structure import root_of, ways_of
+from ...faults.membership.structure import root_of
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...faults.chaos.plans import Crash, Fault
 from ...faults.chaos.recovery_times import RecoveryTimes
-from ...faults.chaos.structure import structure_problems
+from ...faults.membership.structure import structure_problems
 from ...protocol.ids import BrokerId, ClusterId, RoundNumber
 from ...protocol.messages.views import CubeSeat
 

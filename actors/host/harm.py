@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
+from ...faults.chaos.damage import damage
 from ...protocol.ids import BrokerId
-from ..broker.damage import damage
 from ..chaos.link_faults import Forecast
 from .driver import Driver
 from .hosted_broker import HostedBroker

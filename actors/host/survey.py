@@ -9,16 +9,16 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ...faults.chaos.books import SeenBooks
-from ...faults.chaos.routes import SeenRoutes
 from ...faults.durability.durable_cursor import DeadLetter
+from ...faults.membership.structure import standing
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
 from ...protocol.ids import GROUP, BrokerLink, ClientId
 from ...protocol.messages.admission import Refusal
 from ..broker import Broker, routes_of
 from ..broker import books_of as seen_books
-from ..chaos.convergence import standing
+from ..broker.books import SeenBooks
+from ..broker.routes import SeenRoutes
 from .hosted_broker import HostedBroker
 from .requests import Accepted, Lacking, WhoAnswers
 

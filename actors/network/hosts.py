@@ -25,14 +25,13 @@ from uuid import uuid4
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 
-from ...faults.chaos.routes import SeenRoutes
-from ...faults.chaos.structure import Survey
+from ...faults.membership.structure import Survey, standing
 from ...protocol import checks
 from ...protocol.configs import Position
 from ...protocol.errors import BrokerUnavailable, ClientError, InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
-from ..chaos.convergence import standing
+from ..broker.routes import SeenRoutes
 from ..chaos.link_faults import Forecast
 from ..forks import require_same_process
 from ..host.errors import broker_errors

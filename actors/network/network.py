@@ -31,7 +31,6 @@ from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.topologies.cluster_trees import Topology
 from ..channels.config import LINKS_DEFAULT, Links
-from ..chaos.convergence import Convergence
 from ..clients.attaching import Attaching
 from ..clients.durable import DurableSubscriber
 from ..clients.nearness import Placement
@@ -42,6 +41,7 @@ from ..parts import of
 from ..telemetry.source import prepare, read_telemetry
 from ..telemetry.telemetry import Telemetry
 from .admission import NetworkAdmission
+from .convergence import Convergence
 from .directory import NAMESPACE, PROTOCOL, Directory, rendezvous_name
 from .ending import end_network
 from .gateways import start_gateways, urls_of

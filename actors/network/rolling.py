@@ -22,9 +22,9 @@ import ray
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId
-from ..chaos.convergence import Convergence
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle
+from .convergence import Convergence
 from .hosts import Hosts
 from .operations import Operations
 

@@ -30,7 +30,7 @@ from ..telemetry.latency import quantile, together
 from .gateways import GatewaysSeen, GatewayStatus
 
 if TYPE_CHECKING:
-    from ..chaos.convergence import Convergence
+    from .convergence import Convergence
     from .hosts import Hosts
 
 _SEEN: Final[WeakKeyDictionary[Hosts, GatewaysSeen]] = WeakKeyDictionary()

@@ -22,49 +22,19 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+from ...actors.broker.books import SeenBooks
 from ...protocol.ids import BrokerId, ClientId, Link
 from ...protocol.messages.admission import Refusal
 from ...protocol.messages.views import CubeView
 from ...routing.filters.covering import intersects
 from ...routing.filters.filter import Filter
 from ...routing.schemes.registry import scheme as scheme_of
+from ..membership.structure import Survey, above_each
 
 Links: TypeAlias = dict[BrokerId, set[BrokerId]]
 """The neighbours of each broker."""
 Way: TypeAlias = Callable[[BrokerId, BrokerId], Sequence[BrokerId]]
 """Returns the brokers on the path of events from one to another, both included."""
-Holding: TypeAlias = Mapping[Link | None, frozenset[Filter]]
-
-
-@dataclass(frozen=True, slots=True)
-class SeenBooks:
-    """The content of one broker's books. The link None stands for its own clients.
-
-    Attributes
-    ----------
-    neighbours
-        The brokers for whose links there are books.
-    adverts
-        By link, the publishers that advertise behind it.
-    held
-        By link, the filters that are held for it.
-    degraded
-        What a filter that is held for a link lacks.
-    promises
-        Whether owners are told what their filters lack: under the full guarantee only.
-    asks_all
-        Whether subscriptions are asked for at every broker, not only on the paths to publishers.
-    unbalanced
-        What is inconsistent within the books; empty if they balance.
-    """
-
-    neighbours: frozenset[BrokerId]
-    adverts: Mapping[Link | None, frozenset[ClientId]]
-    held: Holding
-    degraded: Mapping[tuple[Filter, Link | None], tuple[Refusal, ...]]
-    promises: bool
-    asks_all: bool = False
-    unbalanced: str = ""
 
 
 @dataclass
@@ -148,6 +118,12 @@ def in_view(view: CubeView, scheme: str) -> tuple[Links, Way]:
     return {here: set(brokers) - {here} for here in brokers}, lambda source, to: (source, to)[
         : 1 + (source != to)
     ]
+
+
+def ways_of(survey: Survey, scheme: str) -> tuple[Links, Way]:
+    """Return the links and the paths of events: by a view, or over a tree, in which each cluster is a star."""
+    seen = next((one["cube"] for one in survey.values() if one.get("cube") is not None), None)
+    return in_tree(above_each(survey)) if seen is None else in_view(seen, scheme)
 
 
 def books_problems(

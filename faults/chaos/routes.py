@@ -21,60 +21,13 @@ covering DAG. Everything is taken at one quiescent moment, on either host.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
 
-from ...protocol.ids import BrokerId, ClientId, ClusterId, Link
+from ...actors.broker.routes import NOTHING, Filters, SeenRoutes
+from ...protocol.ids import BrokerId
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import covers, merge
+from ..membership.structure import Said, Survey, above_each, in_views, speakers
 from .books import Clients, differences, surplus_and_missing
-from .structure import Said, Survey, above_each, in_views, speakers
-
-Filters: TypeAlias = frozenset[Filter]
-NOTHING: Filters = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class SeenRoutes:
-    """The routes of one broker.
-
-    Attributes
-    ----------
-    clients
-        What its table holds for clients.
-    brokers
-        What its table holds for other brokers, by the link and the broker behind it.
-    told
-        What it has told others, by the link and the broker behind it.
-    copies
-        By child cluster, what its designated broker holds for it, as far as it knows; None in a scheme
-        without succession.
-    relays
-        Whether it also tells what other brokers want, and not only what its own clients want.
-    kept
-        What its clients want and no other broker is told of, since local publishers satisfy it (paper 2,
-        2.3).
-    """
-
-    clients: Mapping[ClientId, Filters]
-    brokers: Mapping[tuple[Link, BrokerId], Filters]
-    told: Mapping[tuple[Link, BrokerId], Filters]
-    copies: Mapping[ClusterId, Filters] | None = None
-    relays: bool = True
-    kept: Filters = NOTHING
-
-    def held_of(self, broker: BrokerId) -> Filters:
-        """Return everything that it holds for another broker."""
-        return frozenset().union(*(items for (_, holder), items in self.brokers.items() if holder == broker))
-
-    def told_to(self, broker: BrokerId) -> Filters | None:
-        """Return what it has told another broker; None if it has told that one nothing."""
-        return next((items for (_, to), items in self.told.items() if to == broker), None)
-
-    def due_over(self, link: Link) -> Filters:
-        """Return what the brokers behind a link have to know."""
-        others = (items for (other, _), items in self.brokers.items() if other != link) if self.relays else ()
-        return frozenset().union(*others) | frozenset().union(*self.clients.values()) - self.kept
 
 
 def route_problems(

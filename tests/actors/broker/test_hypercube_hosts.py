@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from packed_calls import PackedCalls
 from rayvous.actors.broker import Broker
-from rayvous.actors.chaos.convergence import standing, state_of
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.sessions import Proposal
+from rayvous.actors.network.convergence import state_of
 from rayvous.actors.network.rendezvous import Directory, Rendezvous
-from rayvous.faults.chaos.structure import problems
+from rayvous.faults.membership.structure import problems, standing
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Received, Ticked

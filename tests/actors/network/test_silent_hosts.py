@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
-from rayvous.actors.chaos.convergence import Convergence
 from rayvous.actors.clients.attaching import Attaching
 from rayvous.actors.network import hosts as hosts_file
 from rayvous.actors.network import network as network_file
 from rayvous.actors.network import status
+from rayvous.actors.network.convergence import Convergence
 from rayvous.actors.network.hosts import Hosts
 from rayvous.actors.network.network import Network
 from rayvous.protocol.errors import BrokerUnavailable

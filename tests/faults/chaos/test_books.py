@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rayvous.faults.chaos.books import Clients, SeenBooks, books_problems, joined
+from rayvous.actors.broker.books import SeenBooks
+from rayvous.faults.chaos.books import Clients, books_problems, joined
 from rayvous.protocol.messages.admission import Refusal
 from rayvous.routing.language.questions import to_filter
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from rayvous.actors.broker.routes import SeenRoutes
 from rayvous.faults.chaos.books import Clients
-from rayvous.faults.chaos.routes import SeenRoutes, route_problems
+from rayvous.faults.chaos.routes import route_problems
 from rayvous.protocol.ids import GROUP
 from rayvous.protocol.messages.recovery import ClusterView
 from rayvous.routing.language.questions import merge, to_filter

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from rayvous.actors.broker.damage import damage_store
+from rayvous.faults.chaos.damage import damage_store
 from rayvous.faults.durability.sqlite_store import SqliteStore
 from rayvous.faults.durability.stores import MemoryStore
 from rayvous.faults.durability.summed import SUMS, SummedStore

@@ -19,9 +19,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from ...actors.broker.broker import Broker
+from ...actors.broker.membership.tree import HealingBroker
+from ...actors.broker.membership.views import HealingViews
 from ...admission.advertisements import LOCAL
-from ...faults.durability.stores import Store
-from ...faults.durability.summed import SUMS, SummedStore
 from ...protocol.effects import Write
 from ...protocol.ids import RoundNumber
 from ...protocol.messages.recovery import ClusterView
@@ -29,9 +30,8 @@ from ...protocol.messages.views import CubeView
 from ...routing.language.questions import to_filter
 from ...routing.schemes.lbdd import Lbdd
 from ...routing.schemes.viewed import ViewedRouter
-from .broker import Broker
-from .membership.tree import HealingBroker
-from .membership.views import HealingViews
+from ..durability.stores import Store
+from ..durability.summed import SUMS, SummedStore
 
 if TYPE_CHECKING:
     from random import Random

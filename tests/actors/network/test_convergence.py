@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from rayvous.actors.broker import Broker
-from rayvous.actors.chaos.convergence import standing, state_of
-from rayvous.faults.chaos.structure import problems
+from rayvous.actors.network.convergence import state_of
+from rayvous.faults.membership.structure import problems, standing
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 

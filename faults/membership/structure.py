@@ -16,10 +16,11 @@ Everything is judged from the brokers' own reports (`survey`), so it is the same
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
+from ...protocol.configs import Position, broker_name
 from ...protocol.ids import BrokerId, ClusterId
-from .books import Links, Way, in_tree, in_view
 
 Said: TypeAlias = Mapping[str, Any]
 """The position that one broker reports. Fields that only a designated broker knows are empty at the others."""
@@ -166,7 +167,21 @@ def above_each(survey: Survey) -> dict[BrokerId, BrokerId | None]:
     return above
 
 
-def ways_of(survey: Survey, scheme: str) -> tuple[Links, Way]:
-    """Return the links and the paths of events: by a view, or over a tree, in which each cluster is a star."""
-    seen = next((one["cube"] for one in survey.values() if one.get("cube") is not None), None)
-    return in_tree(above_each(survey)) if seen is None else in_view(seen, scheme)
+def standing(position: Position, survey: Survey) -> Position:
+    """Return the current place of a broker."""
+    one = survey[position.broker]
+    if "seats" in one:
+        return replace(
+            position, children=one["neighbours"], cube=None
+        )  # `position` is of the first view, and other views have followed
+    view, parent = one["view"], one["parent"]
+    now = replace(
+        position,
+        members=view.members,
+        designated=view.designated,
+        parent=None if parent is None else parent.designated,
+        parent_cluster=None if parent is None else parent.cluster,
+        children=tuple(child.designated for child in one["children"]),
+        child_clusters=tuple(child.cluster for child in one["children"]),
+    )
+    return now if now.role == position.role else replace(now, label=broker_name(now.broker, now.role))

@@ -1,24 +1,22 @@
 """What a network that heals reports about itself, to code that waits for it or displays it.
 
-Rule: this module asks the brokers and reads their answers. `faults.chaos.structure` judges whether they are sound.
+Rule: this module asks the brokers and waits. `faults.membership.structure` judges whether what they report is sound.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ...faults.chaos.structure import Survey, in_views, problems
+from ...faults.membership.structure import Survey, in_views, problems
 from ...protocol import checks
-from ...protocol.configs import Position, broker_name
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId
 
 if TYPE_CHECKING:
     from ..clients.attaching import Attaching
-    from ..network.hosts import Hosts
+    from .hosts import Hosts
 
 POLL_SECONDS: Final = 0.05
 """The interval between two checks whether the network has converged."""
@@ -126,23 +124,3 @@ def state_of(survey: Survey) -> dict[BrokerId, tuple[Any, ...]]:
         broker: (one["view"].epoch, one["view"].designated, one["term"], tuple(one["round"]))
         for broker, one in survey.items()
     }
-
-
-def standing(position: Position, survey: Survey) -> Position:
-    """Return the current place of a broker."""
-    one = survey[position.broker]
-    if "seats" in one:
-        return replace(
-            position, children=one["neighbours"], cube=None
-        )  # `position` is of the first view, and other views have followed
-    view, parent = one["view"], one["parent"]
-    now = replace(
-        position,
-        members=view.members,
-        designated=view.designated,
-        parent=None if parent is None else parent.designated,
-        parent_cluster=None if parent is None else parent.cluster,
-        children=tuple(child.designated for child in one["children"]),
-        child_clusters=tuple(child.cluster for child in one["children"]),
-    )
-    return now if now.role == position.role else replace(now, label=broker_name(now.broker, now.role))
