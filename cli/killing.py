@@ -157,13 +157,13 @@ class Killing:
         self.say("healed: one tree, every subscription installed, every client at a broker that lives")
 
         if self.cut is not None:
-            net.tell_weather(Forecast())
+            net.inject(Forecast())
             self.say("the link is mended")
 
     def _cut(self, net: Network, survey: Mapping[BrokerId, Mapping[str, Any]]) -> None:
         self.cut = link_to_cut(survey)
         ends = [[broker for broker, one in survey.items() if one["cluster"] == end] for end in self.cut]
-        net.tell_weather(Forecast(frozenset(pair_of(*pair) for pair in product(*ends))))
+        net.inject(Forecast(frozenset(pair_of(*pair) for pair in product(*ends))))
         self.say(f"cut the link between clusters {self.cut[0]} and {self.cut[1]}")
 
     def _watch(

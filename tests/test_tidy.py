@@ -32,6 +32,11 @@ MAY_IMPORT = {
 }  # fmt: skip
 """Of a folder inside another, the longer name counts. Admission and faults use the language of filters, not schemes."""
 
+HARNESS = ("faults.chaos", "faults.checker", "actors.chaos", "actors.machines")
+"""What causes failures in a test, and judges what came of them."""
+SHIPS = ("protocol/", "routing/", "admission/", "faults/", "actors/", "gateway/")
+"""What runs at users. Nothing here knows the harness, whose own folders are among these."""
+
 PURE = (
     "protocol/", "routing/", "admission/", "faults/", "actors/broker/",
     "gateway/access.py", "gateway/positions.py", "gateway/queues.py", "gateway/deliveries.py",
@@ -172,6 +177,21 @@ def test_imports_point_down(path: Path) -> None:
         assert any(target == each or target.startswith(f"{each}.") for each in allowed), (
             f"{path}:{node.lineno}: {home} may not import {target}; it may import {sorted(allowed)}"
         )
+
+
+@of_every(
+    lambda path: name_of(path).startswith(SHIPS) and not name_of(path).replace("/", ".").startswith(HARNESS)
+)
+def test_what_ships_does_not_know_the_harness(path: Path) -> None:
+    inside = path.relative_to(ROOT).parts[:-1]
+    for node in ast.walk(tree_of(path)):  # imports under TYPE_CHECKING too
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = inside[: len(inside) - node.level + 1]
+            named = [".".join((*base, *(node.module or "").split("."), alias.name)) for alias in node.names]
+            for each in named:
+                assert not f"{each}.".replace("..", ".").startswith(tuple(f"{name}." for name in HARNESS)), (
+                    f"{path}:{node.lineno}: imports {each}: what ships offers a hook, which the harness uses"
+                )
 
 
 @of_every(lambda path: name_of(path).startswith(PURE))

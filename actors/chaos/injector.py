@@ -4,7 +4,7 @@ Rules
 -----
 * A crash is alternately a SIGKILL of the process and a `ray.kill`. A pause is SIGSTOP. All processes must be on
   this machine.
-* Every living host is told which links are bad and which brokers are slow (`link_faults`), and applies this where
+* Every living host is told which links are bad and which brokers are slow (`Forecast`), and applies this where
   it sends.
 * The host of a broker damages the state in its process on request. A store is damaged while its broker is dead,
   because it is read at the start. A broker that detects that its state is damaged ends; it is restarted once that
@@ -48,6 +48,7 @@ from ..machines import links
 from ..machines.layout import Layout
 from ..machines.nodes import given_up, node_ids
 from ..network.network import Network
+from .damage import Damage
 from .link_faults import Forecast
 
 TELL_SECONDS: Final = 2.0
@@ -174,7 +175,7 @@ class Breaker:
             self._met(broker)
             self.positions[broker] = place = places[broker]
             self.members[place.cluster] = (*self.members.get(place.cluster, ()), broker)
-            HostHandle(self._net.host_of(broker)).link_faults(self._forecast())
+            HostHandle(self._net.host_of(broker)).inject(self._forecast())
 
     def _met(self, broker: BrokerId) -> None:
         self._pids[broker] = self._net.pid_of(broker)
@@ -227,7 +228,7 @@ class Breaker:
             self._met(broker)
             self._dead.discard(broker)
             self._unreached.pop(broker, None)  # the pending call was to its earlier life
-            ray.get(HostHandle(self._net.host_of(broker)).link_faults(self._forecast()))
+            ray.get(HostHandle(self._net.host_of(broker)).inject(self._forecast()))
             return True
 
     def start_fallen(self) -> list[BrokerId]:
@@ -312,7 +313,7 @@ class Breaker:
         if broker in self.silent():
             return 0
         try:
-            answer = HostHandle(self._net.host_of(broker)).damage(broker, what, seed)
+            answer = HostHandle(self._net.host_of(broker)).inject(Damage(broker, what, seed))
             return int(ray.get(answer, timeout=REACHED_SECONDS))
         except RayActorError:  # it has just ended
             return 0
@@ -415,5 +416,5 @@ class Breaker:
     def _tell(self) -> None:
         forecast = self._forecast()
         hosts = [host for broker in self.living() if (host := self._host(broker)) is not None]
-        told = [HostHandle(host).link_faults(forecast) for host in hosts]
+        told = [HostHandle(host).inject(forecast) for host in hosts]
         ray.wait(told, num_returns=max(1, len(told) - len(self._paused)), timeout=TELL_SECONDS)

@@ -7,7 +7,8 @@ Rules
   (docs/decisions/0011-recovery.md).
 * The sending host applies the faults, so both ends of a cut link must be told. What the rendezvous point sends is
   delayed where it arrives.
-* A host that was never told of any faults has none, and does not check for them.
+* A host that was never told of any faults has none, and does not check for them (`Transport.passage`). One that was
+  sends every heartbeat by itself, since faults apply to single links.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...faults.chaos.link_faults import LinkFaults
 from ...faults.chaos.plans import Shake
 from ...protocol.ids import BrokerId
+
+if TYPE_CHECKING:
+    from ..host.host import BrokerHost
 
 SERVICE_PART: Final = 0.001
 """The time that a slow broker takes for one message, in heartbeats, before it is multiplied by the broker's factor."""
@@ -33,7 +37,7 @@ Lane: TypeAlias = tuple[BrokerId, BrokerId, str]
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """All present faults, as the driver tells them to every host.
+    """All present faults, as the driver tells them to every host; called with one, it replaces those there.
 
     Attributes
     ----------
@@ -51,6 +55,16 @@ class Forecast:
     shakes: tuple[tuple[float, Shake], ...] = ()
     factors: Mapping[BrokerId, float] = field(default_factory=dict)
     failing: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
+
+    def __call__(self, host: BrokerHost) -> None:
+        """Apply these faults at a host, in its process, from now on."""
+        if host.driver.resting is not None:
+            host.driver.resting.stop()
+        faults = host.transport.passage
+        if not isinstance(faults, HostLinkFaults):
+            heartbeat = 1.0 if host.recovery is None else host.recovery.heartbeat_seconds
+            faults = host.transport.passage = HostLinkFaults(heartbeat, seed=min(host.seats, default=0))
+        faults.set(self)
 
 
 class HostLinkFaults:

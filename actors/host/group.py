@@ -25,6 +25,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import ray
@@ -46,6 +47,15 @@ CALLS_UNWAITED_MAX: Final = 16
 def node_here() -> str:
     """Return the Ray node of this process; "" outside Ray."""
     return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
+
+
+def machine_here() -> str:
+    """Return what tells this machine, and the processes that can be signalled on it, from all others; "" if unknown."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
 
 
 def _events_of(load: Sequence[Queued]) -> tuple[int, int]:

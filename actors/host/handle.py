@@ -35,8 +35,8 @@ from .requests import Request
 
 if TYPE_CHECKING:
     from ..channels.config import Door
-    from ..chaos.link_faults import Forecast
     from ..clients.bulk import Bytes, Outcome, Payload
+    from .host import BrokerHost
     from .sessions import Taken
     from .standing import Stands
     from .survey import Look
@@ -52,7 +52,7 @@ Question: TypeAlias = Literal[
     "dead_letters",
     "describe",
     "flush_telemetry",
-    "link_faults",
+    "inject",
     "look",
     "own_bytes",
     "quiet",
@@ -236,6 +236,10 @@ class HostHandle:
         """Ask for the Ray node and the process id."""
         return self._call("pid")
 
+    def machine(self) -> ObjectRef[str]:
+        """Ask for what tells the machine of the host from others; "" if that is unknown."""
+        return self._call("machine")
+
     def quiet(self, deliveries: bool = True) -> ObjectRef[int]:
         """Wait until nothing waits to leave; the answer is how many messages the host has handled."""
         return self._call("quiet", deliveries)
@@ -284,13 +288,9 @@ class HostHandle:
 
     # Faults, for tests.
 
-    def link_faults(self, forecast: Forecast) -> ObjectRef[None]:
-        """Cut, slow down and degrade links, and slow down brokers."""
-        return self._call("link_faults", forecast)
-
-    def damage(self, broker: BrokerId, what: str, seed: str) -> ObjectRef[int]:
-        """Damage a part of the state of a broker; the answer is how many entries were damaged."""
-        return self._call("damage", broker, what, seed)
+    def inject(self, fault: Callable[[BrokerHost], T]) -> ObjectRef[T]:
+        """Call this with the host in its process; the answer is what it returns."""
+        return self._call("inject", fault)
 
     def burden(self, cpu_seconds: float, share: float = 1.0) -> ObjectRef[None]:
         """Make each event that a broker takes in cost this CPU time, at this share of a CPU."""

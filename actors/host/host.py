@@ -19,10 +19,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psutil
 import ray
@@ -57,8 +57,7 @@ from .commits import Commits
 from .driver import Driver
 from .ending import end_process, end_with_raylet
 from .frames import answered
-from .group import node_here
-from .harm import Harm
+from .group import machine_here, node_here
 from .hosted_broker import HostedBroker
 from .metering import Metering
 from .numbered import NumberedLinks
@@ -68,6 +67,8 @@ from .requests import Accepted, Away, Lacking, Request, Stored, WhoAnswers, answ
 from .telemetry import HostTelemetry
 from .ticking import Ticking, tick_seconds
 from .transport import LINK, Transport
+
+T = TypeVar("T")
 
 UNHEARD_SESSIONS: Final = 10
 """After how many times of a session a host repeats that it hears no client."""
@@ -118,7 +119,7 @@ class BrokerHost:
         self._limits = limits
         self._trace_events = trace_events
         self._network = network
-        self._recovery = recovery
+        self.recovery = recovery
         self._stable = stable
         self._stores = None if stable is None else BrokerStores(stable, recovery)
         self._hosts: dict[BrokerId, Any] = {}
@@ -147,7 +148,6 @@ class BrokerHost:
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
         beside = admission, collector, link_wait_seconds, self._end, still_seconds
         self.driver = Driver(self.seats, self.transport, limits, recovery, *beside)
-        self.harm = Harm(self.seats, self.transport, self.driver)
         attached = self.attachments = self.driver.attachments
         self.admission = self.driver.admission
         self.telemetry = self.driver.telemetry
@@ -185,7 +185,7 @@ class BrokerHost:
             Broker,
             position,
             self._scheme_name,
-            self._recovery,
+            self.recovery,
             life,
             joins=joins,
             store=store,
@@ -196,7 +196,7 @@ class BrokerHost:
         seat = self.seats[broker] = HostedBroker(machine, telemetry, self.metering.of(position))
         log.info("broker %d starts", broker)
         if store is not None:
-            failed = seat.answers.refuse_all if self._recovery is None else self._end
+            failed = seat.answers.refuse_all if self.recovery is None else self._end
             seat.commits = Commits(f"broker {broker}", store, failed, log)
 
     async def seat_newcomer(self, position: Position, life: int) -> None:
@@ -222,7 +222,7 @@ class BrokerHost:
 
     async def _actor_of(self, broker: BrokerId) -> Any:
         """Return the actor of a broker; None if the broker is here."""
-        if broker in self.seats or self._recovery is None:
+        if broker in self.seats or self.recovery is None:
             return self._hosts.get(broker)
         return await self.transport.actor_of(broker)
 
@@ -233,7 +233,7 @@ class BrokerHost:
                 seat.links[broker].begin_anew()
 
     def _died(self, source: BrokerId, other: BrokerId) -> None:
-        if self._recovery is None:
+        if self.recovery is None:
             self.driver.handle(self.seats[source], other, Gone(other))
         else:  # once the call has failed, so that what is lost with it is known first
             asyncio.get_running_loop().call_soon(self._learn_dead, source, other)
@@ -250,15 +250,16 @@ class BrokerHost:
         if seat is not None:
             self.driver.drive(seat, missed)
 
-    link_faults = async_of("harm", Harm.link_faults)
-    damage = async_of("harm", Harm.damage)
+    async def inject(self, fault: Callable[[BrokerHost], T]) -> T:
+        """Call this with the host and return its answer: the door by which a test causes faults in here."""
+        return fault(self)
 
     def _end(self, why: object) -> None:
         end_process(self.transport.log, why)
 
     async def _service(self, broker: BrokerId, messages: int = 1) -> None:
-        if self.transport.link_faults is not None:
-            await self.transport.link_faults.service(broker, messages)
+        if self.transport.passage is not None:
+            await self.transport.passage.service(broker, messages)
 
     async def _tell_heard(self, begun: float) -> None:
         """Tell the rendezvous point which client processes this host hears, once it has run as long as a session."""
@@ -304,6 +305,10 @@ class BrokerHost:
         """Return the Ray node and the id of this process."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
+    async def machine(self) -> str:
+        """Return what tells this machine from others, as :func:`machine_here`."""
+        return machine_here()
+
     async def door(self) -> Door | None:
         """Return where this host takes channels; None in a network whose links are calls of Ray."""
         return None if self.transport.channels is None else await self.transport.channels.door()
@@ -341,8 +346,8 @@ class BrokerHost:
         """Wait until the messages may be handled; return False if their sender has restarted since."""
         if not await self.transport.current(source, life):
             return False
-        if self.transport.link_faults is not None and source == RENDEZVOUS:
-            await self.transport.link_faults.passage(source, to, LINK)
+        if self.transport.passage is not None and source == RENDEZVOUS:
+            await self.transport.passage.passage(source, to, LINK)
         await self._service(to, messages)
         return True
 

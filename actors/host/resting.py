@@ -10,8 +10,8 @@ Rules
 * A resting broker is woken by anything that arrives for it, by its own next deadline, when a host of brokers that
   it listens to falls silent, and after this host itself was suspended. It is first told when those brokers were
   last heard. It therefore suspects a broker as early as a broker that never rested.
-* While link faults are injected (`link_faults`), which apply to single links, every heartbeat is sent by itself,
-  and no broker rests.
+* While messages have a `passage` to pass, which is of single links, every heartbeat is sent by itself, and no broker
+  rests.
 
 Source: docs/decisions/0092-hosts-beat-for-their-brokers.md.
 """
@@ -88,7 +88,7 @@ class Resting:
         self, seat: HostedBroker, link: BrokerLink, to: Sequence[BrokerId], beat: Any, box: Outbox
     ) -> bool:
         """Take in a heartbeat of a broker; return whether the heartbeat of this host replaces it."""
-        if self._ways.link_faults is not None:
+        if self._ways.passage is not None:
             return False
         return self.standing.says(seat.broker.position.broker, link, to, beat, self._now(), clear=box.clear)
 
@@ -117,7 +117,7 @@ class Resting:
 
     def try_rest(self, seat: HostedBroker) -> None:
         """Let a broker rest that has just been told the time, if it can."""
-        if self._ways.link_faults is not None or (seat.commits is not None and not seat.commits.idle):
+        if self._ways.passage is not None or (seat.commits is not None and not seat.commits.idle):
             return
         now, broker = self._now(), seat.broker.position.broker
         self.standing.lapse(broker, now)

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ray.exceptions import ActorDiedError
 
@@ -30,7 +30,6 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.telemetry.tables import CarriedOut
 from ..channels.pool import Channels
-from ..chaos.link_faults import Forecast, HostLinkFaults
 from ..logs import HOST, Log
 from .group import MulticastGroup
 from .handle import HostHandle
@@ -41,6 +40,16 @@ Receive = Callable[..., Awaitable[object]]
 LINK: Final = "link"
 GROUP_LANE: Final = "group"
 CARRIERS: Final = ("hosts_by_channel", "hosts_by_ray")
+
+
+class Passage(Protocol):
+    """What every message passes that leaves this host for another broker, or arrives at a broker here."""
+
+    async def passage(self, source: BrokerId, to: BrokerId, lane: str) -> None:
+        """Wait until a message may leave; a caller that proceeds at once keeps the order of its lane."""
+
+    async def service(self, broker: BrokerId, messages: int = 1) -> None:
+        """Wait until a broker here may take in this many messages."""
 
 
 class Transport:
@@ -71,6 +80,8 @@ class Transport:
     ----------
     channels
         Those of this host; None where all calls go by Ray.
+    passage
+        What messages pass on their way; None unless a test of faults has set it.
     unreached
         Returns whether this host's last heartbeat to the host of a broker failed; set by `Resting`.
     """
@@ -94,7 +105,7 @@ class Transport:
         self._deadline_seconds = deadline_seconds
         self.rendezvous: Any = None
         self.channels: Channels | None = None
-        self.link_faults: HostLinkFaults | None = None
+        self.passage: Passage | None = None
         self.unreached: Callable[[BrokerId], bool] = lambda broker: False
         self._limits = limits
         self._recovery = recovery
@@ -279,8 +290,8 @@ class Transport:
         stamped = self._deadline_seconds is not None
 
         async def reach(to: BrokerId, _: BrokerId, load: Any, seconds: float | None = None) -> object:
-            if self.link_faults is not None:
-                await self.link_faults.passage(source, to, lane)
+            if self.passage is not None:
+                await self.passage.passage(source, to, lane)
             peer = self._peers.get(to) or await self._find(to)
             said = (life, time.time()) if stamped else (life,) if life else ()
             try:
@@ -297,8 +308,8 @@ class Transport:
 
     def _report(self, source: BrokerId) -> Callable[[list[LinkMessage]], Awaitable[int]]:
         async def report(load: list[LinkMessage]) -> int:
-            if self.link_faults is not None:
-                await self.link_faults.passage(source, RENDEZVOUS, LINK)
+            if self.passage is not None:
+                await self.passage.passage(source, RENDEZVOUS, LINK)
             async with asyncio.timeout(self._limits.call_seconds):
                 await self.rendezvous.receive.remote(source, load)
             return 0
@@ -340,13 +351,3 @@ class Transport:
         self._reborn(broker)
         for group in self._groups.values():
             group.begin_anew(broker)
-
-    # Fault injection.
-
-    def forecast(self, forecast: Forecast) -> None:
-        """Apply these link faults from now on."""
-        if self.link_faults is None:
-            seed = min(self._own_lives, default=0)
-            heartbeat = 1.0 if self._recovery is None else self._recovery.heartbeat_seconds
-            self.link_faults = HostLinkFaults(heartbeat, seed)
-        self.link_faults.set(forecast)

@@ -17,9 +17,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 import ray
@@ -32,17 +32,20 @@ from ...protocol.errors import BrokerUnavailable, ClientError, InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ..broker.routes import SeenRoutes
-from ..chaos.link_faults import Forecast
 from ..forks import require_same_process
 from ..host.errors import broker_errors
+from ..host.group import machine_here
 from ..host.handle import HostHandle, Question
-from ..machines.links import hosts_here
 from ..pictures.graph import graph_of_places
 from .directory import Directory
 from .launching import start_again
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from ..host.host import BrokerHost
+
+T = TypeVar("T")
 
 TELL_SECONDS: Final = 2.0
 """How long the peers of a restarted broker have to hear of it; a late peer learns it from the broker itself."""
@@ -268,11 +271,17 @@ class Hosts:
             If the process is on another machine.
         """
         node, pid = self._whereabouts(broker)
-        if node != ray.get_runtime_context().get_node_id() and hosts_here() is None:
+        if node != ray.get_runtime_context().get_node_id() and not self._on_this_machine(broker):
             raise InputError(
                 f"broker {broker} is on another machine: its process cannot be reached from here; use kill_broker"
             )
         return pid
+
+    def _on_this_machine(self, broker: BrokerId) -> bool:
+        """Return whether a broker on another Ray node runs on this machine, as nodes of a test do."""
+        with broker_errors(f"asking broker {broker} for its machine"):
+            there: str = ray.get(HostHandle(self.host_of(broker)).machine(), timeout=60)
+        return there != "" and there == machine_here()
 
     def node_of(self, broker: BrokerId) -> str:
         """Return Ray's id of the node that a broker runs on."""
@@ -340,10 +349,10 @@ class Hosts:
             return True
         return True
 
-    def tell_weather(self, forecast: Forecast) -> None:
-        """Make links cut, slow or faulty, and brokers slow, until the next forecast; for tests of faults."""
-        checks.instance("forecast", forecast, Forecast, "a Forecast()")
-        self.ask("link_faults", forecast, timeout_seconds=60)
+    def inject(self, fault: Callable[[BrokerHost], T]) -> list[T]:
+        """Call this with every living host, in its process, and return the answers; for tests of faults."""
+        checks.callback("fault", fault)
+        return self.ask("inject", fault, timeout_seconds=60)
 
     def brokers(self) -> list[BrokerId]:
         """Return the brokers of the network that this process knows, dead or alive."""

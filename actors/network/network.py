@@ -100,7 +100,7 @@ class Network:
     pid_of = of("_hosts", Hosts.pid_of)
     node_of = of("_hosts", Hosts.node_of)
     restart_broker = of("_hosts", Hosts.restart_broker)
-    tell_weather = of("_hosts", Hosts.tell_weather)
+    inject = of("_hosts", Hosts.inject)
 
     publisher = of("_attached", Attaching.publisher)
     publishers = of("_attached", Attaching.publishers)

@@ -33,12 +33,12 @@ def test_what_a_living_neighbour_and_a_living_member_have_missed_comes_again(ray
             publisher.publish({"x": 2 * turn - 1})
             net.settle(BOUND_SECONDS)
             before = state(net, source)
-            net.tell_weather(Forecast(failing=frozenset({(source, to)})))
+            net.inject(Forecast(failing=frozenset({(source, to)})))
             publisher.publish({"x": 2 * turn})
             deadline = time.monotonic() + BOUND_SECONDS
             while state(net, source) == before:
                 assert time.monotonic() < deadline, "the call has not failed"
-            net.tell_weather(Forecast())
+            net.inject(Forecast())
             net.settle(BOUND_SECONDS)
         for subscriber in subscribers:
             heard[subscriber.name] += [note.event["x"] for note in subscriber.notifications(0)]

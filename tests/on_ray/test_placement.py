@@ -39,7 +39,7 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
 ) -> None:
     with rv.Network.launch(rv.ClusterTree(3, 2, degree=1), recovery=Recovery()) as net:
         net.await_convergence(BOUND_SECONDS)
-        net.tell_weather(slow_but_for_two())
+        net.inject(slow_but_for_two())
         alice = net.subscriber("alice", place="nearest")
         ann, bob = net.publishers(["ann", "bob"], place="nearest")
         dora = net.subscriber("dora", place="nearest", durable=True)
@@ -58,7 +58,7 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
             ]
             assert sorted(got) == [("ann", 1), ("ann", 2), ("bob", 1)]
         assert [client.broker for client in (alice, ann, bob, dora)] == [NEXT] * 4
-        net.tell_weather(Forecast())
+        net.inject(Forecast())
         net.settle(BOUND_SECONDS)
         assert fellow.broker == NEAR + 1, "whoever said nothing stays in its cluster"
         assert not [note for subscriber in (alice, dora) for note in subscriber.notifications(0)]

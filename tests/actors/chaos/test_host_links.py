@@ -56,7 +56,7 @@ class Run:
             return broker, self.asked
 
         return SimpleNamespace(
-            pid=SimpleNamespace(remote=ask), link_faults=SimpleNamespace(remote=lambda forecast: (0, 0))
+            pid=SimpleNamespace(remote=ask), inject=SimpleNamespace(remote=lambda fault: (0, 0))
         )
 
     # Fakes of Ray and of time.

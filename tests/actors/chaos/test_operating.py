@@ -35,7 +35,7 @@ class Net:
         return [place.broker for place in self.positions]
 
     def host_of(self, broker: int) -> Any:
-        return SimpleNamespace(link_faults=SimpleNamespace(remote=lambda forecast: None))
+        return SimpleNamespace(inject=SimpleNamespace(remote=lambda fault: None))
 
     def pid_of(self, broker: int) -> int:
         return 1 << 30  # no such process

@@ -338,14 +338,14 @@ def test_a_cut_link_holds_events_and_gives_them_in_order_when_it_is_mended() -> 
         ends = sorted((CHAIN[0].broker, CHAIN[1].broker))
         cut = Forecast(frozenset({(ends[0], ends[1])}))
         for host, _ in net.seated:
-            await host.link_faults(cut)
+            await host.inject(cut)
         for i in range(5):
             await net.publish(leaf, "p", [i], i + 1)
         await pause(200)
         got = await net.fetch()
         assert len(got[f"c{CHAIN[3].broker}"]) == 5 and f"c{root}" not in got
         for host, _ in net.seated:
-            await host.link_faults(Forecast())
+            await host.inject(Forecast())
         await net.publish(leaf, "p", [5], 6)
         await net.rest()
         assert (await net.fetch())[f"c{root}"] == [("p", number) for number in range(1, 7)]

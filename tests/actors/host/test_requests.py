@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import pytest
 from packed_calls import PackedCalls
+from rayvous.actors.chaos.damage import Damage
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.requests import Accepted, Answers, Away, Lacking, Request, questions
 from rayvous.faults.durability.identity import IDENTITY
@@ -354,7 +355,7 @@ def test_a_broker_that_sees_that_its_state_is_damaged_ends_and_says_nothing_more
             host = await single(comparing())
         await host.request(0, "bob", [Events(batch_of([{"x": 1}], publisher="bob")), HasPublished(1)])
         assert not ended
-        assert await host.damage(0, "numbers", "seed 2") > 0
+        assert await host.inject(Damage(0, "numbers", "seed 2")) > 0
         accepted = host.seats[0].broker.replay._accepted
         accepted["bob"] = 1_000
         await host.request(0, "bob", [HasPublished(1)])

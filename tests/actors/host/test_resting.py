@@ -160,7 +160,7 @@ class Net:
 
     async def never_rest(self) -> None:
         for host in self.hosts:
-            await host.link_faults(Forecast())
+            await host.inject(Forecast())
 
     @contextmanager
     def counted(self) -> Iterator[Counter[str]]:
