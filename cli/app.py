@@ -252,7 +252,9 @@ def chaos(
     on the seed modulo 6: it kills a designated broker, a normal broker, the root, a whole cluster, the rendezvous
     point, or a broker with clients; so six consecutive seeds cover all of these. Schemes without a tree (hypercube,
     lbdd, point-to-point) use the seed modulo 5: any broker, a whole cluster, the rendezvous point, a broker that
-    leaves, or a broker with clients. A seed takes about half a minute.
+    leaves, or a broker with clients. A seed takes about half a minute. With --links direct, connections between
+    processes get up to three faults in addition: one is reset in the middle of a frame, a process stops reading, its
+    port refuses.
 
     With --hosts, the link of a host fails, by the seed modulo 4: it is cut for less or for more time than Ray takes to
     declare a node dead, becomes slow, or loses packets.
@@ -265,6 +267,7 @@ def chaos(
       rayvous chaos --seed 0 --seeds 100 --damage
       rayvous chaos --seed 0 --seeds 100 --stable --lossless
       rayvous chaos --on ray --seed 0 --seeds 6
+      rayvous chaos --on ray --links direct --seeds 6
       rayvous chaos --on ray --seed 3 --plan plan.json
       rayvous chaos --scheme lbdd --seeds 100
       rayvous chaos --on ray --scheme hypercube --seeds 5

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..faults.chaos.damage import damage, damage_store
 from ..faults.chaos.link_faults import pair_of
-from ..faults.chaos.plans import HostLink, Shake
+from ..faults.chaos.plans import HostLink, OfConnections, Shake
 from ..protocol import checks
 from ..protocol.effects import Received, Ticked
 from ..protocol.ids import BrokerId
@@ -155,6 +155,10 @@ class Faults:
     def host_link(self, fault: HostLink) -> bool:
         """Do nothing: there are no hosts in virtual time."""
         return False
+
+    def harm_connections(self, fault: OfConnections) -> str:
+        """Do nothing: nothing is lost on the way between two brokers in virtual time."""
+        return "there are no connections in virtual time"
 
     def calm(self) -> None:
         """End every cut, bad period, pause and slowness."""

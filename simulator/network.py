@@ -201,6 +201,7 @@ class SimulatedNetwork:
         self.cut, self.mend, self.shake, self.calm = faults.cut, faults.mend, faults.shake, faults.calm
         self.damage = faults.damage
         self.host_link = faults.host_link
+        self.harm_connections = faults.harm_connections
         self.queues, self.telemetry = checks.optional("queues", queues, Queues, "Queues()"), telemetry
         self.take_in = self.serve if queues is None else self._queue
         self.seed = checks.whole_number("seed", seed)

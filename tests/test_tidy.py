@@ -77,6 +77,7 @@ MAY_DO_IO = {
 MAY_USE_RANDOM = {
     "faults/chaos/cases.py",
     "faults/chaos/admission_cases.py",
+    "faults/chaos/connection_cases.py",
     "faults/chaos/damage_cases.py",
     "faults/chaos/stable_cases.py",
     "faults/chaos/late_cases.py",

@@ -21,6 +21,8 @@ from .lanes import Lane
 
 GREETING_SECONDS: Final = 3.0
 SERVING_MAX: Final = 10_000
+TOO_MANY: Final = "too many calls run here"
+"""A reason not to read."""
 
 
 class Waiting(Protocol):
@@ -76,9 +78,9 @@ class Channel(asyncio.Protocol):
         self._on_ended = ended
         self._on_refused = refused
         self._silent_seconds = silent_seconds
-        self._transport: asyncio.Transport | None = None
+        self.transport: asyncio.Transport | None = None
         self._parted = False
-        self._resting = False
+        self._rests: set[object] = set()
         self._greeting: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.open = False
@@ -94,36 +96,49 @@ class Channel(asyncio.Protocol):
     @property
     def source(self) -> str:
         """The address of the other end, for messages."""
-        found = None if self._transport is None else self._transport.get_extra_info("peername")
+        found = None if self.transport is None else self.transport.get_extra_info("peername")
         return str(found[0]) if found else "?"
 
     # What this end does.
 
     def call(self, content: bytes, waiting: Waiting) -> None:
         """Make a call over an open channel; on the event loop."""
-        assert self._transport is not None
-        self._transport.write(self._connection.call(content, waiting))
+        assert self.transport is not None
+        self.transport.write(self._connection.call(content, waiting))
 
     def part(self) -> None:
         """End the connection in good order."""
-        if self._transport is not None:
+        if self.transport is not None:
             self._parted = True
             if self.open:
-                self._transport.write(self._connection.farewell())
-            self._transport.close()
+                self.transport.write(self._connection.farewell())
+            self.transport.close()
 
     def abort(self, why: str) -> None:
         """End the connection at once; what was sent and not read is dropped."""
-        if self._transport is not None:
+        if self.transport is not None:
             self.why = why
-            self._transport.abort()
+            self.transport.abort()
+
+    def rest(self, reason: object) -> None:
+        """Read nothing until `go_on` is called with the same reason."""
+        if self.transport is not None:
+            self._rests.add(reason)
+            self.transport.pause_reading()
+
+    def go_on(self, reason: object) -> None:
+        """Read again, unless there is another reason not to."""
+        if reason in self._rests:
+            self._rests.remove(reason)
+            if not self._rests and self.transport is not None:
+                self.transport.resume_reading()
 
     # What happens to it.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet the other end."""
         assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self.transport = transport
         known = transport.get_extra_info("socket")
         if self._silent_seconds is not None and known is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
             known.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * self._silent_seconds))
@@ -168,20 +183,20 @@ class Channel(asyncio.Protocol):
         self._on_opened(self)
 
     def _write_out(self) -> None:
-        if self._connection.out and self._transport is not None:
-            self._transport.write(b"".join(self._connection.out))
+        if self._connection.out and self.transport is not None:
+            self.transport.write(b"".join(self._connection.out))
             self._connection.out.clear()
 
     def _refuse(self, why: str) -> None:
-        if self._transport is None or self._transport.is_closing():
+        if self.transport is None or self.transport.is_closing():
             return
         self.why = why
         self._on_refused(self, why)
         if not self.open:
-            self._transport.write(self._connection.refusal(why))
-            self._transport.close()  # the other end reads why
+            self.transport.write(self._connection.refusal(why))
+            self.transport.close()  # the other end reads why
         else:
-            self._transport.abort()
+            self.transport.abort()
 
     # Calls of the other end.
 
@@ -192,20 +207,18 @@ class Channel(asyncio.Protocol):
         task = asyncio.get_running_loop().create_task(self._answer(self._serve(content), number))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if len(self._connection.serving) > SERVING_MAX and self._transport is not None:
-            self._resting = True
-            self._transport.pause_reading()
+        if len(self._connection.serving) > SERVING_MAX and self.transport is not None:
+            self.rest(TOO_MANY)
 
     async def _answer(self, call: Awaitable[bytes], number: int) -> None:
         try:
             content, failed = await call, False
         except Exception as error:
             content, failed = self._excuse(error), True
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(self._connection.answer(number, content, failed=failed))
-            if self._resting and len(self._connection.serving) <= SERVING_MAX // 2:
-                self._resting = False
-                self._transport.resume_reading()
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(self._connection.answer(number, content, failed=failed))
+            if self._rests and len(self._connection.serving) <= SERVING_MAX // 2:
+                self.go_on(TOO_MANY)
 
 
 class Refusals:

@@ -50,12 +50,15 @@ class Door(NamedTuple):
         The name of the process in greetings.
     address, port
         Where it listens.
+    pid
+        The process, on its node.
     """
 
     node: str
     name: bytes
     address: str
     port: int
+    pid: int
 
 
 def channels_of(links: Links, ports: str | None) -> ChannelConfig | None:

@@ -7,7 +7,8 @@ Rules
   of them opened it; both may open one at the same moment, and then both stay.
 * A channel that cannot be opened within `OPEN_SECONDS` is tried again after `RETRY_SECONDS`; that is said once.
 * A channel that ends without a farewell is news: the host is asked at once whether it lives (`_inquire`). A process
-  is dead if Ray says so, or if nobody listens any more at its door on this same node, and Ray does not restart it.
+  is dead if Ray says so, or if it was on this same node, where nobody listens at its door and the kernel knows no such
+  process any more, and Ray does not restart it.
   What was in flight fails as a failed call of Ray does, with Ray's errors.
 * A host listens at the address by which Ray knows its node, from when the first process asks for its door.
 """
@@ -17,12 +18,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import random
 import secrets
 import ssl
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -218,7 +220,7 @@ class Channels:
         self._unproven: dict[Channel, None] = {}
         self._taken: dict[bytes, Channel] = {}  # opened by others
         self._door: Door | None = None
-        self._server: asyncio.Server | None = None
+        self.server: asyncio.Server | None = None
         self._opening_door = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -243,6 +245,11 @@ class Channels:
         """Return how many hosts are called by a channel, and how many by Ray."""
         direct = sum(way.channel is not None for way in self._ways.values())
         return direct, len(self._ways) - direct
+
+    def opened(self) -> list[Channel]:
+        """Return every open channel of this process."""
+        every = (*self._taken.values(), *(way.channel for way in self._ways.values()))
+        return [channel for channel in dict.fromkeys(every) if channel is not None and channel.open]
 
     def open_way(self, way: Way) -> asyncio.Task[None]:
         """Open the channel of a way in the background."""
@@ -394,7 +401,7 @@ class Channels:
             way.decide()  # another connection has opened meanwhile
 
     async def _nobody_listens(self, way: Way) -> bool:
-        """Return whether a connection to the door of a host on this node is refused, and nobody restarts the host."""
+        """Return whether a host of this node is gone, whose door refuses connections, and nobody restarts it."""
         door = way.door
         if door is None or not self._heals or door.node != node_here():
             return False
@@ -403,7 +410,7 @@ class Channels:
                 _, writer = await asyncio.open_connection(door.address, door.port)
             writer.close()
         except ConnectionRefusedError:
-            return True
+            return await has_ended(door.pid)
         except (OSError, TimeoutError):
             return False
         return False
@@ -431,15 +438,23 @@ class Channels:
         async with self._opening_door:
             if self._door is None:
                 address = ray.util.get_node_ip_address()
-                self._server = await self._listen(address, tls_of_ray(server=True))
-                port = self._server.sockets[0].getsockname()[1]
-                self._door = Door(node_here(), self._me.name, address, port)
+                first, last = self._config.ports or (0, 0)
+                ports = list(range(first, last + 1))
+                random.shuffle(ports)  # many hosts of a node begin at the same moment
+                self.server = await self.listen(address, ports)
+                port = self.server.sockets[0].getsockname()[1]
+                self._door = Door(node_here(), self._me.name, address, port, os.getpid())
             return self._door
 
-    async def _listen(self, address: str, tls: ssl.SSLContext | None) -> asyncio.Server:
-        first, last = self._config.ports or (0, 0)
-        ports = list(range(first, last + 1))
-        random.shuffle(ports)  # many hosts of a node begin at the same moment
+    async def listen(self, address: str, ports: Sequence[int]) -> asyncio.Server:
+        """Take channels at the first of these ports that is free.
+
+        Raises
+        ------
+        OSError
+            If none is.
+        """
+        tls = tls_of_ray(server=True)
         for port in ports:
             try:
                 return await self.loop.create_server(
@@ -447,7 +462,7 @@ class Channels:
                 )
             except OSError as error:
                 failed = error
-        raise OSError(f"no port from {first} to {last} is free at {address}: {failed}")
+        raise OSError(f"no port from {min(ports)} to {max(ports)} is free at {address}: {failed}")
 
     async def close(self) -> None:
         """Take leave of every peer."""
@@ -455,10 +470,9 @@ class Channels:
             task.cancel()
         for way in self._ways.values():
             way.end()
-        if self._server is not None:
-            self._server.close()
-        for channel in {*self._taken.values(), *(way.channel for way in self._ways.values())} - {None}:
-            assert channel is not None
+        if self.server is not None:
+            self.server.close()
+        for channel in self.opened():
             channel.part()
         for unproven in list(self._unproven):
             unproven.abort("this process ends")
@@ -473,6 +487,30 @@ def _tls(context: ssl.SSLContext | None) -> dict[str, Any]:
 def node_here() -> str:
     """Return the Ray node of this process."""
     return str(ray.get_runtime_context().get_node_id())
+
+
+async def has_ended(pid: int) -> bool:
+    """Return whether a process of this node has ended, or ends in a moment; False if the system cannot tell.
+
+    A process that ends closes its sockets before it counts as ended.
+    """
+    try:
+        known = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    except (AttributeError, OSError):
+        return False
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(known, ended.set)
+    try:
+        async with asyncio.timeout(KNOCK_SECONDS):
+            await ended.wait()
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(known)
+        os.close(known)
+    return True
 
 
 def unavailable(why: str, name: bytes) -> ActorUnavailableError:

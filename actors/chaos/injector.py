@@ -11,6 +11,7 @@ Rules
   is noticed.
 * Ray restarts the rendezvous point as soon as it is dead, so a restart of it in a plan does nothing.
 * The last living broker is spared. Each broker must have an actor of its own.
+* Connections are harmed in the process of a broker (`connection_faults`), also those of its clients.
 * On the run's own hosts (`machines`), the link of a whole host is cut or degraded by the network itself. Brokers
   behind a cut link count as silent until they have answered again, or until Ray has given them up and so killed
   them.
@@ -35,7 +36,7 @@ from ray.exceptions import ActorDiedError, RayActorError
 from ...faults.chaos.damage import damage_store
 from ...faults.chaos.injector import clusters_of
 from ...faults.chaos.link_faults import Cuts
-from ...faults.chaos.plans import HostLink, Shake
+from ...faults.chaos.plans import HostLink, OfConnections, Shake
 from ...protocol.configs import Position
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClusterId
@@ -48,6 +49,7 @@ from ..machines import links
 from ..machines.layout import Layout
 from ..machines.nodes import given_up, node_ids
 from ..network.network import Network
+from .connection_faults import ConnectionHarm
 from .damage import Damage
 from .link_faults import Forecast
 
@@ -114,6 +116,7 @@ class Breaker:
         self._cuts = Cuts()
         self._shakes: list[tuple[float, Shake]] = []
         self._factors: dict[BrokerId, float] = {}
+        self._unconnected: set[BrokerId] = set()  # whose connections suffer, or have suffered
         self._layout = layout
         self._stable = stable
         self._starting = threading.Lock()
@@ -331,6 +334,20 @@ class Breaker:
         finally:
             store.close()
 
+    def harm_connections(self, fault: OfConnections) -> str:
+        """Harm the connections of a broker's process; return why that has no effect, or an empty text."""
+        if self._net.directory.channels is None:
+            return "the links are calls of Ray"
+        if fault.broker in self.silent():
+            return "dead, paused, or behind a cut link"
+        try:
+            host = HostHandle(self._net.host_of(fault.broker))
+            ray.get(host.inject(ConnectionHarm(fault)), timeout=REACHED_SECONDS)
+        except RayActorError:
+            return "it has just ended"
+        self._unconnected.add(fault.broker)
+        return ""
+
     def shake(self, fault: Shake) -> None:
         """Degrade links for a while."""
         self._shakes.append((self.now + fault.seconds, fault))
@@ -396,7 +413,7 @@ class Breaker:
         return [broker for broker in self.living() if self._places[broker] == self._nodes[host]]
 
     def calm(self) -> None:
-        """End every fault: cuts, bad periods, pauses and slowness; first hear from the brokers behind cut links."""
+        """End every fault of links, connections and speed; first hear from the brokers behind cut links."""
         for broker in list(self._paused):
             self.resume(broker)
         for host in sorted(self._bad_links):
@@ -406,6 +423,12 @@ class Breaker:
         self._factors.clear()
         self._cuts.clear()
         self._tell()
+        silent = self.silent()
+        harmed = [broker for broker in self._unconnected if broker not in silent]
+        self._unconnected.clear()
+        actors = [host for broker in harmed if (host := self._host(broker)) is not None]
+        ended = [HostHandle(host).inject(ConnectionHarm(None)) for host in actors]
+        ray.wait(ended, num_returns=len(ended), timeout=TELL_SECONDS) if ended else None
 
     def _forecast(self) -> Forecast:
         now = self.now

@@ -39,6 +39,7 @@ import ray
 from ...faults.chaos.admission_cases import with_admission
 from ...faults.chaos.books import Clients, books_problems, ways_of
 from ...faults.chaos.cases import Case, Late, draw_case, small_topology
+from ...faults.chaos.connection_cases import with_connection_faults
 from ...faults.chaos.damage_cases import found_heartbeats, is_damaged, that_compares, with_damage
 from ...faults.chaos.draws import AIMS, FLAT_AIMS
 from ...faults.chaos.host_plans import check_hosts, host_plan
@@ -95,6 +96,7 @@ def draw_ray_case(
     lossless: bool = False,
     late: bool = True,
     hosts: int = 0,
+    links: Links = LINKS_DEFAULT,
 ) -> Case:
     """Return the case of a seed for real actors.
 
@@ -123,6 +125,9 @@ def draw_ray_case(
     hosts
         The number of hosts of the run's own; if not 0, the plan is of their links
         (:mod:`rayvous.faults.chaos.host_plans`).
+    links
+        How bytes go between the processes. If over connections of their own, these get faults too, unless a plan is
+        given or hosts have links of their own (:mod:`rayvous.faults.chaos.connection_cases`).
 
     Raises
     ------
@@ -130,6 +135,7 @@ def draw_ray_case(
         If the plan has a fault of hosts that do not exist.
     """
     late = late and plan is None and not damage and not hosts
+    connected = links == "direct" and plan is None and not hosts
     if hosts and plan is None:
         plan = host_plan(seed, hosts, GIVES_UP_SECONDS)
     check_hosts(plan, hosts)
@@ -149,6 +155,7 @@ def draw_ray_case(
     case = with_admission(case) if admission else case
     case = with_stores(case) if stable else case
     case = without_limits(case) if lossless else case
+    case = with_connection_faults(case) if connected else case
     case = with_damage(case) if damage else that_compares(case)
     return with_late(case) if late else case
 
@@ -182,7 +189,7 @@ def run_ray_chaos(
     options
         Passed to :func:`draw_ray_case`.
     """
-    case = draw_ray_case(seed, **options)
+    case = draw_ray_case(seed, links=links, **options)
     if not case.stable:
         return _Run(case, keep_trace, None, links).run()
     if store_dir is not None:

@@ -115,6 +115,8 @@ def run_chaos_seeds(
         given["scheme"] = scheme
     if hosts is not None:
         given["hosts"] = hosts
+    if links is not None:
+        given["links"] = links
     if plan is not None:
         given["plan"] = FaultPlan.load(plan)
         _check(given["plan"], [where.draw(number, **given) for number in numbers])
@@ -128,8 +130,6 @@ def run_chaos_seeds(
         _print_drawn(where.draw(seed, **given).describe())
     if store_dir is not None:
         given["store_dir"] = store_dir
-    if links is not None:
-        given["links"] = links
     reports = _run(where, numbers, given if trace_dir is None else given | {"keep_trace": True})
     for report in reports:
         report.options = "".join(

@@ -27,13 +27,17 @@ from .plans import (
     Leave,
     Mend,
     MendClusters,
+    OfConnections,
     Partition,
     Pause,
+    RefuseConnections,
+    ResetConnections,
     Restart,
     RestartRendezvous,
     Resume,
     Shake,
     Slow,
+    StopReading,
     describe,
 )
 
@@ -117,8 +121,12 @@ class Breakable(Protocol):
         """Make the link of a host bad for a while; return False if the run has no hosts of its own."""
         ...
 
+    def harm_connections(self, fault: OfConnections) -> str:
+        """Harm the connections of a broker's process; return why that has no effect, or an empty text."""
+        ...
+
     def calm(self) -> None:
-        """End every cut, bad period, pause and slowdown."""
+        """End every cut, bad period, pause and slowdown, and everything that connections suffer."""
         ...
 
 
@@ -174,6 +182,9 @@ class Injector:
             Heal: lambda fault: self._mend("partition"),
             Shake: self._shake,
             HostLink: lambda fault: "" if network.host_link(fault) else "there are no hosts",
+            ResetConnections: network.harm_connections,
+            StopReading: network.harm_connections,
+            RefuseConnections: network.harm_connections,
             Damage: lambda fault: f"{network.damage(fault.broker, fault.what)} values of its {fault.what}",
         }
 

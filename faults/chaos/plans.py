@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ...protocol.configs import Position
 from ...protocol.errors import ScenarioError
@@ -200,12 +200,36 @@ class HostLink(Fault):
         return bool(self.megabits_per_second or self.drop)
 
 
+class ResetConnections(_OfBroker):
+    """Every connection of the broker's process is reset in the middle of a frame; what is in flight there is lost.
+
+    This and the next two faults are only on Ray, in a network whose links are connections of their own.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class StopReading(_OfBroker):
+    """The broker's process reads nothing from its present connections for so many seconds; it still writes."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseConnections(_OfBroker):
+    """The port of the broker's process refuses connections for so many seconds; those that exist are reset first."""
+
+    seconds: float
+
+
+OfConnections: TypeAlias = ResetConnections | StopReading | RefuseConnections
+
 DAMAGES: Final = "tables", "numbers", "membership", "deduplicator", "positions", "books", "store"
 """The parts of a broker's state that may be damaged; positions are those of durable subscribers."""
 
 _ALL: Final[tuple[type[Fault], ...]] = (
     Crash, Restart, CrashCluster, CrashRoot, Leave, CrashRendezvous, RestartRendezvous, Pause, Resume, Slow,
     Cut, Mend, CutClusters, MendClusters, Partition, Heal, Shake, Damage, HostLink,
+    ResetConnections, StopReading, RefuseConnections,
 )  # fmt: skip
 
 FAULTS: Final = {re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower(): kind for kind in _ALL}

@@ -90,6 +90,17 @@ def test_damage_is_drawn_and_said_in_the_command_that_replays(monkeypatch):
     assert any(fault["fault"] == "damage" for fault in result["report"]["case"]["plan"]["faults"])
 
 
+def test_faults_of_connections_are_drawn_with_direct_links_and_replayed(monkeypatch):
+    pretend(monkeypatch, fails=[1])
+    result = run_chaos_seeds(1, 1, "ray", None, None, links="direct", as_json=True)
+    drawn = on_ray.draw_ray_case(1, links="direct").plan.to_dict()
+    assert result["report"]["case"]["plan"] == drawn
+    assert {"reset_connections", "stop_reading", "refuse_connections"} & {
+        fault["fault"] for fault in drawn["faults"]
+    }
+    assert result["replay"] == ["rayvous chaos --on ray --seed 1 --links direct"]
+
+
 def test_a_plan_for_another_network_is_refused_before_anything_runs(tmp_path: Path, monkeypatch):
     asked = pretend(monkeypatch)
     plan = tmp_path / "plan.json"

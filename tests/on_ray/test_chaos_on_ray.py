@@ -126,6 +126,31 @@ def test_stopped_slow_shaken_and_cut_off(ray_started: None) -> None:
     assert any(what.startswith(("suspicion", "takeover")) for what in said) and "converged" in said
 
 
+def test_connections_that_are_reset_not_read_and_refused(ray_started: None) -> None:
+    """No process dies, so no broker is declared dead, and every promise holds."""
+    plan = FaultPlan(
+        "connections",
+        (
+            plans.ResetConnections(0.3, 1),
+            plans.ResetConnections(0.8, 0),
+            plans.StopReading(1.2, 3, 1.5),
+            plans.RefuseConnections(3.0, 1, 1.5),
+            plans.ResetConnections(3.5, 2),
+            plans.StopReading(4.5, 0, 60.0),  # it ends with everything
+        ),
+        heal_seconds=5.0,
+    )
+    report = run_ray_chaos(1, brokers_max=4, plan=plan, links="direct")
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
+    said = [what for _, what in report.timeline]
+    harmed = [what for what in said if what.startswith("fault: ")]
+    assert len(harmed) == len(plan.faults) and not any(
+        " has " in what or "calls of Ray" in what for what in harmed
+    )
+    refused = next(at for at, what in report.timeline if "refuse connections" in what)
+    assert not [what for at, what in report.timeline if "takeover" in what and refused < at < refused + 0.5]
+
+
 def test_clients_leave_a_broker_that_stands_still_and_it_does_not_deliver_to_them_later(
     ray_started: None,
 ) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.chaos import injector
+from rayvous.actors.chaos.connection_faults import ConnectionHarm
 from rayvous.actors.chaos.injector import Breaker
 from rayvous.actors.machines.layout import Layout
-from rayvous.faults.chaos.plans import HostLink
+from rayvous.faults.chaos.plans import HostLink, StopReading
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 PLACES = ClusterTree(2, 2).positions()
@@ -37,6 +38,7 @@ class Run:
     # The part of a network that a breaker uses.
 
     scheme, rendezvous, positions = "hybrid", None, PLACES
+    directory = SimpleNamespace(channels=None)
 
     def hosts(self) -> list[Any]:
         return list(PLACES)
@@ -56,7 +58,7 @@ class Run:
             return broker, self.asked
 
         return SimpleNamespace(
-            pid=SimpleNamespace(remote=ask), inject=SimpleNamespace(remote=lambda fault: (0, 0))
+            pid=SimpleNamespace(remote=ask), inject=SimpleNamespace(remote=lambda fault: (broker, fault))
         )
 
     # Fakes of Ray and of time.
@@ -164,3 +166,21 @@ def test_who_was_behind_a_cut_link_and_has_started_afresh_or_left_is_not_waited_
         else:
             assert run.breaker.restart(broker)
     assert run.breaker.silent() == [] and not run.breaker.cut_off
+
+
+def test_connections_are_harmed_where_there_are_any_and_all_that_lasts_ends_when_everything_heals(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, Any]] = []
+    monkeypatch.setattr(injector.ray, "get", lambda call, timeout: told.append((call[0], call[1].fault)))
+    fault = StopReading(0.0, 2, 9.0)
+    assert run.breaker.harm_connections(fault) == "the links are calls of Ray" and not told
+    run.directory = SimpleNamespace(channels=object())
+    assert run.breaker.harm_connections(fault) == "" and told == [(2, fault)]
+    monkeypatch.setattr(run.breaker, "_signal", lambda broker, number: True)
+    assert run.breaker.pause(0)
+    assert "paused" in run.breaker.harm_connections(StopReading(0.0, 0, 9.0)) and len(told) == 1
+    ended: list[Any] = []
+    monkeypatch.setattr(injector.ray, "wait", lambda calls, num_returns, timeout: (ended.extend(calls), []))
+    run.breaker.calm()
+    assert [(broker, harm.fault) for broker, harm in ended if isinstance(harm, ConnectionHarm)] == [(2, None)]

@@ -32,7 +32,13 @@ EVERY_FAULT = (
     plans.RestartRendezvous(5.0),
     plans.Damage(5.5, 3),
     plans.HostLink(5.5, 1, 2.0, 0.5, 0.05),
+    plans.ResetConnections(5.5, 1),
+    plans.StopReading(5.5, 2, 0.5),
+    plans.RefuseConnections(5.5, 3, 0.5),
 )
+
+NOT_DRAWN = {plans.Damage, plans.HostLink, plans.ResetConnections, plans.StopReading, plans.RefuseConnections}
+"""Damage is found only by comparing tables; links of hosts and connections are only on Ray."""
 
 
 def test_every_fault_has_a_word_and_goes_through_json():
@@ -61,6 +67,8 @@ def test_a_fault_in_words():
     assert describe(plans.Partition(1.0, (1, 2), True)) == "partition clusters 1 2 with the rendezvous"
     assert describe(plans.CrashRoot(1.0, False)) == "crash root for good"
     assert describe(plans.Cut(1.0, 0, 2)) == "cut 0 - 2"
+    assert describe(plans.ResetConnections(1.0, 2)) == "reset connections broker 2"
+    assert describe(plans.StopReading(1.0, 2, 0.5)) == "stop reading broker 2 seconds 0.5"
 
 
 @pytest.mark.parametrize(
@@ -187,8 +195,7 @@ def test_the_same_seed_draws_the_same_plan_and_all_kinds_are_drawn():
     positions = NETWORKS[-1].positions()
     drawn = [draw(random.Random(seed), positions, 30.0) for seed in range(300)]
     assert drawn == [draw(random.Random(seed), positions, 30.0) for seed in range(300)]
-    # Not for this network: leaving a hypercube, damage (found only by comparing tables), and links of hosts.
-    never = {plans.Leave, plans.Damage, plans.HostLink}
+    never = {plans.Leave, *NOT_DRAWN}
     assert {type(fault) for plan in drawn for fault in plan.faults} == set(FAULTS.values()) - never
     simultaneous = sum(
         any(
@@ -223,6 +230,5 @@ def test_a_hypercube_has_no_root_and_no_tree_and_its_brokers_may_leave():
         plans.CrashRoot,
         plans.CutClusters,
         plans.MendClusters,
-        plans.Damage,
-        plans.HostLink,
+        *NOT_DRAWN,
     }
