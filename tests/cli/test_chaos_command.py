@@ -29,7 +29,7 @@ def pretend(monkeypatch, fails=(), idle=()):
         for seed in seeds:
             asked.append((seed, options))
             case = on_ray.draw_ray_case(
-                seed, **{key: value for key, value in options.items() if key not in ("store_dir", "links")}
+                seed, **{key: value for key, value in options.items() if key != "store_dir"}
             )
             verdict = Verdict(events_published=2, notifications_expected=0 if seed in idle else 2)
             report = ChaosReport("ray", case.describe(), verdict, converged_seconds=0.5)
