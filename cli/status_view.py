@@ -106,9 +106,10 @@ def _latency(status: NetworkStatus) -> str:
 
 
 def _links(status: NetworkStatus) -> str:
-    """Return how many brokers reach another one by Ray in a network with channels; empty if none does."""
+    """Return how many brokers reach another one by Ray in a network with channels, and this process; empty if none."""
     slow = sum(one.sizes.get("hosts_by_ray", 0) > 0 for one in status.brokers)
-    return f"; {slow} brokers have no channel to some other" if slow else ""
+    said = f"; {slow} brokers have no channel to some other" if slow else ""
+    return said + (f"; here is no channel to {status.hosts_by_ray} of them" if status.hosts_by_ray else "")
 
 
 def _tree(status: NetworkStatus) -> RenderableType:

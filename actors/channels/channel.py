@@ -5,6 +5,7 @@ Rules
 * The order in which calls are made is the order in which they begin at the other end.
 * A connection that has not opened within `GREETING_SECONDS` is closed.
 * While more than `SERVING_MAX` calls of the other end run here, nothing more is read.
+* An end that takes its leave still answers what it was asked before the other end knew; that end then closes.
 * Whatever was in flight when a channel ends goes to `ended`: its outcome is unknown.
 """
 
@@ -23,6 +24,8 @@ GREETING_SECONDS: Final = 3.0
 SERVING_MAX: Final = 10_000
 TOO_MANY: Final = "too many calls run here"
 """A reason not to read."""
+PROBES: Final = 5
+"""How often the other machine of a connection at rest is asked in the time in which it may be silent."""
 
 
 class Waiting(Protocol):
@@ -57,8 +60,11 @@ class Channel(asyncio.Protocol):
     refused
         Called with the reason when the other end breaks a rule.
     silent_seconds
-        How long the other machine may take no data before the connection has ended; None for as long as the system
-        waits. After a cut link that is back, TCP alone would wait for as long again as the cut was.
+        How long the other machine may be silent before the connection has ended; None for as long as the system
+        waits. After a cut link that is back, TCP alone would wait for as long again as the cut was; and who only
+        waits for an answer would never learn that the machine is gone.
+    unwanted
+        Why the connection is refused at once; "" if it is not.
     """
 
     def __init__(
@@ -70,6 +76,7 @@ class Channel(asyncio.Protocol):
         ended: Callable[[Channel, list[Waiting], bool], None],
         refused: Callable[[Channel, str], None],
         silent_seconds: float | None = None,
+        unwanted: str = "",
     ) -> None:
         self._connection = connection
         self._serve = serve
@@ -78,14 +85,18 @@ class Channel(asyncio.Protocol):
         self._on_ended = ended
         self._on_refused = refused
         self._silent_seconds = silent_seconds
+        self._unwanted = unwanted
         self.transport: asyncio.Transport | None = None
-        self._parted = False
+        self._parted = self._told_parted = False
         self._rests: set[object] = set()
         self._greeting: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.open = False
         self.why = "the connection has ended"
-        self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._now = loop.time
+        self.used_at = loop.time()
+        self.done: asyncio.Future[bool] = loop.create_future()
         """Whether the channel has opened, once that is known."""
 
     @property
@@ -114,6 +125,17 @@ class Channel(asyncio.Protocol):
                 self.transport.write(self._connection.farewell())
             self.transport.close()
 
+    def retire(self) -> None:
+        """Make no more calls over the connection, which ends when the other end has no call under way either."""
+        if self.transport is not None and self.open:
+            self.open, self._parted = False, True
+            self.transport.write(self._connection.farewell())
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no call is under way in either direction."""
+        return not self._connection.waiting and not self._connection.serving
+
     def abort(self, why: str) -> None:
         """End the connection at once; what was sent and not read is dropped."""
         if self.transport is not None:
@@ -140,11 +162,13 @@ class Channel(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         known = transport.get_extra_info("socket")
-        if self._silent_seconds is not None and known is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            known.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * self._silent_seconds))
+        if self._silent_seconds is not None and known is not None and known.family != socket.AF_UNIX:
+            bound_silence(known, self._silent_seconds)
         self._write_out()
         loop = asyncio.get_running_loop()
         self._greeting = loop.call_later(GREETING_SECONDS, self._refuse, "it does not greet in time")
+        if self._unwanted:
+            self._refuse(self._unwanted)
 
     def data_received(self, data: bytes) -> None:
         """Take in what has arrived."""
@@ -158,11 +182,18 @@ class Channel(asyncio.Protocol):
                     self._write_out()
                     self._open()
                 case Parted():
-                    self._parted = True
+                    self._parted = self._told_parted = True
                     self.open = False
                 case Refused(why):
                     self._refuse(why)
         self._write_out()
+        self.used_at = self._now()
+        self._end_if_parted()
+
+    def _end_if_parted(self) -> None:
+        """End the connection once the other end has taken its leave and nothing is under way any more."""
+        if self._told_parted and self.at_rest and self.transport is not None:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Hand over what is in flight."""
@@ -219,6 +250,24 @@ class Channel(asyncio.Protocol):
             self.transport.write(self._connection.answer(number, content, failed=failed))
             if self._rests and len(self._connection.serving) <= SERVING_MAX // 2:
                 self.go_on(TOO_MANY)
+            self._end_if_parted()
+
+
+def bound_silence(connection: socket.socket, seconds: float) -> None:
+    """Let the system end a connection whose other machine is silent for that long, whether or not data is sent.
+
+    The system of the other machine answers, so a process that is paused or busy is not silent.
+    """
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    each = max(1, round(seconds / PROBES))
+    for option, value in (
+        ("TCP_KEEPIDLE", each),
+        ("TCP_KEEPINTVL", each),
+        ("TCP_KEEPCNT", PROBES - 1),
+        ("TCP_USER_TIMEOUT", round(1000 * seconds)),
+    ):
+        if hasattr(socket, option):  # not on every system
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 class Refusals:

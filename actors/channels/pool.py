@@ -10,6 +10,8 @@ Rules
   is dead if Ray says so, or if it was on this same node, where nobody listens at its door and the kernel knows no such
   process any more, and Ray does not restart it.
   What was in flight fails as a failed call of Ray does, with Ray's errors.
+* A process has a bounded number of channels (`OPEN_MAX`). For one more, that at rest longest ends, and is opened again
+  when it is needed; while none is at rest, further calls go by Ray.
 * A host listens at the address by which Ray knows its node, from when the first process asks for its door.
 """
 
@@ -20,6 +22,7 @@ import logging
 import math
 import os
 import random
+import resource
 import secrets
 import ssl
 import threading
@@ -31,6 +34,7 @@ from typing import Any, Final
 import ray
 from ray import ObjectRef
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError
+from ray.util.client import ray as client
 
 from ..logs import Log
 from .channel import GREETING_SECONDS, Channel, Refusals, Serve, Waiting
@@ -46,10 +50,15 @@ RETRY_SECONDS: Final = 30.0
 KNOCK_SECONDS: Final = 0.25
 INQUIRY_SECONDS: Final = 2.0
 SILENT_SECONDS: Final = 10.0
-"""Where calls that are lost are repaired; elsewhere a call waits for as long as the system lets it."""
+"""How long the machine of another process may be silent, where calls that are lost are repaired."""
+GONE_SECONDS: Final = 60.0
+"""The same elsewhere: about as long as Ray waits before it gives up a node and all of its processes."""
+OPEN_MAX: Final = 4_096
+"""Channels of a process, and at most a quarter of the files that it may open; for one more, one at rest ends."""
 UNPROVEN_MAX: Final = 256
 """Connections that have not proved themselves; the oldest is closed for one more."""
 BACKLOG: Final = 1024
+FULL: Final = "the process has as many connections as it may have"
 
 
 class Way:
@@ -59,6 +68,8 @@ class Way:
     ----------
     channel
         The channel, once it has opened; None while calls go by Ray.
+    said
+        Whether the log says that none can be opened.
     requests
         The lane of all requests of a client process, which another request never overtakes.
     """
@@ -217,6 +228,9 @@ class Channels:
         self._refusals = Refusals(self._log, time.monotonic)
         self._ways: dict[Any, Way] = {}
         self._by_name: dict[bytes, Way] = {}
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = OPEN_MAX if files == resource.RLIM_INFINITY else min(OPEN_MAX, files // 4)
+        self._proven: dict[Channel, None] = {}
         self._unproven: dict[Channel, None] = {}
         self._taken: dict[bytes, Channel] = {}  # opened by others
         self._door: Door | None = None
@@ -242,9 +256,9 @@ class Channels:
         return way
 
     def carriers(self) -> tuple[int, int]:
-        """Return how many hosts are called by a channel, and how many by Ray."""
+        """Return to how many hosts there is a channel, and to how many none could be opened."""
         direct = sum(way.channel is not None for way in self._ways.values())
-        return direct, len(self._ways) - direct
+        return direct, sum(way.channel is None and way.said for way in self._ways.values())
 
     def opened(self) -> list[Channel]:
         """Return every open channel of this process."""
@@ -275,6 +289,8 @@ class Channels:
             ):  # else the other end was first, and calls are on it
                 way.channel = channel
             way.said = False
+        except ActorDiedError as error:
+            self._forget(way, error)
         except RayActorError:
             way.try_soon()  # the calls by Ray find that, too
         except (OSError, TimeoutError, RayError) as error:
@@ -287,6 +303,12 @@ class Channels:
         finally:
             way.opening = None
             way.decide()
+
+    def _forget(self, way: Way, error: RayActorError) -> None:
+        """Let go of a host that is dead for good."""
+        self._ways.pop(way.actor, None)
+        self._by_name.pop(way.name, None)
+        way.bury(error)
 
     async def _learn_door(self, way: Way) -> None:
         """Note the door of a host that has opened the channel itself; it is asked there when the channel is lost."""
@@ -302,6 +324,8 @@ class Channels:
         OSError, TimeoutError
             If there is none in time.
         """
+        if self._is_full():
+            raise OSError(FULL)
         channel = None
         try:
             async with asyncio.timeout(OPEN_SECONDS):
@@ -325,6 +349,18 @@ class Channels:
         )
         return channel
 
+    def _is_full(self) -> bool:
+        """Return whether there may be no further channel; if so many are open, that at rest longest makes room."""
+        if len(self._proven) < self._most:
+            return False
+        resting = [channel for channel in self._proven if channel.open and channel.at_rest]
+        if (
+            not resting or len(self._proven) >= 2 * self._most
+        ):  # the other ends of those that part do not answer
+            return True
+        min(resting, key=lambda channel: channel.used_at).retire()
+        return False
+
     def _channel(self, *, opens: bool) -> Channel:
         connection: Connection[Waiting] = Connection(self._me, opens, secrets.token_bytes(NONCE_BYTES))
         channel = Channel(
@@ -334,7 +370,8 @@ class Channels:
             self._has_opened,
             self._has_ended,
             self._has_refused,
-            SILENT_SECONDS if self._heals else None,
+            SILENT_SECONDS if self._heals else GONE_SECONDS,
+            FULL if not opens and self._is_full() else "",
         )
         if not opens:
             self._unproven[channel] = None
@@ -347,6 +384,7 @@ class Channels:
     # What happens to channels.
 
     def _has_opened(self, channel: Channel) -> None:
+        self._proven[channel] = None
         if channel in self._unproven:
             del self._unproven[channel]
             assert channel.peer is not None
@@ -362,6 +400,7 @@ class Channels:
 
     def _has_ended(self, channel: Channel, lost: list[Waiting], parted: bool) -> None:
         self._unproven.pop(channel, None)
+        self._proven.pop(channel, None)
         if channel.peer is None:
             return
         if self._taken.get(channel.peer) is channel:
@@ -391,9 +430,7 @@ class Channels:
                 waiting.failed(error)
         if dead:
             self._log.debug("a host is dead: its channel was lost (%s)", why)
-            self._ways.pop(way.actor, None)
-            self._by_name.pop(way.name, None)
-            way.bury(error)
+            self._forget(way, error)
             self._died(way.actor)
         elif way.channel is None:
             way.open()
@@ -485,7 +522,9 @@ def _tls(context: ssl.SSLContext | None) -> dict[str, Any]:
 
 
 def node_here() -> str:
-    """Return the Ray node of this process."""
+    """Return the Ray node of this process; "" for a client outside the cluster."""
+    if client.is_connected():
+        return ""  # Ray would name the node of its server
     return str(ray.get_runtime_context().get_node_id())
 
 

@@ -126,6 +126,11 @@ class Attaching:
         """Attach several subscribers at once; see `subscriber`."""
         return self._attach(Subscriber, checks.texts("names", names), broker, place, take_over)
 
+    def hosts_by_ray(self) -> int:
+        """Return to how many hosts the clients of this process could open no channel."""
+        processes = {self.process, *(client.process for client in self.clients if not client.closed)}
+        return max(process.carriers()[1] for process in processes)
+
     def _near(self, broker: BrokerId | None, place: Placement | None) -> Tiers | None:
         """Return the brokers by nearness, if that decides where a client attaches."""
         if broker is not None:

@@ -181,6 +181,10 @@ class ClientProcess:
         """Return the handle by which clients of this process call a host."""
         return HostHandle(host, self._channels)
 
+    def carriers(self) -> tuple[int, int]:
+        """Return to how many hosts this process has a channel, and to how many it could open none."""
+        return (0, 0) if self._channels is None else self._channels.carriers()
+
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()

@@ -491,7 +491,8 @@ class Network:
         BrokerUnavailable
             If the rendezvous point does not answer.
         """
-        return status_of(self._hosts, self._convergence)
+        status = status_of(self._hosts, self._convergence)
+        return replace(status, hosts_by_ray=self._attached.hosts_by_ray())
 
     def draw(self) -> Picture:
         """Draw the network as it is now: roles, dead and unreachable brokers, and the events over each link so far.

@@ -116,6 +116,9 @@ class NetworkStatus:
         the network's health.
     collector
         The state of the collector of telemetry, which does not count for the network's health either.
+    hosts_by_ray
+        To how many processes of brokers the process that asks could open no channel, if it tried: its calls to them
+        go by Ray. The same of a broker is in its `sizes`.
     """
 
     name: str
@@ -127,6 +130,7 @@ class NetworkStatus:
     latencies: dict[int, int]
     gateways: tuple[GatewayStatus, ...] = ()
     collector: State = "alive"
+    hosts_by_ray: int = 0
 
     @property
     def healthy(self) -> bool:

@@ -43,6 +43,14 @@ def test_rates_are_differences_over_time_and_no_broker_that_began_again_has_a_ne
     assert made["brokers"][0]["rates"]["events_in"] == 25.0 and made["brokers"][1]["rates"] is None
 
 
+def test_the_first_line_says_where_no_channel_could_be_opened():
+    assert "channel" not in printed(network(*TREE))
+    slow = replace(TREE[0], sizes=TREE[0].sizes | {"hosts_by_channel": 2, "hosts_by_ray": 1})
+    status = network(slow, *TREE[1:])
+    assert "healthy; 1 brokers have no channel to some other" in " ".join(printed(status).split())
+    assert "here is no channel to 3 of them" in " ".join(printed(replace(status, hosts_by_ray=3)).split())
+
+
 def test_the_first_line_says_how_it_is():
     dead = broker(3, 1, "DEB", state="dead")
     silent = broker(3, 1, "DEB", state="silent")

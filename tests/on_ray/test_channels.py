@@ -50,6 +50,7 @@ def test_a_network_heals_over_channels_and_where_none_can_be_opened(
         )
         known = carriers(net)
         assert (known[0] >= 2 and known[1] == 0) if direct else known[0] == 0
+        assert net.status().hosts_by_ray == known[1] and (known[1] > 0) is not direct
         with traffic.flowing():
             os.kill(net.pid_of(victim), signal.SIGKILL)
             net.await_convergence(BOUND_SECONDS)

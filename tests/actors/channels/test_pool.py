@@ -95,9 +95,7 @@ class Ref:
 
 
 @pytest.fixture(autouse=True)
-def _plain_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "TCP_USER_TIMEOUT", None, raising=False)
-    monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")  # these are sockets of Unix
+def _alone() -> None:
     POOLS.clear()
     EVERY.clear()
 
@@ -231,6 +229,33 @@ def test_two_hosts_share_the_connection_that_either_has_opened() -> None:
     run(test)
 
 
+def test_a_host_that_was_not_called_has_no_channel_and_lacks_none() -> None:
+    async def test() -> None:
+        pool = Pool(CONFIG, loop=asyncio.get_running_loop())
+        way = pool.way(Actor(b"h"))
+        assert pool.carriers() == (0, 0)
+        assert not way.ready and pool.carriers() == (0, 0), "it is being opened"
+        await turns(lambda: way.channel)
+        assert pool.carriers() == (1, 0)
+
+    run(test)
+
+
+def test_a_host_that_is_dead_before_there_is_a_channel_is_forgotten() -> None:
+    async def test() -> None:
+        host, by_ray = Actor(b"h"), list[tuple[str, Ref]]()
+        host.dead = True
+        pool = Pool(CONFIG, loop=asyncio.get_running_loop())
+        way = pool.way(host)
+        with pytest.raises(ActorDiedError):
+            await request(way, "held", by_ray)
+        assert pool.way(host) is not way and pool.carriers() == (0, 0)
+        request(way, "later", by_ray)
+        assert [what for what, _ in by_ray] == ["later"], "Ray says what has become of it"
+
+    run(test)
+
+
 def test_who_answers_at_a_door_must_be_the_host_that_was_asked() -> None:
     async def test() -> None:
         host, other = Actor(b"h"), Actor(b"o")
@@ -292,6 +317,70 @@ def test_unproven_connections_are_few_and_the_oldest_makes_room(monkeypatch: pyt
             each.close()
         await asyncio.gather(*(channel.done for channel in taken))
         assert not host.pool._unproven
+
+    run(test)
+
+
+@pytest.mark.parametrize("full", ["the client", "the host"])
+def test_a_process_has_a_bounded_number_of_channels(monkeypatch: pytest.MonkeyPatch, full: str) -> None:
+    monkeypatch.setattr(pool_file, "OPEN_MAX", 1)
+
+    async def test() -> None:
+        loop, by_ray = asyncio.get_running_loop(), list[tuple[str, Ref]]()
+        hosts, clients = [Actor(b"1"), Actor(b"2")], [Pool(CONFIG, loop=loop) for _ in range(2)]
+        pairs = ((0, 0), (0, 1)) if full == "the client" else ((0, 0), (1, 0))
+        ways = [clients[client].way(hosts[host]) for client, host in pairs]
+        hosts[0].gate.clear()
+        busy = request(ways[0], "x", by_ray)
+        await turns(lambda: hosts[0].direct)
+        request(ways[1], "y", by_ray)
+        await turns(lambda: by_ray)
+        hosts[0].gate.set()
+        assert await busy == ("direct", "x")
+        assert ways[1].said and ways[1].channel is None
+        assert await request(ways[0], "z", by_ray) == ("direct", "z") and [what for what, _ in by_ray] == [
+            "y"
+        ]
+        await clients[0].close()
+        await turns(lambda: not hosts[0].pool._proven)
+        third = Pool(CONFIG, loop=loop)
+        assert await request(third.way(hosts[0]), "again", by_ray) == ("direct", "again")
+
+    run(test)
+
+
+def test_a_channel_at_rest_makes_room_for_one_that_is_needed_and_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool_file, "OPEN_MAX", 2)
+
+    async def test() -> None:
+        by_ray, hosts = list[tuple[str, Ref]](), [Actor(b"1"), Actor(b"2"), Actor(b"3")]
+        pool = Pool(CONFIG, loop=asyncio.get_running_loop())
+        ways = [pool.way(host) for host in hosts]
+        for way in (*ways[:2], ways[0], ways[2]):
+            assert (await request(way, "x", by_ray))[0] == "direct"
+        await turns(lambda: ways[1].channel is None)
+        assert len(pool._proven) == 2 and not hosts[1].pool._proven, "it had been at rest longest"
+        assert (await request(ways[1], "again", by_ray))[0] == "direct" and not by_ray
+
+    run(test)
+
+
+def test_a_call_that_is_under_way_when_the_other_end_retires_is_answered() -> None:
+    async def test() -> None:
+        by_ray, host = list[tuple[str, Ref]](), Actor(b"1")
+        way = Pool(CONFIG, loop=asyncio.get_running_loop()).way(host)
+        await request(way, "before", by_ray)
+        host.gate.clear()
+        (taken,) = host.pool._proven
+        under_way = request(way, "x", by_ray)
+        taken.retire()
+        await turns(lambda: len(host.direct) == 2 and way.channel is not None and not way.channel.open)
+        host.gate.set()
+        assert await under_way == ("direct", "x")
+        await turns(lambda: not host.pool._proven)
+        assert (await request(way, "after", by_ray))[0] == "direct" and not by_ray
 
     run(test)
 

@@ -5,11 +5,12 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rayvous.actors.channels.channel import Channel, Waiting
+from rayvous.actors.channels.channel import Channel, Waiting, bound_silence
 from rayvous.actors.channels.config import tls_of_ray
 from rayvous.actors.channels.connection import Connection, Self
 from rayvous.actors.channels.lanes import Lane
@@ -76,18 +77,26 @@ async def talk() -> bool | None:
 
 
 def test_two_ends_talk_and_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "TCP_USER_TIMEOUT", None, raising=False)
-    monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")  # these are sockets of Unix
     assert asyncio.run(talk())
 
 
 def test_the_certificates_of_ray_are_used_where_it_uses_them(
     tls_in_ray: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(socket, "TCP_USER_TIMEOUT", None, raising=False)
-    monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")
     context = tls_of_ray(server=True)
     assert context is not None and context.verify_mode == ssl.CERT_REQUIRED
     assert asyncio.run(talk())
     monkeypatch.delenv("RAY_USE_TLS")
     assert tls_of_ray(server=True) is None
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux bounds unacknowledged data")
+def test_the_machine_of_a_connection_may_not_be_silent_for_long() -> None:
+    with closing(socket.socket()) as connection:
+        bound_silence(connection, 10.0)
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        idle, between, tries, unacknowledged = (
+            connection.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{option}"))
+            for option in ("KEEPIDLE", "KEEPINTVL", "KEEPCNT", "USER_TIMEOUT")
+        )
+        assert idle + between * tries == 10 and unacknowledged == 10_000
