@@ -111,7 +111,8 @@ class Part:
         self.fixed = fixed
         self.choices = choices
         self.event = event
-        self.names: frozenset[str] = frozenset(fixed).union(*(choice.names for choice in choices))
+        names = frozenset(fixed)
+        self.names: frozenset[str] = names.union(*(each.names for each in choices)) if choices else names
 
     def ways(self, most: int | None = None) -> Iterator[dict[str, Value]]:
         """Iterate over the ways, at most so many; the order is that of the elements."""
@@ -356,7 +357,9 @@ def _read_array(array: Sequence[Any], path: str | None, asked: Names, choices: l
     if found := frozenset[str]().union(*(option.names for option in options)):
         choices.append(_choice(found, options))
     if path is not None and single and path in names:
-        choices.append(_choice((path,), [Part({path: value_in(value)}) for value in single]))
+        values = {(type(value), value): value for value in map(value_in, reversed(single))}
+        options = [Part({path: value}) for value in reversed(values.values())]
+        choices.append(Choice(frozenset((path,)), tuple(options)))
 
 
 def _elements(array: Sequence[Any]) -> tuple[list[dict[str, Any]], list[Any]]:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from ...protocol.batch import EventBatch, Mask, Nested, flat_batch
 from ...protocol.effects import Plain
+from ...protocol.ways import Part
 from ..filters.filter import Clause, Filter
 from ..filters.nested import PartTest
 from .bits import Columns
@@ -256,7 +257,7 @@ class MatchIndex:
         if not self._count:
             return Matches(np.zeros(0, np.intp), np.zeros(0, np.intp))
         if self._named is None:
-            self._named = Named(self._clauses())
+            self._named = Named(self.kernel, self._clauses)
         named, start = self._named, 0
         rows: list[Columns] = []
         places: list[Columns] = []
@@ -268,12 +269,23 @@ class MatchIndex:
                 counts = named.believed(unfolded, ways, columns)
                 rows.append(np.array(unfolded.rows, np.intp)[ways[counts]])
                 places.append(columns[counts])
+            for cut, columns in zip(unfolded.cuts, named.cut(unfolded), strict=True):
+                columns = self._computed_hold(cut.part, columns)
+                rows.append(np.full(len(columns), cut.row))
+                places.append(columns)
             for each in left:
                 passed = self._passed(named, each)
                 rows.append(np.full(len(passed), each.row))
                 places.append(passed)
         owners = self._owner_table()
         return distinct(np.concatenate(rows), owners[np.concatenate(places)], self.slots_end)
+
+    def _computed_hold(self, part: Part, places: Columns) -> Columns:
+        """Return the kernel columns whose computed values hold too, which are the same in all ways of a part."""
+        if not self._computed or not len(places):
+            return places
+        holds = self._verified(flat_batch(part.ways(1)), np.zeros(len(places), np.intp), places)
+        return places[holds]
 
     def _clauses(self) -> Iterator[tuple[int, Clause]]:
         """Iterate over the kernel columns and their clauses."""

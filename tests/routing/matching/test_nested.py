@@ -4,6 +4,7 @@ Reference: docs/decisions/0079-nested-events.md, 0116-named-parts-of-events.md.
 """
 
 import random
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -11,13 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.protocol.batch import batch_of
+from rayvous.protocol.batch import EventBatch, batch_of, flat_batch
+from rayvous.protocol.values import Value
 from rayvous.protocol.ways import WAYS_MAX, NestedEvent
 from rayvous.routing.filters.filter import Filter, to_filter
 from rayvous.routing.language.comparing import covers
 from rayvous.routing.language.predicates import compile_predicate, evaluate
 from rayvous.routing.language.selectors import parse_selector
-from rayvous.routing.matching import named
+from rayvous.routing.matching import index as index_module
+from rayvous.routing.matching import named, pieces
 from rayvous.routing.matching.index import MatchIndex
 
 LEAVES = [
@@ -56,11 +59,14 @@ EVENTS = st.fixed_dictionaries(
         "": st.just(2**70),
     },
 )
+PIECES = {"TOGETHER_MAX": 1, "TESTS_A_PIECE": 0, "TESTS_A_ROW": 0, "TESTS_A_GROUP": 0}
 HOW = {
     "at once": {},
     "divided": {"TOGETHER_MAX": 1, "TESTS_A_WAY": 0},
     "in short runs": {"TOGETHER_MAX": 1, "TESTS_A_WAY": 0, "ROWS_MAX": 1},
-    "one by one": {"TOGETHER_MAX": 1, "TESTS_A_WAY": 10**9},
+    "one by one": {"TOGETHER_MAX": 1, "TESTS_A_WAY": 10**9, "TESTS_A_PIECE": 10**18},
+    "in pieces": PIECES,
+    "in pieces of few scopes": PIECES | {"SCOPES_MAX": 3, "ROWS_MAX": 4},
 }
 
 
@@ -81,6 +87,7 @@ def _all_agree(selectors: list[str], events: list[dict[str, Any]]) -> None:
     batch = batch_of(events)
     index = MatchIndex()
     slots = [index.insert(each) for each in filters]
+    index.match(batch)  # the first time makes pieces
     rows, found = index.match(batch)
     assert rows.dtype == found.dtype == np.intp
     pairs = list(zip(rows.tolist(), found.tolist(), strict=True))
@@ -113,12 +120,13 @@ def test_an_array_of_objects_is_asked_about_one_of_them() -> None:
 
 def found(filters: dict[int, Filter], index: MatchIndex, events: list[dict[str, Any]]) -> None:
     """Assert that the index finds the filters that match each event, and that its books are right."""
-    rows, slots = index.match(batch_of(events))
+    batch = batch_of(events)
+    rows, slots = index.match(batch)
     pairs = [
         (row, slot)
-        for row, event in enumerate(events)
+        for row, event in enumerate(batch.events())
         for slot, each in sorted(filters.items())
-        if each.matches(event)
+        if each.holds(event)
     ]
     assert list(zip(rows.tolist(), slots.tolist(), strict=True)) == pairs
     index.check()
@@ -154,6 +162,64 @@ def test_an_index_that_changes_keeps_what_its_filters_name(
         index.remove(filters.popitem()[0])
         if len(filters) % 30 == 0:
             found(filters, index, events)
+
+
+def rows_matched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the rows that are given to kernels from now on."""
+    counts: list[int] = []
+
+    def counted(events: Iterable[dict[str, Value]]) -> EventBatch:
+        batch = flat_batch(events)
+        counts.append(len(batch))
+        return batch
+
+    monkeypatch.setattr(index_module, "flat_batch", counted)
+    monkeypatch.setattr(pieces, "flat_batch", counted)
+    return counts
+
+
+def test_elements_are_added_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = random.Random(3)
+    index, filters = MatchIndex(), dict[int, Filter]()
+    for i in range(40):
+        made = to_filter(
+            f"a < {dice.randrange(60)} AND o.p > {i} AND (o.q = {i % 7} OR t = 'x')"
+            + (" AND SIZE(a) > 31" if i % 2 else "")
+        )
+        filters[index.insert(made)] = made
+    events = [
+        {
+            "a": [dice.randrange(300) for _ in range(32)],
+            "o": [{"p": dice.randrange(100), "q": [1, 2, i % 9]} for _ in range(10)],
+            "t": dice.choice("xy"),
+        }
+        for i in range(20)
+    ]
+    found(filters, index, events)  # the first of them pay for the pieces
+    counts = rows_matched(monkeypatch)
+    found(filters, index, events)
+    assert sum(counts) <= 20 * (1 + 32 + 10 * 4 + 1)
+
+
+def test_pieces_are_made_when_they_pay_and_dropped_when_they_are_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(named, "ROWS_MAX", 64)
+    index = MatchIndex()
+    index.insert_many(to_filter(f"a = {i} AND b = {i}") for i in range(1_000))
+    batch = batch_of([{"a": list(range(40)), "b": list(range(40))}])
+    counts = rows_matched(monkeypatch)
+    for _ in range(12):
+        assert len(index.match(batch).rows) == 40
+    assert counts[0] == 1_600 and counts[-2:] == [40, 40]
+    scopes = 3  # a, b, and what is in neither
+    assert counts.count(1_600) * 1_600 * named.TESTS_A_WAY <= 2 * scopes * 1_000 * named.TESTS_A_PIECE
+    for _ in range(600):
+        index.remove(index.insert(to_filter("c = 1")))
+    counts.clear()
+    assert len(index.match(batch).rows) == 40
+    assert counts == [1_600]
+    index.check()
 
 
 MANY = {name: list(range(1_000)) for name in "abcdefgh"} | {
