@@ -98,6 +98,13 @@ class Columns:
         found: Ints = padded[np.searchsorted(self.quiet, positions, side="right")]
         return found
 
+    def passed(self, client: str, code: int) -> tuple[int, int] | None:
+        """Return where a subscriber was first notified of a later event of the same publisher, and the code of that."""
+        at, what = self.notified[client]
+        later = (self.publisher[what] == self.publisher[code]) & (self.sequence[what] > self.sequence[code])
+        found = np.flatnonzero(later & (at > self.published[code]))
+        return (int(at[found[0]]), int(what[found[0]])) if len(found) else None
+
     def explained(self, client: str, code: int, wanted: Callable[[], Ints]) -> str | None:
         """Return the limit that explains why a subscriber lost an event, "" for none, None if no loss is reported."""
         published = int(self.published[code])
@@ -107,9 +114,13 @@ class Columns:
         quiet = int(self.quiet_after(self.published[code : code + 1])[0])
         settled = None if quiet == NEVER else self._moment(quiet)
         event, begun = self.identities[code], self._moment(published)
+        after = self.passed(client, code)
+        passed = None if after is None else self._moment(after[0])
         for position in said:
             claimed = self._moment(position)
-            limit = self.ledger.explain(client, event, begun, claimed, settled, lambda: wanted().tolist())
+            limit = self.ledger.explain(
+                client, event, begun, claimed, settled, passed, lambda: wanted().tolist()
+            )
             if limit:
                 return limit
         return ""

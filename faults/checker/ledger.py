@@ -5,6 +5,7 @@ Rules
 * The ledger gives the same answers as the formulas. Tests compare the two on random traces.
 * The amount that a keeper took since a given event is the difference of two running totals.
 * A limit is asked about at the end of the time in which it was in force: until then, what it limits only grows.
+  Of limits that were set after the subscriber had a later event, none is asked about.
 """
 
 from __future__ import annotations
@@ -109,6 +110,7 @@ class Ledger:
         published: Moment,
         claimed: Moment,
         settled: Moment | None,
+        passed: Moment | None,
         wanted: Callable[[], Sequence[int]],
     ) -> str:
         """Return the name of the limit that explains a claim of loss, "" for none.
@@ -120,6 +122,8 @@ class Ledger:
         published, claimed, settled
             When the event was published, when the claim was made, and when the network first settled after
             the publication.
+        passed
+            When the subscriber was first notified of a later event of the publisher.
         wanted
             Returns the rising positions of all publications that match a subscription which the client ever
             had.
@@ -128,11 +132,12 @@ class Ledger:
         if found is not None and found[0] < claimed.position:
             return found[1]
         until = claimed if settled is None else min(claimed, settled)
-        if self._past_retention(event, published, until, self._durable_since(client)):
+        last = claimed if passed is None else min(claimed, passed)
+        if self._past_retention(event, published, until, last, self._durable_since(client)):
             return "retention"
         if self._died_out(event, published.position, until.position, claimed.position):
             return "died"
-        if self._past_durable(client, event, published, claimed, wanted):
+        if self._past_durable(client, event, published, claimed, last, wanted):
             return "durable"
         return ""
 
@@ -140,18 +145,23 @@ class Ledger:
         """Return the position from which on a subscriber is durable, None if it never is."""
         return self._bounds[client][0][0] if client and client in self._bounds else None
 
-    def _in_force(self, client: str, after: int, until: Moment) -> Iterator[tuple[Bounded, Moment]]:
-        """Yield the limits in force after one position and up to another, each with the end of that time."""
-        given = self._bounds.get(client, [])
+    def _in_force(
+        self, client: str, after: int, until: Moment, last: Moment
+    ) -> Iterator[tuple[Bounded, Moment]]:
+        """Yield the limits in force after one position and up to another, each with the end of that time.
+
+        The limit in force at `last` is the last one: it stays in force.
+        """
+        given = [each for each in self._bounds.get(client, []) if each[0] < last.position]
         ends = [Moment(position, bound.at_seconds) for position, bound in given[1:]]
         for (position, bound), end in zip(given, [*ends, until], strict=False):
             if position < until.position and end.position > after:
                 yield bound, min(end, until)
 
     def _past_retention(
-        self, event: EventId, published: Moment, until: Moment, durable_since: int | None
+        self, event: EventId, published: Moment, until: Moment, last: Moment, durable_since: int | None
     ) -> bool:
-        for bound, end in self._in_force("", published.position, until):
+        for bound, end in self._in_force("", published.position, min(until, last), last):
             if end.at_seconds - published.at_seconds > bound.seconds:
                 return True
         taken = [each for each in self._taken.get(event, ()) if each.position < until.position]
@@ -162,16 +172,16 @@ class Ledger:
             for place, (taking, end_position) in enumerate(zip(takings, ends, strict=False)):
                 # A durable subscriber may have been told at any time, and a report repeats that.
                 told = durable_since is not None and end_position > max(durable_since, published.position)
-                if (told or place == len(takings) - 1) and self._crowded(event, taking, end_position):
+                if (told or place == len(takings) - 1) and self._crowded(event, taking, end_position, last):
                     return True
         return False
 
-    def _crowded(self, event: EventId, taking: _Taking, until: int) -> bool:
+    def _crowded(self, event: EventId, taking: _Taking, until: int, last: Moment) -> bool:
         totals = self._of(taking.broker, event[0])
         death = bisect_left(totals.deaths, taking.position)
         if death < len(totals.deaths):
             until = min(until, totals.deaths[death])
-        for bound, end in self._in_force("", taking.position, Moment(until, 0.0)):
+        for bound, end in self._in_force("", taking.position, Moment(until, 0.0), last):
             events, size, newest = totals.since(taking.start, end.position)
             if newest != taking.batch and (events > bound.events_max or size > bound.bytes_max):
                 return True
@@ -199,14 +209,15 @@ class Ledger:
         event: EventId,
         published: Moment,
         claimed: Moment,
+        last: Moment,
         wanted: Callable[[], Sequence[int]],
     ) -> bool:
         since = self._durable_since(client)
         if since is None or since > published.position:
             return False
         own = self._own_start.get(event)
-        for bound, end in self._in_force(client, published.position, claimed):
-            if end.at_seconds - published.at_seconds > bound.seconds:
+        for bound, end in self._in_force(client, published.position, claimed, last):
+            if min(end, last).at_seconds - published.at_seconds > bound.seconds:
                 return True
             if own is not None and own[0] < end.position:
                 _, size_bytes, _ = self._all_own.since(own[1], end.position)

@@ -5,7 +5,10 @@ Rules
 * A report that an event is lost is a claim of the judged system. It is accepted only if a limit explains it,
   by what the trace says was retained, its size, its time, and with whom it died.
 * A limit is the one in force at that time: a :class:`.Bounded` counts from its place on. So a limit that is
-  lowered after a loss was reported, or after the network has settled, explains nothing.
+  lowered after a loss was reported, or after the network has settled, explains nothing. Neither does one that is
+  set after the subscriber was notified of a later event of the publisher: what has not come by then comes no
+  more, since order is promised. For the same reason the age counts up to there. What keepers took counts up to
+  the claim, because the record of it may come a little later.
 * *retention*: while the network had not settled since the publication, the event exceeded the retention
   period, or its keeper had to retain too much. The broker that took it last is responsible for it, and so is
   its publisher. A keeper releases whole batches, the oldest first, and never the newest one. A durable
@@ -53,7 +56,7 @@ def unsettled(event: EventId) -> Formula:
 
 def past_retention(client: str, event: EventId) -> Formula:
     """Return "when it settled, or the client was told, the event no longer had to be retained"."""
-    then = unsettled(event) & (_Older("", event) | _Replayed(lambda now: now.let_go_of(event)))
+    then = unsettled(event) & (_Older("", client, event) | _LetGo(client, event))
     return then | earlier((quiet() | durable(client)) & then)
 
 
@@ -82,7 +85,9 @@ def durable(client: str) -> Formula:
 
 def past_durable(client: str, event: EventId) -> Formula:
     """Return "more waits for the client, durable since before the publication, than is retained for it"."""
-    return earlier(publish(event) & durable(client)) & (_Older(client, event) | _Crowded(client, event))
+    return earlier(publish(event) & durable(client)) & (
+        _Older(client, client, event) | _Crowded(client, event)
+    )
 
 
 def shed(event: EventId) -> Formula:
@@ -177,10 +182,45 @@ class _Replayed(_Absent):
         return out
 
 
+class _Passing:
+    """Follows a trace until a subscriber is notified of a later event of the same publisher."""
+
+    def __init__(self, client: str, event: EventId) -> None:
+        self.client = client
+        self.event = event
+        self.published = self.passed = False
+
+    def after(self, op: Operation) -> None:
+        if type(op) is Published:
+            self.published = self.published or op[1:3] == self.event
+        elif self.published and type(op) is Notified and op.client == self.client:
+            publisher, sequence = self.event
+            self.passed = self.passed or (op.publisher == publisher and op.sequence > sequence)
+
+
+class _LetGo(_Absent):
+    """By now the broker that took an event last, or its publisher, had to release it; see :class:`_Passing`."""
+
+    def __init__(self, client: str, event: EventId) -> None:
+        self.client = client
+        self.event = event
+
+    def truths(self, trace: Trace) -> Truths:
+        keepers, passing = Keepers(), _Passing(self.client, self.event)
+        out = np.zeros(len(trace), np.int8)
+        for position, op in enumerate(trace):
+            out[position] = 2 * keepers.let_go_of(self.event)
+            if not (passing.passed and type(op) is Bounded):
+                keepers.after(op)
+            passing.after(op)
+        return out
+
+
 class _Older(_Absent):
     """By now the event has exceeded the retention period, for a durable subscriber or, with "", for retransmission."""
 
-    def __init__(self, client: str, event: EventId) -> None:
+    def __init__(self, durable: str, client: str, event: EventId) -> None:
+        self.durable = durable
         self.client = client
         self.event = event
 
@@ -188,15 +228,17 @@ class _Older(_Absent):
         out = constant(False).truths(trace)
         bound: Bounded | None = None
         published: Published | None = None
+        passing = _Passing(self.client, self.event)
         older = False
         for position, op in enumerate(trace):
-            if bound is not None and published is not None:
+            if bound is not None and published is not None and not passing.passed:
                 older = older or op.at_seconds - published.at_seconds > bound.seconds
             out[position] = 2 * older
-            if type(op) is Bounded and op.client == self.client:
+            if type(op) is Bounded and op.client == self.durable:
                 bound = op
             elif type(op) is Published and op[1:3] == self.event:
                 published = op
+            passing.after(op)
         return out
 
 
@@ -213,11 +255,13 @@ class _Crowded(_Absent):
         bound: Bounded | None = None
         events, begun, crowded = 0, False, False
         own: list[Kept] = []
+        passing = _Passing(self.client, self.event)
         for position, op in enumerate(trace):
             if begun and bound is not None:
                 crowded = crowded or events > bound.events_max or self._size(own) > bound.bytes_max
             out[position] = 2 * crowded
-            if type(op) is Bounded and op.client == self.client:
+            passing.after(op)
+            if type(op) is Bounded and op.client == self.client and not passing.passed:
                 bound = op
             elif isinstance(op, Kept) and op.broker == ITSELF:
                 # An event that a restarted publisher takes back counts once.

@@ -257,6 +257,37 @@ def lower_afterwards(trace: Trace, dice: Random) -> Trace | None:
     return _lost_at_once(trace, chosen, [], [Bounded(0.0, "", 0, 0, 0.0), Bounded(0.0, chosen[0], 0, 0, 0.0)])
 
 
+def lower_when_passed(trace: Trace, dice: Random) -> Trace | None:
+    """Remove an event that a subscriber had to get, and retain nothing as soon as it has a later one of the publisher.
+
+    Until then so much is retained that nothing explains the loss, which is reported last.
+    """
+    dead = {op.publisher for op in trace if isinstance(op, Died)}
+    passing: dict[tuple[str, EventId], EventId] = {}
+    last: dict[tuple[str, str], EventId] = {}
+    for note in reversed(trace.notifications()):
+        event = note.publisher, note.sequence
+        later = last.get((note.client, note.publisher))
+        if later is not None and later[1] > note.sequence:
+            passing[note.client, event] = later
+        last[note.client, note.publisher] = event
+    chosen = _one(
+        [due for due in dict.fromkeys(_due(trace)) if due in passing and due[1][0] not in dead], dice
+    )
+    if chosen is None:
+        return None
+    client, event = chosen
+    out: list[Operation] = []
+    for op in trace:
+        if isinstance(op, Bounded):
+            out.append(op._replace(events_max=10**9, bytes_max=10**15, seconds=1e9))
+        elif not _is_note(op, client, event):
+            out.append(op)
+        if _is_note(op, client, passing[client, event]):
+            out += [Bounded(op.at_seconds, who, 0, 0, 0.0) for who in ("", client)]
+    return Trace([*out, LossTold(_end(trace), client, *event)])
+
+
 def durable_afterwards(trace: Trace, dice: Random) -> Trace | None:
     """Remove an event that a subscriber had to get; make it a durable one, with no room, and report the loss."""
     durable = {op.client for op in trace if isinstance(op, Bounded)}
@@ -342,6 +373,7 @@ MUTANTS: Final[dict[str, tuple[Mutant, str]]] = {
     "lose what had settled": (lose_what_had_settled, "complete"),
     "keep room": (keep_room, "complete"),
     "lower afterwards": (lower_afterwards, "complete"),
+    "lower when passed": (lower_when_passed, "complete"),
     "durable afterwards": (durable_afterwards, "complete"),
     "die alone": (die_alone, "complete"),
     "forge answer": (forge_answer, "complete"),

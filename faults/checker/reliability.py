@@ -240,7 +240,11 @@ class _Judge:
         verdict.notifications_expected += int((due & ~lost).sum())
         truths = np.where(came | lost, 2, np.where(due, 0, 1))
         rows = np.flatnonzero(asked)
-        self._note("complete", notes.client, _Found(truths[rows], published[rows], rows))
+        passing = rows.copy()
+        for place in np.flatnonzero(truths[rows] == 0)[:EXAMPLES_MAX].tolist():
+            passed = columns.passed(notes.client, int(rows[place]))
+            passing[place] = rows[place] if passed is None else passed[1]
+        self._note("complete", notes.client, _Found(truths[rows], published[rows], rows, passing))
 
     def _in_force(self, life: Life, published: Ints, settled: Ints) -> Bools:
         """Return for which events a subscription is in force from the publication until the network has settled."""

@@ -172,7 +172,7 @@ class _Audit:
         again = Window.partitionBy("client", "publisher", "sequence").orderBy("position")
         self.notes = self._hold(
             self._read("notified")
-            .select("position", "client", "publisher", "sequence")
+            .select("position", "client", "publisher", "sequence", "time_seconds")
             .join(self.events, ["publisher", "sequence"], "left")
             .repartition(self.partitions, "client")
             .withColumn("nth", F.row_number().over(again))
@@ -286,10 +286,15 @@ class _Audit:
         self.verdict.losses = {name: counted[name] for name in self.limits if counted[name]}
 
     def _with_limits(self, asked: DataFrame) -> DataFrame:
-        """Add the limit that explains each reported loss: "" if none does, null if the loss is not reported."""
+        """Add the limit that explains each reported loss: "" if none does, null if the loss is not reported.
+
+        `other` is the first later event of the publisher that the subscriber was notified of, which the limit
+        depends on.
+        """
         self.limits: list[str] = []
         if not self.lost:
-            return asked.withColumn("limit", F.lit(None).cast("string"))
+            none = F.lit(None)
+            return asked.withColumn("limit", none.cast("string")).withColumn("other", none.cast("long"))
         told: dict[tuple[str, str, int], list[int]] = {}
         for row in self.lost:
             told.setdefault((row["client"], row["publisher"], row["sequence"]), []).append(row["position"])
@@ -300,18 +305,40 @@ class _Audit:
         fields = "client", "event_at", "event_seconds", "publisher", "sequence"
         ledger = self._ledger(events)
         explained = []
-        for client, event_at, seconds, publisher, sequence in missing.select(*fields).collect():
+        for client, event_at, seconds, publisher, sequence, passing in self._passed(missing.select(*fields)):
             said = [told.get((who, publisher, sequence), ()) for who in (client, "")]
+            event, published = (publisher, sequence), Moment(event_at, seconds)
+            passed = None if passing is None else Moment(passing["position"], passing["time_seconds"])
             limits = [
-                self._limit(ledger, client, (publisher, sequence), Moment(event_at, seconds), position)
+                self._limit(ledger, client, event, published, position, passed)
                 for position in (position for each in said for position in each)
                 if position > event_at
             ]
             if limits:
-                explained.append((client, event_at, next(filter(None, limits), "")))
-        self.limits = sorted({limit for *_, limit in explained} - {""})
-        found = self.spark.createDataFrame(explained, "client string, event_at long, limit string")
+                other = None if passing is None else passing["later"]
+                explained.append((client, event_at, next(filter(None, limits), ""), other))
+        self.limits = sorted({limit for _, _, limit, _ in explained} - {""})
+        found = self.spark.createDataFrame(
+            explained, "client string, event_at long, limit string, other long"
+        )
         return self._hold(asked.join(F.broadcast(found), ["client", "event_at"], "left"))
+
+    def _passed(self, missing: DataFrame) -> list[Any]:
+        """Return rows of missing notifications, each with the first one of a later event of the same publisher."""
+        notes = self.notes.select(
+            "client",
+            "publisher",
+            F.struct("position", "time_seconds", F.col("sequence").alias("later")).alias("note"),
+        )
+        found = (
+            notes.join(F.broadcast(missing), ["client", "publisher"])
+            .where((F.col("note.later") > F.col("sequence")) & (F.col("note.position") > F.col("event_at")))
+            .groupBy("client", "event_at")
+            .agg(F.min("note").alias("passing"))
+        )
+        joined = missing.join(found, ["client", "event_at"], "left")
+        rows: list[Any] = joined.select(*missing.columns, "passing").collect()
+        return rows
 
     def _ledger(self, claimed: DataFrame) -> Ledger:
         """Return the ledger, with the first notification of each event whose loss is claimed."""
@@ -323,12 +350,22 @@ class _Audit:
         }
         return Ledger(operations_from(tables))
 
-    def _limit(self, ledger: Ledger, client: str, event: EventId, published: Moment, position: int) -> str:
+    def _limit(
+        self,
+        ledger: Ledger,
+        client: str,
+        event: EventId,
+        published: Moment,
+        position: int,
+        passed: Moment | None,
+    ) -> str:
         """Return the limit that explains a loss claimed at a position, "" for none."""
         quiet = _after(self.quiet, published.position)
         settled = None if quiet == NEVER else Moment(quiet, self.seconds[quiet])
         claimed = Moment(position, self.seconds[position])
-        return ledger.explain(client, event, published, claimed, settled, lambda: self._wanted(client))
+        return ledger.explain(
+            client, event, published, claimed, settled, passed, lambda: self._wanted(client)
+        )
 
     def _wanted(self, client: str) -> list[int]:
         """Return the positions of all publications that match any subscription that a client ever had."""
@@ -432,7 +469,7 @@ class _Audit:
             finding.checked, finding.violated = counted[f"{name}_checked"], counted[f"{name}_violated"]
             finding.indeterminate = counted[f"{name}_indeterminate"]
             if finding.violated:
-                other = F.col("other") if name == "ordered" else F.lit(None).cast("long")
+                other = F.col("other") if name in ("ordered", "complete") else F.lit(None).cast("long")
                 first = rows.where(column == 0).select(*shown, other.alias("beside"))
                 for row in first.orderBy("position", "client").limit(EXAMPLES_MAX).collect():
                     event = row["publisher"], row["sequence"]

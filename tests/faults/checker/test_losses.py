@@ -163,6 +163,43 @@ def test_a_limit_explains_what_was_lost_while_it_was_in_force(operations, limit)
     assert judged(*operations) == limit
 
 
+LATER = Published(2.0, "p", 2, {})
+NEXT = Notified(6.0, "c", "p", 2)
+"""After this event 1 comes no more, since order is promised: it was lost before."""
+
+
+@pytest.mark.parametrize(
+    ("operations", "limit"),
+    [
+        ([TWO, *WANT, EVENT, LATER, *kept(0, 1, 1), NEXT, NOTHING, LOST, QUIET], ""),
+        ([TWO, *WANT, EVENT, LATER, *kept(0, 1, 1), NOTHING, NEXT, LOST, QUIET], "retention"),
+        ([TWO, *WANT, EVENT, LATER, *kept(ITSELF, 1, 1), NEXT, NOTHING, TWO, LOST, QUIET], ""),
+        ([TWO, *WANT, EVENT, LATER, *kept(0, 1, 1), NEXT._replace(client="d"), NOTHING, LOST, QUIET], "retention"),
+        ([TWO, *WANT, EVENT, LATER, *kept(0, 1, 1), NEXT._replace(publisher="q"), NOTHING, LOST, QUIET], "retention"),
+        # How much was taken is known later than when it was passed.
+        ([TWO, *WANT, EVENT, LATER, *kept(0, 1, 1), NEXT, *kept(0, 1, first=3), NOTHING, LOST, QUIET], "retention"),
+        ([TWO, *WANT, EVENT, LATER, *kept(0, 1), NEXT, NOTHING, *kept(0, 1, first=2), LOST, QUIET], ""),
+        ([*WANT, EVENT, LATER, TWO._replace(seconds=5.5), NEXT, LOST, QUIET], ""),  # 5 s old when it was passed
+        ([*WANT, EVENT, LATER, TWO._replace(seconds=4.5), NEXT, LOST, QUIET], "retention"),
+    ],
+)  # fmt: skip
+def test_a_limit_that_is_lowered_after_a_later_event_explains_nothing(operations, limit):
+    assert judged(*operations) == limit
+
+
+def test_a_limit_of_a_durable_subscriber_explains_nothing_after_a_later_event():
+    room, none = Bounded(0.0, "c", 9, 900, 60.0), Bounded(6.5, "c", 0, 0, 0.0)
+    assert judged(room, *WANT, EVENT, LATER, NEXT, none, LOST, QUIET) == ""
+    assert judged(room, *WANT, EVENT, LATER, none, NEXT, LOST, QUIET) == "durable"
+    assert judged(room._replace(seconds=5.5), *WANT, EVENT, LATER, NEXT, LOST, QUIET) == ""
+    assert judged(room._replace(seconds=4.5), *WANT, EVENT, LATER, NEXT, LOST, QUIET) == "durable"
+    two = room._replace(events_max=1)
+    assert judged(two, *WANT, EVENT, LATER, NEXT, LOST, QUIET) == "durable", "two waited"
+    large = kept(ITSELF, 1, 1, size=500)
+    assert judged(room, *WANT, EVENT, large[0], LATER, large[1], NEXT, LOST, QUIET) == "durable"
+    assert judged(room, *WANT, EVENT, LATER, NEXT, large[0], none, LOST, QUIET) == ""
+
+
 def test_a_limit_of_a_durable_subscriber_counts_from_its_place_on():
     room, none = Bounded(0.0, "c", 9, 900, 60.0), Bounded(5.0, "c", 0, 0, 0.0)
     assert judged(room, *WANT, EVENT, LOST, QUIET, none) == ""

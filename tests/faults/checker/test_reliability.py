@@ -110,8 +110,8 @@ def test_every_mutant_is_caught_by_the_right_condition(correct_trace, name):
 
 
 FORGETTING = (
-    "silence", "lose too soon", "lose what had settled", "keep room", "lower afterwards", "durable afterwards",
-    "die alone",
+    "silence", "lose too soon", "lose what had settled", "keep room", "lower afterwards", "lower when passed",
+    "durable afterwards", "die alone",
 )  # fmt: skip
 """Mutants of a system that may lose events, and says so."""
 
