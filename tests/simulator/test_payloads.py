@@ -19,10 +19,12 @@ from rayvous.protocol.errors import SelectorError
 from rayvous.protocol.values import NULL
 from rayvous.routing.filters.filter import Filter, to_filter
 from rayvous.routing.language.patterns import eventbridge
+from rayvous.routing.matching import table
 from rayvous.routing.matching.table import RoutingTable
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
+from three_languages import SAID, SCALARS, Said, orders
 
 
 @pytest.mark.parametrize("name", ["hybrid", "hybrid+quench", "hypercube", "lbdd"])
@@ -119,6 +121,32 @@ def test_a_filter_says_before_what_a_subscriber_receives(events: list[dict[str, 
     for item, rows in zip(filters, received(filters, batch), strict=True):
         assert {row for row, event in enumerate(events) if item.matches(event)} == rows, str(item)
         assert rows == {row for row, event in enumerate(batch.documents()) if item.matches(event)}
+
+
+VALUES = SCALARS | RAW
+ORDERS = orders(VALUES | st.lists(VALUES, max_size=3) | NESTED)
+
+
+@settings(max_examples=50)
+@given(
+    SAID, st.lists(ORDERS, min_size=1, max_size=4), st.sampled_from(["hybrid", "hypercube"]), st.booleans()
+)
+def test_in_every_language_a_filter_says_before_what_its_subscriber_receives(
+    said: Said, events: list[dict[str, Any]], name: str, few: bool
+) -> None:
+    """The publisher is at one broker, the subscribers at another; where filters are few, they are asked one by one."""
+    languages = {"text": said.text, "json": said.json, "python": said.python}
+    net = Simulation(scheme(name).positions(ClusterTree(1, 2).positions()), name)
+    for language, wanted in languages.items():
+        assert net.run_until_installed(language, net.subscribe(language, 1, wanted))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "SCAN_MAX", table.SCAN_MAX if few else 0)
+        net.publish("p", 0, events)
+        net.run()
+    for language, wanted in languages.items():
+        item = to_filter(wanted)
+        expected = [number for number, event in enumerate(events, 1) if item.matches(event)]
+        assert [number for _, number in net.notifications(language)] == expected, str(item)
 
 
 def test_a_network_says_the_same() -> None:
