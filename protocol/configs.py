@@ -149,6 +149,9 @@ class Position:
         return Placed(others + above + self.children, self.parent, ways=ways)
 
 
+CONNECTION_BYTES_MAX: Final = 8 * 1024 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Limits on what a broker and its host store and queue.
@@ -171,6 +174,9 @@ class Limits:
         Rows in one telemetry table between two flushes; past this limit new rows are dropped and counted.
     call_seconds
         How long one call from a client may take before its broker counts as unavailable.
+    connection_bytes_max
+        Bytes that wait in a connection between two processes until the other end reads them. Past this limit further
+        calls to it wait; once as many bytes of answers wait, nothing more is read from it.
     """
 
     filter_clauses_max: int = 256
@@ -181,6 +187,7 @@ class Limits:
     session_seconds: float = 60.0
     telemetry_rows_max: int = 1_000_000
     call_seconds: float = 60.0
+    connection_bytes_max: int = CONNECTION_BYTES_MAX
 
     def validate(self) -> Limits:
         """Validate the limits and return them.
@@ -196,5 +203,11 @@ class Limits:
     @classmethod
     def for_tests(cls, **changes: float) -> Limits:
         """Return small limits that a test can reach."""
-        small = cls(call_events_max=64, outbox_events_max=256, delivery_events_max=1024, call_seconds=20.0)
+        small = cls(
+            call_events_max=64,
+            outbox_events_max=256,
+            delivery_events_max=1024,
+            call_seconds=20.0,
+            connection_bytes_max=16_384,
+        )
         return replace(small, **changes).validate()  # type: ignore[arg-type]

@@ -6,6 +6,8 @@ Rules
 * A connection that has not opened within `GREETING_SECONDS` is closed.
 * While more than `SERVING_MAX` calls of the other end run here, nothing more is read.
 * An end that takes its leave still answers what it was asked before the other end knew; that end then closes.
+* What the other end does not read waits here, up to a limit in bytes. Calls beyond it wait unsent, in order. When as
+  much of answers has come together, nothing more is read: then the other end has calls in flight, and reads nothing.
 * Whatever was in flight when a channel ends goes to `ended`: its outcome is unknown.
 """
 
@@ -13,9 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
+from ...protocol.configs import CONNECTION_BYTES_MAX
 from ..logs import Log
 from .connection import Answered, Called, Connection, Opened, Parted, Refused
 from .lanes import Lane
@@ -23,7 +27,8 @@ from .lanes import Lane
 GREETING_SECONDS: Final = 3.0
 SERVING_MAX: Final = 10_000
 TOO_MANY: Final = "too many calls run here"
-"""A reason not to read."""
+UNREAD: Final = "too many answers are not read there"
+"""Reasons not to read."""
 PROBES: Final = 5
 """How often the other machine of a connection at rest is asked in the time in which it may be silent."""
 
@@ -65,6 +70,13 @@ class Channel(asyncio.Protocol):
         waits for an answer would never learn that the machine is gone.
     unwanted
         Why the connection is refused at once; "" if it is not.
+    unread_bytes_max
+        How much waits for the other end to read it, before calls wait (`Limits.connection_bytes_max`).
+
+    Attributes
+    ----------
+    transport
+        The connection, from when it is made.
     """
 
     def __init__(
@@ -77,6 +89,7 @@ class Channel(asyncio.Protocol):
         refused: Callable[[Channel, str], None],
         silent_seconds: float | None = None,
         unwanted: str = "",
+        unread_bytes_max: int = CONNECTION_BYTES_MAX,
     ) -> None:
         self._connection = connection
         self._serve = serve
@@ -86,6 +99,10 @@ class Channel(asyncio.Protocol):
         self._on_refused = refused
         self._silent_seconds = silent_seconds
         self._unwanted = unwanted
+        self._unread_bytes_max = unread_bytes_max
+        self._full = False
+        self._unsent: deque[tuple[bytes, Waiting]] = deque()  # calls that wait while it is full
+        self._answered_bytes = 0  # since it is full
         self.transport: asyncio.Transport | None = None
         self._parted = self._told_parted = False
         self._rests: set[object] = set()
@@ -115,7 +132,10 @@ class Channel(asyncio.Protocol):
     def call(self, content: bytes, waiting: Waiting) -> None:
         """Make a call over an open channel; on the event loop."""
         assert self.transport is not None
-        self.transport.write(self._connection.call(content, waiting))
+        if self._full:
+            self._unsent.append((content, waiting))
+        else:
+            self.transport.write(self._connection.call(content, waiting))
 
     def part(self) -> None:
         """End the connection in good order."""
@@ -134,7 +154,7 @@ class Channel(asyncio.Protocol):
     @property
     def at_rest(self) -> bool:
         """Whether no call is under way in either direction."""
-        return not self._connection.waiting and not self._connection.serving
+        return not self._connection.waiting and not self._connection.serving and not self._unsent
 
     def abort(self, why: str) -> None:
         """End the connection at once; what was sent and not read is dropped."""
@@ -161,6 +181,7 @@ class Channel(asyncio.Protocol):
         """Greet the other end."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        transport.set_write_buffer_limits(self._unread_bytes_max)
         known = transport.get_extra_info("socket")
         if self._silent_seconds is not None and known is not None and known.family != socket.AF_UNIX:
             bound_silence(known, self._silent_seconds)
@@ -202,9 +223,22 @@ class Channel(asyncio.Protocol):
             self._greeting.cancel()
         if not self.done.done():
             self.done.set_result(False)
-        lost = list(self._connection.waiting.values())
+        lost = [*self._connection.waiting.values(), *(waiting for _, waiting in self._unsent)]
         self._connection.waiting.clear()
+        self._unsent.clear()
         self._on_ended(self, lost, self._parted)
+
+    def pause_writing(self) -> None:
+        """Send no more calls: the other end does not read what it has been sent."""
+        self._full = True
+        self._answered_bytes = 0
+
+    def resume_writing(self) -> None:
+        """Send the calls that have waited: the other end has read most of it."""
+        self._full = False
+        self.go_on(UNREAD)
+        while self._unsent and not self._full and self.transport is not None:
+            self.transport.write(self._connection.call(*self._unsent.popleft()))
 
     def _open(self) -> None:
         assert self._greeting is not None
@@ -248,6 +282,10 @@ class Channel(asyncio.Protocol):
             content, failed = self._excuse(error), True
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(self._connection.answer(number, content, failed=failed))
+            if self._full:
+                self._answered_bytes += len(content)
+                if self._answered_bytes > self._unread_bytes_max:
+                    self.rest(UNREAD)
             if self._rests and len(self._connection.serving) <= SERVING_MAX // 2:
                 self.go_on(TOO_MANY)
             self._end_if_parted()

@@ -36,6 +36,7 @@ from ray import ObjectRef
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError
 from ray.util.client import ray as client
 
+from ...protocol.configs import CONNECTION_BYTES_MAX
 from ..logs import Log
 from .channel import GREETING_SECONDS, Channel, Refusals, Serve, Waiting
 from .config import ChannelConfig, Door, tls_of_ray
@@ -205,6 +206,8 @@ class Channels:
         Called with the actor of a host that was found dead.
     log
         Of the process.
+    unread_bytes_max
+        How much waits in each channel for the other end to read it (`Limits.connection_bytes_max`).
     """
 
     def __init__(
@@ -216,7 +219,9 @@ class Channels:
         heals: bool = True,
         died: Callable[[Any], None] = lambda actor: None,
         log: Log | None = None,
+        unread_bytes_max: int = CONNECTION_BYTES_MAX,
     ) -> None:
+        self._unread_bytes_max = unread_bytes_max
         self._loop = loop
         self.thread: int | None = None  # that runs the loop
         self._config = config
@@ -372,6 +377,7 @@ class Channels:
             self._has_refused,
             SILENT_SECONDS if self._heals else GONE_SECONDS,
             FULL if not opens and self._is_full() else "",
+            self._unread_bytes_max,
         )
         if not opens:
             self._unproven[channel] = None

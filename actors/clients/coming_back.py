@@ -36,6 +36,7 @@ def subscriber_back(
         recovery.client_patience_seconds,
         compare_seconds=recovery.compare_seconds,
         channels=directory.channels,
+        unread_bytes_max=directory.limits.connection_bytes_max,
     )
     try:
         with broker_errors(f"attaching to {directory.name!r}"):

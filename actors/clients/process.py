@@ -35,6 +35,7 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from ...faults.membership.places import Owner, taken_over
+from ...protocol.configs import CONNECTION_BYTES_MAX
 from ...protocol.errors import BrokerUnavailable, ClientError, NameTaken, StorageFailed
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Back
@@ -137,6 +138,8 @@ class ClientProcess:
         How long hosts remember a process that gives no sign of life.
     channels
         How hosts are reached directly; None in a network whose links are calls of Ray.
+    unread_bytes_max
+        How much waits in a connection for a host to read it (`Limits.connection_bytes_max`).
     """
 
     def __init__(
@@ -147,6 +150,7 @@ class ClientProcess:
         compare_seconds: float | None = None,
         session_seconds: float = 60.0,
         channels: ChannelConfig | None = None,
+        unread_bytes_max: int = CONNECTION_BYTES_MAX,
     ) -> None:
         self._log = Log("rayvous.client", network=network)
         self.session = uuid.uuid4().hex
@@ -174,7 +178,8 @@ class ClientProcess:
         self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
         self._thread.start()
         if channels is not None:
-            self._channels = Channels(channels, self._loop, heals=patience_seconds is not None, log=self._log)
+            heals, most = patience_seconds is not None, unread_bytes_max
+            self._channels = Channels(channels, self._loop, heals=heals, log=self._log, unread_bytes_max=most)
             self._channels.thread = self._thread.ident
 
     def handle(self, host: Any) -> HostHandle:

@@ -144,6 +144,7 @@ class BrokerHost:
                 heals=recovery is not None,
                 died=self.transport.lost,
                 log=self.transport.log,
+                unread_bytes_max=limits.connection_bytes_max,
             )
         link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
         beside = admission, collector, link_wait_seconds, self._end, still_seconds

@@ -74,9 +74,10 @@ class Network:
         recovery = directory.recovery
         patience = None if recovery is None else recovery.client_patience_seconds
         compares = None if recovery is None else recovery.compare_seconds
-        seconds = directory.limits.session_seconds
+        limits = directory.limits
+        reached = directory.channels, limits.connection_bytes_max
         self._process = ClientProcess(
-            directory.name, patience, directory.numbered, compares, seconds, directory.channels
+            directory.name, patience, directory.numbered, compares, limits.session_seconds, *reached
         )
         self._hosts = Hosts(directory, rendezvous)
         self._attached = Attaching(self._hosts, self._process)

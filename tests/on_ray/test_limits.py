@@ -1,6 +1,10 @@
 """Bounds on real actors: queues fill, publishers wait, and what is shed is counted (promise 9)."""
 
+from itertools import islice
+
 import rayvous as rv
+
+BOUND_SECONDS = 60.0
 
 
 def test_small_queues_slow_the_publisher_and_lose_nothing(ray_started):
@@ -36,3 +40,31 @@ def test_a_subscriber_that_does_not_read_loses_its_oldest_and_is_told(ray_starte
         assert len(read) + lazy.shed + broker_shed >= 2_000
         assert len(read) <= 300
         assert [note.sequence for note in eager.notifications(timeout_seconds=0)] in ([6], [])
+
+
+def test_a_process_that_reads_nothing_from_its_connection_delays_nobody_else(ray_started):
+    limits = rv.Limits.for_tests(delivery_events_max=100, delivery_wait_seconds=0.05)
+    with rv.Network.launch(rv.ClusterTree(1, 1), limits=limits, links="direct", name="deaf") as net:
+        elsewhere = rv.Network.attach("deaf")
+        deaf, eager = elsewhere.subscriber("deaf"), net.subscriber("eager")
+        for each in (deaf, eager):
+            each.subscribe("n >= 0")
+        process = elsewhere._process
+        channels = process._channels.opened()
+        assert len(channels) == 1
+        process._loop.call_soon_threadsafe(channels[0].rest, "test")
+        publisher = net.publisher("fast")
+        for start in range(0, 2_000, 100):
+            publisher.publish_batch({"n": range(start, start + 100)})
+            assert [note.event["n"] for note in islice(eager.notifications(BOUND_SECONDS), 100)] == list(
+                range(start, start + 100)
+            )
+        net.settle(BOUND_SECONDS, deliveries=False)
+        assert not list(deaf.notifications(timeout_seconds=0))
+        shed = sum(shed for _, shed in net.describe().nodes(data="shed_notifications"))
+        assert shed >= 2_000 - 3 * 100, "its queue did not grow"
+        process._loop.call_soon_threadsafe(channels[0].go_on, "test")
+        net.settle(BOUND_SECONDS)
+        read = [note.event["n"] for note in deaf.notifications(timeout_seconds=0)]
+        assert read == sorted(read) and read[-1] == 1_999 and len(read) + shed >= 2_000
+        elsewhere.close()

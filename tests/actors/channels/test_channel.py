@@ -50,6 +50,9 @@ class Wire(asyncio.Transport):
                 if each.protocol is not None:
                     each.protocol.connection_lost(None)
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
     def pause_reading(self) -> None:
         self.reading = False
 
