@@ -5,6 +5,7 @@ Every queue, cache and log of the system has its limit here; nothing grows witho
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -211,3 +212,11 @@ class Limits:
             connection_bytes_max=16_384,
         )
         return replace(small, **changes).validate()  # type: ignore[arg-type]
+
+
+def clusters_of(positions: Iterable[Position]) -> dict[ClusterId, tuple[BrokerId, ...]]:
+    """Return the brokers of each cluster, in rising order, also if the scheme has no clusters."""
+    found: dict[ClusterId, list[BrokerId]] = {}
+    for place in positions:
+        found.setdefault(place.cluster, []).append(place.broker)
+    return {cluster: tuple(sorted(brokers)) for cluster, brokers in found.items()}

@@ -1,6 +1,5 @@
 """The same broker in virtual time: thousands in one process, and the same seed always gives the same run."""
 
-from .chaos import ChaosReport, run_chaos, run_seeds
 from .network import Step
 from .run import Outcome, run_scenario
 from .simulation import ArrivedEvent, Simulation
@@ -8,12 +7,9 @@ from .transport import Traffic
 
 __all__ = [
     "ArrivedEvent",
-    "ChaosReport",
     "Outcome",
     "Simulation",
     "Step",
     "Traffic",
-    "run_chaos",
     "run_scenario",
-    "run_seeds",
 ]

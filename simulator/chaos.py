@@ -40,10 +40,18 @@ from ..protocol.errors import ClientError, ProcessLost
 from ..protocol.messages.recovery import Recovery
 from ..routing.topologies.cluster_trees import topology_of
 from .hosts import in_memory, in_memory_with_sums
+from .judging import (
+    BreakableSimulation,
+    books_problems,
+    clients_of,
+    durable_problems,
+    held_back,
+    root_of,
+    structure_problems,
+    subscription_problems,
+)
 from .operations import SimulatedOperations
 from .processes import begin_sharing
-from .simulation import Simulation
-from .survey import durable_problems, held_back, root_of, structure_problems, subscription_problems
 from .timeline import Timeline
 
 CONVERGE_HEARTBEATS: Final = 40
@@ -129,7 +137,7 @@ def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosRe
     keep_trace
         Whether the report contains the trace of the run.
     options
-        Passed to :class:`Simulation`: `record`, `broker`, `rendezvous`, `strangers` (True by default).
+        Passed to :class:`~.simulation.Simulation`: `record`, `broker`, `rendezvous`, `strangers` (True by default).
     """
     return _Run(case, options, keep_trace).run()
 
@@ -139,7 +147,7 @@ class _Run:
         self.case = case
         self.keep_trace = keep_trace
         topology = topology_of(case.topology)
-        self.network = Simulation(
+        self.network = BreakableSimulation(
             topology.positions(),
             case.scheme,
             recovery=case.recovery,
@@ -179,14 +187,14 @@ class _Run:
         network = self.network
         self._do_all(self.case.opening, BUILD_SECONDS)
         network.advance_to(BUILD_SECONDS)
-        while (network.unconfirmed() or self.network.books_problems()) and network.now < BUILD_SECONDS_MAX:
+        while (network.unconfirmed() or books_problems(self.network)) and network.now < BUILD_SECONDS_MAX:
             network.advance(self.heartbeat)  # a long chain of slow links takes time
         for client, number in network.unconfirmed():
             self._problem(f"before the first fault: {client} #{number} is not confirmed")
         for problem in structure_problems(network, self.degree):
             self._problem(f"before the first fault: {problem}")
         if not self.report.problems:
-            for problem in self.network.books_problems():
+            for problem in books_problems(self.network):
                 self._problem(f"before the first fault: {problem}")
 
     def _faults(self) -> None:
@@ -278,7 +286,7 @@ class _Run:
         if self.case.stable:
             self._end_of_stable()
         problems = structure_problems(network, self.degree) or subscription_problems(network)
-        for problem in problems or self.network.books_problems():
+        for problem in problems or books_problems(self.network):
             self._problem(f"at the end: {problem}")
         if self.case.recovery is None:
             network.run()
@@ -326,7 +334,7 @@ class _Run:
         network, report = self.network, self.report
         trace = network.account
         if network.admission is not None:
-            books = network.books()
+            books = clients_of(network)
             report.admission = {
                 "admitted": len(network.clients.admitted),
                 "refused": network.clients.refused,
@@ -399,7 +407,7 @@ class _Run:
     def _problems(self) -> list[str]:
         left = [] if self.operations is None else self.operations.leaving()
         problems = [f"broker {broker} has not left" for broker in left]
-        return problems or subscription_problems(self.network) or self.network.books_problems()
+        return problems or subscription_problems(self.network) or books_problems(self.network)
 
     def _tell(self, what: str) -> None:
         self.timeline.say(self.network.now, f"operation: {what}")

@@ -1,4 +1,4 @@
-"""Faults of the brokers of a network and of their links, and their ends; `faults.chaos.injector` executes the plan.
+"""Faults of the brokers of a network and of their links, and their ends.
 
 Rules
 -----
@@ -9,14 +9,11 @@ Rules
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..faults.chaos.damage import damage, damage_store
-from ..faults.chaos.link_faults import pair_of
-from ..faults.chaos.plans import HostLink, OfConnections, Shake
+from ..faults.chaos.link_faults import BadPeriod, pair_of
 from ..protocol import checks
 from ..protocol.effects import Received, Ticked
 from ..protocol.ids import BrokerId
@@ -140,25 +137,9 @@ class Faults:
         host = self._network.hosts[broker]
         host.factor, host.plain = factor if host.alive else 1.0, False
 
-    def damage(self, broker: BrokerId, what: str = "tables") -> int:
-        """Damage a part of the state of a broker, with its own random choices; return how many values were changed."""
-        host = self._network.hosts[broker]
-        dice = random.Random(f"damage/{self._network.seed}/{broker}/{self._network.now}")
-        if what == "store":
-            return damage_store(host.store, dice)
-        return damage(host.machine, what, dice) if host.alive else 0
-
-    def shake(self, fault: Shake) -> None:
+    def shake(self, period: BadPeriod) -> None:
         """Degrade links for a while."""
-        self._network.link_faults.shakes.append((self._network.now + fault.seconds, fault))
-
-    def host_link(self, fault: HostLink) -> bool:
-        """Do nothing: there are no hosts in virtual time."""
-        return False
-
-    def harm_connections(self, fault: OfConnections) -> str:
-        """Do nothing: nothing is lost on the way between two brokers in virtual time."""
-        return "there are no connections in virtual time"
+        self._network.link_faults.shakes.append((self._network.now + period.seconds, period))
 
     def calm(self) -> None:
         """End every cut, bad period, pause and slowness."""

@@ -27,11 +27,10 @@ from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
 from ..actors.broker import Broker, rendezvous_of, start_of
-from ..faults.chaos.injector import clusters_of
 from ..faults.chaos.link_faults import Cuts, LinkFaults
 from ..faults.durability.stores import Store
 from ..protocol import checks
-from ..protocol.configs import Position
+from ..protocol.configs import Position, clusters_of
 from ..protocol.effects import (
     Drain,
     Drained,
@@ -199,9 +198,6 @@ class SimulatedNetwork:
         self.pause, self.resume = faults.pause, faults.resume
         self.slow, self.leave = faults.slow, faults.leave
         self.cut, self.mend, self.shake, self.calm = faults.cut, faults.mend, faults.shake, faults.calm
-        self.damage = faults.damage
-        self.host_link = faults.host_link
-        self.harm_connections = faults.harm_connections
         self.queues, self.telemetry = checks.optional("queues", queues, Queues, "Queues()"), telemetry
         self.take_in = self.serve if queues is None else self._queue
         self.seed = checks.whole_number("seed", seed)

@@ -23,7 +23,6 @@ from typing import Any, Final, NamedTuple
 
 from ..admission.meters import RateHistory
 from ..faults.chaos.account import Account
-from ..faults.chaos.books import Clients, books_problems
 from ..faults.replay.clients import SubscriberMachine
 from ..faults.replay.publishers import PublisherMachine
 from ..protocol import checks
@@ -39,7 +38,7 @@ from ..routing.topologies.cluster_trees import Topology
 from .hosts import FromClient, Host
 from .network import SimulatedNetwork
 from .sessions import CLIENT, ClientSession, Sessions, publisher, subscriber
-from .survey import books_seen, calm_now, ways_of
+from .survey import calm_now
 
 INSTALL_SECONDS_MAX: Final = 600.0
 """How long to wait for a subscription in a network that never becomes quiescent."""
@@ -312,29 +311,6 @@ class Simulation(SimulatedNetwork):
         """Return what the client was told so far about its subscriptions and advertisements, in order."""
         session = self.sessions.get(checks.text("client", client))
         return [] if session is None else list(session.news)
-
-    def books(self) -> Clients:
-        """Return what clients want, advertise and were told, for checks of the books."""
-        here = {name: session for name, session in self.sessions.items() if not session.left}
-        subscribers = {name: one.subscriber for name, one in here.items() if one.subscriber is not None}
-        return Clients(
-            homes={name: session.home.id for name, session in here.items()},
-            adverts={
-                name: item
-                for name, session in here.items()
-                if session.publisher is not None and session.alive
-                for item, _, _ in session.publisher.adverts.values()
-            },
-            wanted={name: machine.subscriptions() for name, machine in subscribers.items()},
-            lacking={name: machine.lacking for name, machine in subscribers.items()},
-        )
-
-    def books_problems(self) -> list[str]:
-        """Return the errors in the books of all brokers, given that the network is sound; none without books."""
-        if self.admission is None:
-            return []
-        links, way = ways_of(self)
-        return books_problems(books_seen(self), links, self.books(), way)
 
     # Clients that die.
 

@@ -1,24 +1,12 @@
-"""Observes a whole simulated network from outside: its structure, and the routes of its brokers.
-
-This module queries brokers and clients; `faults.membership.structure` and `faults.chaos.routes` judge the answers, for
-the simulator and for Ray.
-
-In the structure, a paused broker counts as dead: during the pause nobody can tell the difference.
-"""
+"""What the brokers of a simulated network report of their places, and whether everything is acknowledged."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..actors.broker import books_of, routes_of
-from ..actors.broker.books import SeenBooks
-from ..faults.chaos import books
-from ..faults.chaos.books import Links, Way
-from ..faults.chaos.routes import route_problems
 from ..faults.membership import structure
-from ..protocol.ids import BrokerId, ClientId
+from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import ClusterView
-from ..routing.schemes.claims import claims_of
 
 if TYPE_CHECKING:
     from .network import SimulatedNetwork
@@ -66,73 +54,6 @@ def _standing(network: SimulatedNetwork, broker: BrokerId) -> dict[str, Any]:
         "path": tuple(path) if speaks else (),
         "term": 1,
     }
-
-
-def root_of(network: SimulatedNetwork) -> BrokerId | None:
-    """Return the living broker that says it is the root; if there are several, the one with the latest term."""
-    return structure.root_of(survey_of(network))
-
-
-def structure_problems(network: SimulatedNetwork, degree: int | None = None) -> list[str]:
-    """Return the errors in the structure, as sentences; none if it is one tree, or all brokers have one view."""
-    return structure.structure_problems(survey_of(network, paused=False), degree)
-
-
-def subscription_problems(network: Simulation) -> list[str]:
-    """Return the errors in the subscriptions and the routes, given that the structure is sound."""
-    problems = [
-        f"{client} #{number} is not confirmed at broker {network.sessions[client].home.id}"
-        for client, number in network.unconfirmed()
-    ]
-    reports = {broker: one for broker, one in survey_of(network).items() if not one["left"]}
-    problems += structure.unsettled(reports)
-    for name, session in network.sessions.items():
-        if not (session.is_publisher or session.left) and session.home.id not in reports:
-            problems.append(f"{name} is still at broker {session.home.id}, which is gone")
-    if problems:
-        return problems
-    return route_problems(
-        {broker: routes_of(network.broker(broker)) for broker in reports},
-        network.books(),
-        reports,
-        told_first=claims_of(network.scheme).told_first,
-    )
-
-
-def books_seen(network: SimulatedNetwork) -> dict[BrokerId, SeenBooks]:
-    """Return the books of the living brokers."""
-    return {broker: books_of(network.broker(broker)) for broker in network.living()}
-
-
-def ways_of(network: SimulatedNetwork) -> tuple[Links, Way]:
-    """Return which brokers are linked, and how events travel."""
-    return books.ways_of(survey_of(network), network.scheme)
-
-
-def held_back(network: Simulation) -> list[ClientId]:
-    """Return the publishers whose events wait for their quota, or are in flight to their broker."""
-    return [
-        name
-        for name, session in network.sessions.items()
-        if session.publisher is not None
-        and session.alive
-        and (session.link or (session.home.alive and session.home.machine.waiting(name)))
-    ]
-
-
-def durable_problems(network: Simulation) -> list[str]:
-    """Return what brokers still hold for durable subscribers at the end of a run, and should not."""
-    problems = []
-    for broker in network.living():
-        for name, entry in network.broker(broker).durable.entries.items():  # type: ignore[union-attr]
-            home = network.sessions[name].home.id
-            if home != broker:
-                problems.append(f"broker {broker} holds durable {name}, which is at {home}")
-            elif len(entry):
-                problems.append(
-                    f"broker {broker} holds {len(entry)} notifications that {name} has acknowledged"
-                )
-    return problems
 
 
 def calm_now(simulation: Simulation) -> bool:

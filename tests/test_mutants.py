@@ -30,9 +30,9 @@ from rayvous.routing.schemes.hybrid import Hybrid
 from rayvous.routing.schemes.tree import TreeRouter
 from rayvous.routing.schemes.viewed import ViewedRouter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems
 
 
 class Mutant(NamedTuple):

@@ -34,10 +34,9 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError
 
 from ...faults.chaos.damage import damage_store
-from ...faults.chaos.injector import clusters_of
 from ...faults.chaos.link_faults import Cuts
 from ...faults.chaos.plans import HostLink, OfConnections, Shake
-from ...protocol.configs import Position
+from ...protocol.configs import Position, clusters_of
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork

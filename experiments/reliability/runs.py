@@ -35,8 +35,8 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stability
 from ...routing.topologies.cluster_trees import ClusterTree
+from ...simulator.judging import damage, structure_problems, subscription_problems
 from ...simulator.simulation import Simulation
-from ...simulator.survey import structure_problems, subscription_problems
 from ..experiment import Repeated, Tables
 
 CRASHES: Final = "crashes"
@@ -186,7 +186,7 @@ def _damage(point: Point) -> dict[str, Any]:
     dice = random.Random(f"reliability/damage/{point.size}/{point.rate}/{point.run}")
     net.advance(SECONDS / 4)
     inner = [place.broker for place in positions if place.children]
-    hit = [net.damage(broker) for broker in dice.sample(inner, int(point.rate))]
+    hit = [damage(net, broker) for broker in dice.sample(inner, int(point.rate))]
     began, sound = net.now, 0.0
     while net.now < began + HEALED_WITHIN_SECONDS:
         net.advance(recovery.heartbeat_seconds / 2)

@@ -47,9 +47,9 @@ from ...protocol.messages.recovery import (
     TreeBeat,
 )
 from ...routing.topologies.cluster_trees import ClusterTree
+from ...simulator.judging import structure_problems
 from ...simulator.network import Step
 from ...simulator.simulation import Simulation
-from ...simulator.survey import structure_problems
 from ..experiment import Repeated, Tables
 
 NOBODY: Final = "nobody"

@@ -270,14 +270,6 @@ class Injector:
         return ""
 
 
-def clusters_of(positions: Iterable[Position]) -> dict[ClusterId, tuple[BrokerId, ...]]:
-    """Return the brokers of each cluster, in rising order, also if the scheme has no clusters."""
-    found: dict[ClusterId, list[BrokerId]] = {}
-    for place in positions:
-        found.setdefault(place.cluster, []).append(place.broker)
-    return {cluster: tuple(sorted(brokers)) for cluster, brokers in found.items()}
-
-
 def _pair(kind: str, fault: Cut | Mend | CutClusters | MendClusters) -> tuple[str, int, int]:
     return kind, min(fault.one, fault.other), max(fault.one, fault.other)
 

@@ -9,17 +9,41 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...protocol.ids import BrokerId
-from .plans import Shake
 
 if TYPE_CHECKING:
     from random import Random
 
 RETRY_SECONDS: Final = 0.2
 RETRIES_MAX: Final = 6
+
+
+class BadPeriod(Protocol):
+    """A time in which links are slower, lossy, and duplicate messages; see `Shake` of `plans`, which draws them."""
+
+    @property
+    def seconds(self) -> float:
+        """The duration."""
+
+    @property
+    def delay_seconds(self) -> float:
+        """The maximum additional delay of a message."""
+
+    @property
+    def drop(self) -> float:
+        """The probability that a message is lost, and retransmitted by the transport."""
+
+    @property
+    def duplicate(self) -> float:
+        """The probability that a message is duplicated, and its copy discarded by the transport."""
+
+    @property
+    def brokers(self) -> Collection[BrokerId]:
+        """The brokers whose links are affected; all links if empty."""
 
 
 def pair_of(one: BrokerId, other: BrokerId) -> tuple[BrokerId, BrokerId]:
@@ -34,12 +58,12 @@ class LinkFaults:
     Attributes
     ----------
     shakes
-        (end time, fault) of each bad period.
+        (end time, period) of each bad period.
     dropped, duplicated
         The number of messages that the transport had to retransmit, and of copies that it discarded.
     """
 
-    shakes: list[tuple[float, Shake]] = field(default_factory=list)
+    shakes: list[tuple[float, BadPeriod]] = field(default_factory=list)
     dropped: int = 0
     duplicated: int = 0
 

@@ -15,8 +15,8 @@ from rayvous.protocol.stability import Stability
 from rayvous.routing.language.predicates import evaluate
 from rayvous.routing.language.questions import to_predicate
 from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems
 
 
 def expected(steps):

@@ -19,6 +19,7 @@ from rayvous.protocol.messages.admission import (
 from rayvous.routing.schemes.claims import CLAIMS
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.judging import books_problems
 from rayvous.simulator.simulation import Simulation
 
 KINDS = (Advertised, KnownBehind, Ask, AskAnswer, Release, Unadvertised)
@@ -101,4 +102,4 @@ def test_who_was_asked_before_there_was_a_publisher_lets_its_events_pass():
     assert sent(net, before)[Ask] == 0
     net.publish("p", 3, [{"x": 9}])
     net.run()
-    assert len(net.notifications("s")) == 1 and net.books_problems() == []
+    assert len(net.notifications("s")) == 1 and books_problems(net) == []

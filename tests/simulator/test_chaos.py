@@ -15,8 +15,9 @@ from rayvous.protocol.messages.pubsub import Announce, Cancel, Detach, Events, I
 from rayvous.protocol.messages.recovery import ClusterView, Recovery
 from rayvous.routing.topologies.cluster_trees import topology_of
 from rayvous.simulator.chaos import run_case, run_chaos, run_seeds
+from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems, survey
+from rayvous.simulator.survey import survey
 from rayvous.simulator.timeline import Timeline
 
 QUIET = FaultPlan("nothing", heal_seconds=5.0)

@@ -19,9 +19,8 @@ from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.matching.table import RoutingTable
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import draw_sim_case, run_case, run_chaos
+from rayvous.simulator.judging import BreakableSimulation, structure_problems, subscription_problems
 from rayvous.simulator.network import SimulatedNetwork
-from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems
 
 BROKERS = 6
 FOUND_HEARTBEATS = (STRIKES + 1) * COMPARE_HEARTBEATS
@@ -47,7 +46,7 @@ CASES = [(scheme, what) for what in ALWAYS for scheme in (TELLING if what == "ta
 def network(scheme, seed=0, compare_heartbeats=COMPARE_HEARTBEATS):
     """Return a network in which a broker crashed and restarted, so that later rounds opened links."""
     recovery = Recovery.for_simulator(degree=3, compare_heartbeats=compare_heartbeats)
-    net = Simulation(ClusterTree(3, 2, degree=3).positions(), scheme, recovery=recovery, seed=seed)
+    net = BreakableSimulation(ClusterTree(3, 2, degree=3).positions(), scheme, recovery=recovery, seed=seed)
     for place in range(BROKERS):
         net.subscribe(f"s{place}", place, f"x > {place}")
         net.at(10.0, net.publish, f"p{place}", place, [{"x": x} for x in range(8)])

@@ -17,8 +17,8 @@ from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import draw_sim_case, run_chaos
 from rayvous.simulator.hosts import in_memory, in_memory_with_sums
+from rayvous.simulator.judging import books_problems, damage, subscription_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import subscription_problems
 
 BROKERS = 4
 FOUND_HEARTBEATS = (STRIKES + 1) * COMPARE_HEARTBEATS
@@ -67,14 +67,14 @@ def problems_of_what_is_published_now(net):
 def test_books_that_are_damaged_balance_again_and_not_without_comparing(scheme, compares):
     """Found within (STRIKES + 1) * compare_heartbeats. Reference: paper 4, definition 8; paper 3, 4.2."""
     net = network(scheme, COMPARE_HEARTBEATS if compares else None, admission=AdmissionConfig())
-    assert net.books_problems() == []
-    assert sum(net.damage(broker, "books") for broker in range(BROKERS)) > 0
-    assert net.books_problems() != []
+    assert books_problems(net) == []
+    assert sum(damage(net, broker, "books") for broker in range(BROKERS)) > 0
+    assert books_problems(net) != []
     net.advance(FOUND_HEARTBEATS + 1)
     assert bool(net.failures) == compares
     assert all(isinstance(error, StateDamaged) for error in net.failures.values())
     net.advance(MENDED_HEARTBEATS)
-    assert (net.books_problems() == []) == compares
+    assert (books_problems(net) == []) == compares
     if compares:
         assert problems_of_what_is_published_now(net) == [] and subscription_problems(net) == []
 
@@ -161,7 +161,7 @@ def test_a_broker_whose_store_is_damaged_starts_clean(scheme):
     """The damage is found when the store is read at the start, and the broker uses none of its content."""
     net = network(scheme, store=in_memory_with_sums)
     for broker in (1, 2):
-        assert net.damage(broker, "store") > 0
+        assert damage(net, broker, "store") > 0
         net.crash(broker)
     net.advance(1.0)
     for broker in (1, 2):
@@ -177,7 +177,7 @@ def test_a_broker_whose_store_is_damaged_starts_clean(scheme):
 
 def test_without_sums_a_broker_believes_its_store():
     net = network("hybrid", store=lambda broker: MemoryStore())
-    assert net.damage(1, "store") == 0, "only a store that finds it is damaged by plan"
+    assert damage(net, 1, "store") == 0, "only a store that finds it is damaged by plan"
     store = net.host(1).store
     kept = dict(store.rows("kept"))
     store._tables["kept"].clear()

@@ -11,8 +11,9 @@ from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.claims import claims_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems, survey
+from rayvous.simulator.survey import survey
 
 SCHEMES = [name for name in HEALING_SCHEMES if claims_of(name).flat]
 

@@ -11,9 +11,10 @@ from rayvous.protocol.messages.recovery import Probe, Recovery, YieldRoot
 from rayvous.routing.schemes.claims import claims_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree, fixed
 from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.judging import root_of, structure_problems, subscription_problems
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import root_of, structure_problems, subscription_problems, survey
+from rayvous.simulator.survey import survey
 
 SCHEMES = [name for name in HEALING_SCHEMES if claims_of(name).flat]
 every_scheme = pytest.mark.parametrize(

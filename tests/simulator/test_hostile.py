@@ -13,8 +13,8 @@ from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Register, R
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
 from rayvous.protocol.scenarios.scenario import LinkModel
 from rayvous.routing.topologies.cluster_trees import fixed
+from rayvous.simulator.judging import BreakableSimulation
 from rayvous.simulator.network import SERVICE_SECONDS, TICKS_PER_HEARTBEAT
-from rayvous.simulator.simulation import Simulation
 
 TREE = fixed({"A": None, "B": "A"}, {"A": ["a"], "B": ["b1", "b2"]})  # a 0, A 1, b1 2, b2 3, B 4
 RECOVERY = Recovery()
@@ -68,7 +68,7 @@ class Point:
 
 def network(recovery=None, **options):
     options.setdefault("links", LinkModel(delay_seconds=0.1, group_seconds=0.01))
-    return Simulation(
+    return BreakableSimulation(
         TREE.positions(), recovery=recovery, broker=Recorder, rendezvous=Point, seed=3, **options
     )
 

@@ -14,8 +14,8 @@ from rayvous.protocol.messages.views import CubeBeat, CubeView
 from rayvous.routing.interest.affinity import EVENTS_MIN, Affinity
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.judging import structure_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems
 
 SEEDS_THAT_TELL = (8,)
 

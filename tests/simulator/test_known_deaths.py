@@ -6,8 +6,9 @@ import pytest
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import draw_sim_case, run_case
+from rayvous.simulator.judging import structure_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, survey_of
+from rayvous.simulator.survey import survey_of
 
 KNOWN_SECONDS = 0.05
 SCHEMES = ("hybrid", "hierarchical", "flooding", "match-first", "hierarchical+nodes", "hybrid+merge+quench")

@@ -21,8 +21,8 @@ from rayvous.protocol.messages.recovery import (
 from rayvous.protocol.messages.rounds import AskRound
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems
 
 CHAIN = ClusterTree(3, 3, degree=1)
 """Clusters of 0 1 2, 3 4 5 and 6 7 8, each below the one before; the last broker of each is its designated broker."""

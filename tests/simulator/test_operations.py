@@ -11,9 +11,10 @@ from rayvous.protocol.messages.recovery import ClusterBeat, JoinAnswer, Probe, R
 from rayvous.protocol.scenarios.scenario import LinkModel
 from rayvous.routing.topologies.cluster_trees import ClusterTree, fixed
 from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems, survey
+from rayvous.simulator.survey import survey
 
 
 class World:

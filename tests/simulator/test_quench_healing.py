@@ -12,8 +12,8 @@ from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.quench_above import QuenchedAbove
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
+from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems
 
 SCHEMES = ("hybrid+quench", "hybrid+merge", "hybrid+quench+merge")
 

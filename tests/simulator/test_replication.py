@@ -7,9 +7,9 @@ from rayvous.protocol.effects import Received
 from rayvous.protocol.messages.recovery import Recovery, TableCopy, TableEntry, TableOfChild
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems
 
 ROOT = 0
 

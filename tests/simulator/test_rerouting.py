@@ -13,8 +13,8 @@ from rayvous.protocol.messages.pubsub import Announce, Events, Withdraw
 from rayvous.protocol.messages.recovery import Goodbye, JoinAnswer, JoinRequest, Recovery, TableOfChild
 from rayvous.routing.schemes.hybrid import Hybrid
 from rayvous.routing.topologies.cluster_trees import figure_1
+from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems
 from tracing import Tracer
 
 PATH = Path(__file__).parent / "traces" / "rerouting.txt"

@@ -13,8 +13,8 @@ from rayvous.protocol.effects import Missed, Renew
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import structure_problems, subscription_problems
 
 BROKERS = 6
 PUBLISHERS = {5: "p", 0: "q"}

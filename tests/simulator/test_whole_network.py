@@ -11,8 +11,8 @@ from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.judging import books_problems, durable_problems, structure_problems
 from rayvous.simulator.simulation import Simulation
-from rayvous.simulator.survey import durable_problems, structure_problems
 
 SCHEMES = (
     "hybrid", "hierarchical", "flooding", "match-first", "hypercube", "lbdd", "point-to-point", "hybrid+quench+merge",
@@ -93,7 +93,7 @@ def check(scheme: str, seed: int, admission: AdmissionConfig | None = None) -> N
     net = play(scheme, seed, admission=admission)
     verdict = judge(net.account)
     assert verdict.holds and verdict.notifications_expected, f"{scheme}, seed {seed}: {verdict}"
-    assert durable_problems(net) == [] == net.books_problems() and not any(net.account.losses.values()), (
+    assert durable_problems(net) == [] == books_problems(net) and not any(net.account.losses.values()), (
         f"{scheme}, seed {seed}"
     )
 
