@@ -225,6 +225,16 @@ class Propose:
     broker: BrokerId
 
 
+@dataclass(frozen=True, slots=True)
+class TickAt:
+    """Tell the broker the time as soon as its clock reads `at`, besides the regular ticks; at once if it is later.
+
+    Only what would otherwise wait for the next regular tick depends on it: the host may drop it.
+    """
+
+    at: float
+
+
 Key: TypeAlias = tuple[int | str, ...]
 
 
@@ -260,5 +270,6 @@ Effect: TypeAlias = (
     | Acknowledge
     | Inform
     | Propose
+    | TickAt
     | Persist
 )

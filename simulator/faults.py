@@ -73,6 +73,7 @@ class Faults:
 
     def _tell_dead(self, other: Host, life: int, dead: BrokerId) -> None:
         if other.alive and not other.paused and other.life == life:
+            self._network.step(other, Ticked(self._network.now))  # as a host does it
             other.machine.learn_dead(dead)
             self._network.step(other, Ticked(self._network.now))
 

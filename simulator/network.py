@@ -38,6 +38,7 @@ from ..protocol.effects import (
     Missed,
     Persist,
     Received,
+    TickAt,
     Ticked,
 )
 from ..protocol.errors import ClientError, InputError, SimulationStepLimit, StateDamaged, StorageFailed
@@ -215,6 +216,7 @@ class SimulatedNetwork:
             **self._client_effects(),
             Drain: self._drain,
             Persist: self._persist,
+            TickAt: self._tick_at,
         }
         if queues is not None:
             queues.join(self)
@@ -378,6 +380,14 @@ class SimulatedNetwork:
         if period is not None:
             self.step(host, Ticked(self.now))
             self.at(self.now + period * (1.0 - self.dice.random()), self._tick, host, host.life, period)
+
+    def _tick_at(self, host: Host, effect: TickAt) -> None:
+        """Tell a broker the time when it has asked for that; a paused one is told with its next regular tick."""
+        self.at(effect.at, self._tick_once, host, host.life)
+
+    def _tick_once(self, host: Host, life: int) -> None:
+        if host.alive and host.life == life and not host.paused:
+            self.take_in(host, None)
 
     def _tick(self, host: Host, life: int, period: float) -> None:
         if not host.alive or host.life != life:

@@ -31,6 +31,7 @@ from rayvous.protocol.effects import (
     Renew,
     Send,
     TellLost,
+    TickAt,
     Ticked,
 )
 from rayvous.protocol.ids import GROUP, BrokerId, Link
@@ -172,6 +173,8 @@ class Tracer:
             return [f"confirm to {effect.client}: subscription {effect.subscription}"]
         if isinstance(effect, Acknowledge):
             return [f"acknowledge {effect.about} of {effect.client} up to {effect.number}"]
+        if isinstance(effect, TickAt):
+            return [f"tick at {effect.at:g}"]
         if isinstance(effect, Propose):
             return [f"propose to {effect.client}: broker {self.label(effect.broker)}"]
         if isinstance(effect, Persist):

@@ -244,7 +244,7 @@ class Broker:
 
     def learn_dead(self, other: BrokerId) -> None:
         """Record what the transport knows for certain: the process of another broker is dead."""
-        if isinstance(self.healing, HealingBroker):
+        if self.healing is not None:
             self.healing.learn_dead(other)
 
     @property

@@ -43,6 +43,7 @@ from ...protocol.effects import (
     Rested,
     Send,
     TellLost,
+    TickAt,
     Ticked,
 )
 from ...protocol.errors import StateDamaged, StorageFailed
@@ -243,6 +244,22 @@ class Driver:
                 self.admission.inform(seat, client, news, effect.number)
             case Acknowledge(client, "events", number):
                 seat.answers.give((client, Numbered, number))
+            case TickAt(at):
+                self._tick_at(seat, at)
+
+    def _tick_at(self, seat: HostedBroker, at: float) -> None:
+        """Tell a broker the time at `at`, if it is still here then."""
+        broker = seat.broker.position.broker
+
+        def tick() -> None:
+            if self.seats.get(broker) is not seat:
+                return
+            if self.now() < at:  # the timer of the loop is coarser than the clock
+                self._tick_at(seat, at)
+            else:
+                self.tell_time(seat)
+
+        asyncio.get_running_loop().call_later(max(0.0, at - self.now()), tick)
 
     def _box(self, seat: HostedBroker, to: BrokerId) -> Outbox:
         box = seat.links.get(to)

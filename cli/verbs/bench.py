@@ -101,6 +101,44 @@ def bench_dataplane(
     _show_bench(result, as_json)
 
 
+@bench.command("recovery")
+def bench_recovery(
+    kills: Annotated[
+        int, typer.Option(callback=at_most(10_000), help="Number of designated brokers to kill, in turn.")
+    ] = 20,
+    links: Annotated[
+        str, typer.Option(help="How bytes go between processes: by calls of Ray ('ray'), or 'direct'.")
+    ] = "direct",
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Give brokers stores there: a new folder, or the address of a PostgreSQL database."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Kill designated brokers with SIGKILL, one after the other, and measure how long the network takes to heal.
+
+    Nine brokers in three clusters, each in a process of its own, at the default settings. Shows when the death was
+    noticed, when another broker was elected, when the clusters were one tree, when every subscription was installed,
+    and when the publisher of the dead broker went on: median, 90th percentile and maximum, in seconds after the kill.
+
+    Examples: rayvous bench recovery --json; rayvous bench recovery --kills 5 --links ray --store /tmp/stores
+    """
+    from ...benchmarks import recovery
+
+    if kills < 1:
+        raise InputError(f"--kills {kills}: there must be at least 1")
+    with console.steps() as steps:
+        result = recovery.run(
+            kills=kills,
+            links=links,  # type: ignore[arg-type]  # checked by `Network.launch`
+            store=store,
+            progress=steps.show,
+        )
+    _show_bench(result, as_json)
+
+
 @bench.command("simulator")
 def bench_simulator(
     seed: Annotated[int, typer.Option(help="Seed of the workload.")] = 0,

@@ -94,7 +94,8 @@ class Detector:
         if known is None:
             self.expect(sender, now)
             return
-        known.gaps.append(min(now - known.heard_at, GAP_MAX * known.patience))
+        if known.heard_at > -math.inf:  # else it was said to be dead, and how long it was silent is not known
+            known.gaps.append(min(now - known.heard_at, GAP_MAX * known.patience))
         known.heard_at = now
         known.patience = patience_for(known.gaps, self._recovery)
 

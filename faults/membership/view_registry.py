@@ -3,8 +3,9 @@
 Rules
 -----
 * A broker is in the view while it is heard within its patience (`faults.membership.detector`). A silent
-  broker is removed. A broker that sends beats and is not in the view is added, near the brokers of its
-  cluster. A broker that was restarted keeps its label and gets a new birth version.
+  broker is removed. So is, at once, one whose process another broker of the view knows to be dead (`CubeDied`).
+  A broker that sends beats and is not in the view is added, near the brokers of its cluster. A broker that was
+  restarted keeps its label and gets a new birth version.
 * Pending changes go into one view, at most one per quarter of a heartbeat. The view is sent to every broker
   that was or is in it. A beat with an older view is answered with the present view.
 * A broker that requests a round gets a view with the same brokers, at most one per heartbeat. For brokers
@@ -35,7 +36,7 @@ from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.comparing import Compare
 from ...protocol.messages.recovery import Holds, Recovery
-from ...protocol.messages.views import CubeBeat, CubeLeave, CubeSeat, CubeView
+from ...protocol.messages.views import CubeBeat, CubeDied, CubeLeave, CubeSeat, CubeView
 from ...routing.topologies.cube_members import CubeMembers
 from ..durability.whereabouts import Whereabouts
 from .comparing import digest
@@ -97,7 +98,17 @@ class CubeRendezvous:
         if isinstance(source, int) and isinstance(message, CubeLeave) and source in self._members.labels:
             self._departed[source] = self._incarnations[source]
             self._leaving[source] = None
+        if isinstance(source, int) and isinstance(message, CubeDied):
+            return self._died(source, message)
         return []
+
+    def _died(self, source: BrokerId, message: CubeDied) -> list[Send]:
+        """Act at once on the news that a broker is dead, if it is about its present life."""
+        born, other = self.view.born, message.broker
+        if source not in born or source == other or born.get(other) != message.born or self._now is None:
+            return []
+        self._detector.learn_dead(other)
+        return self._tick(self._now)
 
     def _beat(self, source: BrokerId, beat: CubeBeat) -> list[Send]:
         if beat.incarnation <= self._departed.get(source, -1):

@@ -107,6 +107,14 @@ class CubeLeave:
 
 
 @dataclass(frozen=True, slots=True)
+class CubeDied:
+    """A broker tells the rendezvous point that the process of another, in the life `born` in that view, is dead."""
+
+    broker: BrokerId
+    born: int
+
+
+@dataclass(frozen=True, slots=True)
 class CubeWants:
     """All filters that a broker wants, for a broker without this state because one of the two joined anew.
 
@@ -151,4 +159,4 @@ class ToAll:
     number: int = 0
 
 
-CubeMessage: TypeAlias = CubeBeat | CubeLeave | CubeView | CubeWants | ToAll
+CubeMessage: TypeAlias = CubeBeat | CubeDied | CubeLeave | CubeView | CubeWants | ToAll

@@ -52,6 +52,7 @@ from rich.text import Text
             "--brokers 'many': it must be comma-separated whole numbers",
         ),
         (["bench", "scale", "--nodes", "0"], "at least 1"),
+        (["bench", "recovery", "--kills", "0"], "--kills 0: there must be at least 1"),
         (["bench", "scale", "--heartbeat", "0"], "heartbeat_seconds is 0.0: it must be a number above 0"),
         (["bench", "scale", "--links", "wire"], "links is 'wire': it must be one of direct, ray"),
         (["bench", "soak", "--minutes", "0"], "--minutes is 0.0: it must be a number above 0"),

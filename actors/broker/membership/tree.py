@@ -23,6 +23,7 @@ from ....protocol.configs import Placed
 from ....protocol.effects import Missed, Received, Rested, Send, Ticked
 from ....protocol.ids import BrokerId, ClusterId
 from ....protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
+from ....protocol.messages.pubsub import Events
 from ....protocol.messages.recovery import RENDEZVOUS, RootBeat
 from ....protocol.snapshots import Restorable
 from ....routing.schemes.hybrid import Hybrid
@@ -38,7 +39,7 @@ from .stating import learn, stated
 from .tree_rounds import TreeRounds
 
 MOVES_TOLD: Final = 16
-"""For how many changes of its place, or of the live members of its cluster, a broker reports the time."""
+"""How many times of changes of its place or of the live members of its cluster, and of deaths, a broker reports."""
 
 
 class HealingBroker(Restorable):
@@ -74,6 +75,7 @@ class HealingBroker(Restorable):
         self._ticked = False
         self._told_place: Placed | None = None
         self._moved_at: deque[float] = deque(maxlen=MOVES_TOLD)
+        self._learned_dead: deque[tuple[BrokerId, float]] = deque(maxlen=MOVES_TOLD)
         self._handlers = self._of_messages()
         self._events: dict[type, Callable[[Any], list[Out]]] = {
             Ticked: self._on_tick,
@@ -131,6 +133,7 @@ class HealingBroker(Restorable):
 
     def learn_dead(self, other: BrokerId) -> None:
         """Record what the transport knows for certain: the process of another broker is dead."""
+        self._learned_dead.append((other, self.place.now))
         self.place.succession.learn_dead(other)
         self.place.probing.learn_dead(other)
 
@@ -143,6 +146,8 @@ class HealingBroker(Restorable):
         if isinstance(event, Received):
             learn(self.rounds.high_water, event)
             out = self._handlers[type(event.message)](event.source, event.message)
+            if self.tree_rounds.wanted and type(event.message) is not Events and not self.leaving.left:
+                out = [*out, *self.tree_rounds.ask_after(event.source)]
         elif self.leaving.left and isinstance(event, Ticked | Missed):
             out = []
         else:
@@ -284,6 +289,7 @@ class HealingBroker(Restorable):
             "searching": self.searching,
             "left": self.left,
             "moved_at": tuple(self._moved_at),
+            "learned_dead": tuple(self._learned_dead),
         }
 
     def describe(self) -> dict[str, int]:

@@ -2,22 +2,31 @@
 
 Rules
 -----
-* The root begins at most one round per heartbeat. In a round, the whole network retransmits its retained events
-  (`faults.replay.replay`).
-* A round is wanted when a link is new, or events may have been lost. It is requested once all filters that it has to
-  reach are installed.
+* In a round, the whole network retransmits its retained events (`faults.replay.replay`). So the root begins one per
+  heartbeat on average. After a quiet time it begins up to `ROUNDS_AT_ONCE` in quick succession: one failure makes
+  several brokers ask, each as soon as its own filters are installed.
+* A round is wanted when a link is new, or events may have been lost. It is requested as soon as all filters that it
+  has to reach are installed, whatever message says so.
 * Every broker is told of a failure, since the brokers that it concerns may not have detected it (`Doubt`).
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from ....faults.replay.rounds import Rounds
-from ....protocol.effects import Multicast, Send
-from ....protocol.ids import GROUP, BrokerId, RoundNumber
+from ....protocol.effects import Multicast, Send, TickAt
+from ....protocol.ids import GROUP, BrokerId, Link, RoundNumber
 from ....protocol.layers import Out, RoundBegan, RoundHeard, RoundWanted
 from ....protocol.messages.recovery import Wants
 from ....protocol.messages.rounds import AskRound, Doubt, Round
 from .place import Place, Takes
+
+ROUNDS_AT_ONCE: Final = 5
+"""Rounds that may begin in one heartbeat after as many heartbeats without one."""
+
+GAPS_A_HEARTBEAT: Final = 16
+"""Rounds in quick succession are at least this part of a heartbeat apart, so that one serves several requests."""
 
 
 class TreeRounds:
@@ -48,6 +57,8 @@ class TreeRounds:
         self.known = known
         self.wanted = False
         self._next_at = 0.0  # when the root may begin the next one
+        self._used_up = 0.0  # until when the rounds that have begun would take at one per heartbeat
+        self._tick_due = 0.0  # when this broker has asked to be told the time
         self._has_reached_root = False  # whether the root has been reachable in this life
         if links.holds_any:
             links.close(GROUP)  # no new event may overtake retained events that may never have been sent
@@ -108,16 +119,41 @@ class TreeRounds:
             self.wanted = False
             return [Send(place.view.designated, AskRound(self.known, self._doubt()))]
         if place.root:
-            if place.now < self._next_at:
-                return []
-            self.wanted = False
-            self._next_at = place.now + place.recovery.heartbeat_seconds
-            return self.begin(self._next(), self._doubt())
+            return self._begin_next()
         if not place.router.attached or not place.path:
             return []
         self.wanted = False
         assert place.parent is not None
         return [Send(place.parent.designated, AskRound(self.known, self._doubt()))]
+
+    def ask_after(self, source: Link) -> list[Out]:
+        """Request a wanted round after a message: at once after one of a broker, soon after one of a client.
+
+        A client says what it wants in several messages, and a round between them would not count for all of it.
+        """
+        if isinstance(source, int):
+            return self.ask()
+        return self._tick_at(self._place.now + self._place.recovery.heartbeat_seconds / GAPS_A_HEARTBEAT)
+
+    def _tick_at(self, at: float) -> list[Out]:
+        """Ask to be told the time at `at`, unless this broker will be told it before."""
+        if self._place.now < self._tick_due <= at:
+            return []
+        self._tick_due = at
+        return [TickAt(at)]
+
+    def _begin_next(self) -> list[Out]:
+        """Begin a round at the root, or ask to be told when the time for it has come."""
+        place = self._place
+        if place.now < self._next_at:
+            return self._tick_at(self._next_at)
+        heartbeat = place.recovery.heartbeat_seconds
+        self.wanted = False
+        self._used_up = max(self._used_up, place.now) + heartbeat
+        self._next_at = max(
+            place.now + heartbeat / GAPS_A_HEARTBEAT, self._used_up - (ROUNDS_AT_ONCE - 1) * heartbeat
+        )
+        return self.begin(self._next(), self._doubt())
 
     def _doubt(self) -> float:
         """Return how far back the next round has to repair."""
@@ -132,7 +168,7 @@ class TreeRounds:
         self.learn(message.after)
         self.links.doubt_from(place.now - max(0.0, message.doubt_seconds - place.recovery.doubt_seconds))
         self.wanted = True
-        return self.ask() if place.designated and not place.root else []
+        return self.ask() if place.designated else []
 
     # Start of a round.
 

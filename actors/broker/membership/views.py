@@ -3,7 +3,8 @@
 Rules
 -----
 * The rendezvous point decides which brokers are in the network (`view_registry`). A broker's beat keeps it in the view.
-  A broker that is not in the view asks with its beat to be admitted.
+  A broker that is not in the view asks with its beat to be admitted. A broker that learns from its host that the
+  process of another is dead (`learn_dead`) tells the rendezvous point with the next tick, once.
 * Every view is a round. A broker takes part in a view once it knows the filters of all other brokers of the view. Then
   it retransmits, in order and before anything newer, the recent events of its publishers (`faults.replay.replay`). A
   message of a later view is held until then. A message of an earlier view is dropped, because it is sent again.
@@ -24,6 +25,7 @@ Source: docs/decisions/0017-hypercube.md; for leaving paper 2, section 2.4.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -47,7 +49,7 @@ from ....protocol.messages.admission import Advertise, Unadvertise
 from ....protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events, Register, Spread, Unanswered
 from ....protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ....protocol.messages.rounds import Forgotten
-from ....protocol.messages.views import CubeBeat, CubeLeave, CubeView, CubeWants, ToAll
+from ....protocol.messages.views import CubeBeat, CubeDied, CubeLeave, CubeView, CubeWants, ToAll
 from ....protocol.snapshots import Restorable
 from ....routing.schemes.viewed import ViewedRouter
 from .starting import Start
@@ -58,6 +60,9 @@ HELD_MAX: Final = 10_000
 
 PATIENCE_MAX: Final = 10
 """The longest wait before another view is requested for a broker that misses messages, in suspicion timeouts."""
+
+DEATHS_TOLD: Final = 16
+"""For how many deaths that it was told it reports the time."""
 
 OfView = Events | Directed | Spread | Echo | CubeWants | ToAll
 """Messages that belong to one view; a broker that has not reached that view yet holds them."""
@@ -104,6 +109,8 @@ class HealingViews(Restorable):
         self._asked_in = 0  # the last view in which a round was requested
         self._beat_at = 0.0
         self._leave_by: float | None = None
+        self._dead: dict[BrokerId, None] = {}  # brokers whose death the rendezvous point is to be told
+        self._learned_dead: deque[tuple[BrokerId, float]] = deque(maxlen=DEATHS_TOLD)
         self._missed: dict[BrokerId, None] = {}  # brokers that get nothing more under this view
         self._born_at: dict[BrokerId, float] = {}  # when each broker of the view came into it, as known here
         self._mend_at = 0.0  # earliest time to request another view for them
@@ -165,6 +172,11 @@ class HealingViews(Restorable):
         """The version of this broker's view; 0 for none."""
         return 0 if self.router.view is None else self.router.view.version
 
+    def learn_dead(self, other: BrokerId) -> None:
+        """Record what the transport knows for certain: the process of another broker is dead."""
+        self._dead[other] = None
+        self._learned_dead.append((other, self.now))
+
     @property
     def takes_part(self) -> bool:
         """Whether it knows the filters of all other brokers of its view, so that events may pass over it."""
@@ -187,7 +199,13 @@ class HealingViews(Restorable):
             doubt = self.rounds.doubted_seconds() + self.recovery.doubt_seconds
             effects.append(Send(RENDEZVOUS, CubeBeat(self.incarnation, self.version, contacts, asks, doubt)))
             effects += self._leaving()
-        return effects
+        return effects + self._tell_dead()
+
+    def _tell_dead(self) -> list[Out]:
+        """Tell the rendezvous point which brokers of the view have died."""
+        dead, self._dead = self._dead, {}
+        born = {} if self.router.view is None else self.router.view.born
+        return [Send(RENDEZVOUS, CubeDied(other, born[other])) for other in dead if other in born]
 
     def _on_round_wanted(self, event: RoundWanted) -> list[Out]:
         self._wants_round = True
@@ -416,6 +434,7 @@ class HealingViews(Restorable):
             "settled": self.router.settled() and self.takes_part,
             "closed": self.rounds.closed_links(),
             "left": self.left,
+            "learned_dead": tuple(self._learned_dead),
         }
 
     def describe(self) -> dict[str, int]:

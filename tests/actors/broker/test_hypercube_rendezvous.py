@@ -13,7 +13,7 @@ from rayvous.protocol.errors import InputError
 from rayvous.protocol.ids import FIRST_ROUND
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.messages.rounds import AskRound
-from rayvous.protocol.messages.views import CubeBeat, CubeLeave, CubeView
+from rayvous.protocol.messages.views import CubeBeat, CubeDied, CubeLeave, CubeView
 from rayvous.routing.schemes.hypercube import Hypercube
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.routing.topologies.cube import Cube
@@ -64,6 +64,46 @@ def test_who_is_silent_is_taken_out_and_all_others_hear_of_it():
     ((version, receivers),) = point.pass_time(6).items()
     assert version == 2 and receivers == [0, 1, 2, 3], "also who is out: it may live"
     assert list(point.born) == [0, 1, 3]
+
+
+def test_who_is_known_to_be_dead_is_taken_out_at_once():
+    """Reference: decision 0139."""
+    point = Point()
+    point.pass_time(5)
+    views = point.machine.handle(Received(0, CubeDied(2, point.born[2])))
+    assert {send.to for send in views} == {0, 1, 2, 3} and list(point.born) == [0, 1, 3]
+    assert point.machine.handle(Received(1, CubeDied(2, 1))) == [], "it is known"
+
+
+@pytest.mark.parametrize(
+    ("source", "dead", "born"), [(0, 2, 7), (2, 2, 1), (99, 2, 1), (0, 99, 1)],
+    ids=["of another life", "of itself", "of a stranger", "about a stranger"],
+)  # fmt: skip
+def test_other_news_of_a_death_changes_nothing(source, dead, born):
+    point = Point()
+    point.pass_time(5)
+    assert point.machine.handle(Received(source, CubeDied(dead, born))) == []
+    assert point.pass_time(5) == {}
+
+
+def test_who_was_said_to_be_dead_and_beats_is_taken_in_again():
+    point = Point()
+    point.pass_time(5)
+    point.machine.handle(Received(0, CubeDied(2, point.born[2])))
+    point.pass_time(2)
+    assert 2 in point.born and point.born[2] > point.born[0]
+    assert point.pass_time(5) == {}
+
+
+def test_who_is_heard_before_the_news_has_an_effect_stays():
+    """Views are at least a quarter of a heartbeat apart."""
+    point = Point()
+    point.pass_time(5)
+    point.machine.handle(Received(0, CubeDied(1, point.born[1])))
+    point.machine.handle(Received(0, CubeDied(2, point.born[2])))
+    point.beat(2)
+    point.machine.handle(Ticked(point.now + 1.0))
+    assert list(point.born) == [0, 2, 3]
 
 
 def test_who_beats_and_is_not_in_is_taken_in_near_its_cluster():

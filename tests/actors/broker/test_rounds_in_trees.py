@@ -3,12 +3,14 @@
 Reference: promises 2 and 3; docs/decisions/0011-recovery.md, "Nothing lost, nothing twice".
 """
 
+import itertools
 from typing import Any
 
 import pytest
 from rayvous.actors.broker import Broker
+from rayvous.actors.broker.membership.tree_rounds import GAPS_A_HEARTBEAT, ROUNDS_AT_ONCE
 from rayvous.protocol.batch import batch_of
-from rayvous.protocol.effects import Deliver, Received, Send, Ticked
+from rayvous.protocol.effects import Deliver, Received, Send, TickAt, Ticked
 from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages.pubsub import Announce, Events, Installed, Register, Resume
 from rayvous.protocol.messages.recovery import ClusterView, Recovery, TreeBeat
@@ -36,11 +38,14 @@ class Child:
             if isinstance(each, Send) and isinstance(each.message, Announce)
         ]
 
+        self.out: list[Any] = []
+
     def installed(self) -> None:
-        self.broker.handle(Received(0, Installed(self.token, KNOWN)))
+        self.out += self.broker.handle(Received(0, Installed(self.token, KNOWN)))
 
     def asks(self) -> list[Any]:
-        out = self.broker.handle(Ticked(1.25))
+        """Return the requests for a round since the last call, the next tick included."""
+        out, self.out = self.out + self.broker.handle(Ticked(1.25)), []
         return [each.message for each in out if isinstance(each, Send) and isinstance(each.message, AskRound)]
 
     def delivers(self, number: RoundNumber) -> bool:
@@ -71,3 +76,55 @@ def test_a_round_that_comes_before_all_is_installed_does_not_open_the_link_and_a
     if installed:
         child.installed()
     assert bool(child.asks()) == installed
+
+
+def test_a_round_is_asked_for_with_the_message_after_which_it_is_of_use() -> None:
+    """Not with the next tick, which may be a quarter of a heartbeat away. Reference: decision 0139."""
+    child = Child()
+    child.installed()
+    assert [each for each in child.out if isinstance(each, Send) and isinstance(each.message, AskRound)]
+    assert len(child.asks()) == 1, "the tick asks for no other"
+
+
+def test_between_the_messages_of_a_client_no_round_is_asked_for_but_soon_after_them() -> None:
+    """A client that moves sends each subscription by itself, and a round is of use for all of them."""
+    root = Root()
+    out = root.broker.handle(Received("s", Resume({"p": 2}, 1.0)))
+    out += root.broker.handle(Received("s", Register(1, to_filter("x > 0"))))
+    out += root.broker.handle(Received("s", Register(2, to_filter("y > 0"))))
+    assert not rounds(out)
+    (soon,) = (each.at for each in out if isinstance(each, TickAt))
+    assert 1.0 < soon < 1.25 and rounds(root.broker.handle(Ticked(soon)))
+
+
+class Root:
+    """The root of two clusters, after its first tick."""
+
+    def __init__(self) -> None:
+        self.broker = Broker(ClusterTree(2, 1).positions()[0], recovery=Recovery())
+        self.broker.handle(Ticked(0.0))
+        self.broker.handle(Ticked(1.0))
+
+    def ask(self) -> list[Any]:
+        return self.broker.handle(Received(1, AskRound(RoundNumber(0, 0), 20.0)))
+
+
+def rounds(out: list[Any]) -> list[Any]:
+    return [each.message for each in out if isinstance(each, Send) and isinstance(each.message, Round)]
+
+
+def test_the_root_begins_some_rounds_in_quick_succession_and_then_one_per_heartbeat() -> None:
+    root, begun, now = Root(), [], 1.0
+    assert rounds(root.ask()), "the first one at once"
+    while len(begun) < ROUNDS_AT_ONCE + 2:
+        (tick,) = (each for each in root.ask() if isinstance(each, TickAt))
+        assert not root.ask(), "it has asked for the time"
+        assert tick.at > now and not rounds(root.broker.handle(Ticked((now + tick.at) / 2)))
+        now = tick.at
+        assert rounds(root.broker.handle(Ticked(now)))
+        begun.append(now)
+    gaps = [later - before for before, later in itertools.pairwise([1.0, *begun])]
+    quick = ROUNDS_AT_ONCE - 1
+    assert gaps[:quick] == pytest.approx([1 / GAPS_A_HEARTBEAT] * quick)
+    assert gaps[quick + 1 :] == pytest.approx([1.0] * len(gaps[quick + 1 :]))
+    assert sum(gaps) <= len(gaps) - quick, "on average not more than one per heartbeat"

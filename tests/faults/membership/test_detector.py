@@ -177,3 +177,15 @@ def test_who_is_known_to_be_dead_is_suspected_at_once_until_it_is_heard():
     assert detector.suspects(10.0) == [1]
     detector.heard(1, 11.0)
     assert detector.suspects(11.0) == [] and detector.patience(1) >= 3.0
+
+
+def test_whoever_is_heard_again_after_it_was_said_to_be_dead_is_alive_and_not_less_regular() -> None:
+    """How long it was silent is not known, so that makes nobody more patient with it."""
+    detector, sender = Detector(Recovery()), 1
+    for second in range(6):
+        detector.heard(sender, float(second))
+    before = detector.patience(sender)
+    detector.learn_dead(sender)
+    assert detector.suspects(5.1) == [sender]
+    detector.heard(sender, 5.2)
+    assert not detector.suspects(5.3) and detector.patience(sender) == before
