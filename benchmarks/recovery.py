@@ -33,7 +33,7 @@ from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
 from ..actors.network.launching import joined_ray
 from ..actors.network.network import Network
-from ..faults.chaos.structure import Survey, problems, speakers, structure_problems
+from ..faults.membership.structure import Survey, problems, speakers, structure_problems
 from ..protocol.errors import BrokerUnavailable
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.messages.recovery import Recovery

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rayvous.faults.chaos.structure import problems
+from rayvous.faults.membership.structure import problems
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import draw_sim_case, run_case
