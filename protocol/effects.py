@@ -235,6 +235,16 @@ class TickAt:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """Find out how to reach these brokers: this one sends to them as soon as a broker here or next to it has died.
+
+    It is a hint: messages arrive without it, but the first ones later.
+    """
+
+    brokers: tuple[BrokerId, ...]
+
+
 Key: TypeAlias = tuple[int | str, ...]
 
 
@@ -271,5 +281,6 @@ Effect: TypeAlias = (
     | Inform
     | Propose
     | TickAt
+    | Meet
     | Persist
 )

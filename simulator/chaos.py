@@ -27,10 +27,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..faults.chaos.admission_cases import with_admission
-from ..faults.chaos.cases import BUILD_SECONDS, Action, Case, Late, Operation, draw_case
+from ..faults.chaos.cases import BUILD_SECONDS, Action, Case, Late, Operation, Rumour, draw_case
 from ..faults.chaos.damage_cases import found_heartbeats, is_damaged, that_compares, with_damage
 from ..faults.chaos.host_plans import check_hosts
 from ..faults.chaos.injector import Injector
+from ..faults.chaos.known_cases import with_known
 from ..faults.chaos.late_cases import with_late
 from ..faults.chaos.lossless_cases import without_limits
 from ..faults.chaos.plans import Fault, FaultPlan
@@ -77,6 +78,7 @@ def run_chaos(
     damage: bool = False,
     lossless: bool = False,
     late: bool = True,
+    known: bool = True,
     keep_trace: bool = False,
     **options: Any,
 ) -> ChaosReport:
@@ -96,14 +98,16 @@ def run_chaos(
         Whether so much is retained that no loss is excused.
     late
         Whether subscribers come late, unless a plan is given or state is damaged.
+    known
+        Whether deaths become known, and some news is wrong, unless a plan is given.
     keep_trace
         Whether the report contains the trace of the run.
     options
         Passed to :func:`rayvous.faults.chaos.cases.draw_case`: `brokers_max`, `seconds`, `plan`, `recovery`,
         `heals`, `kinds`, `faults_max`, `operations`, `scheme`, `restless`.
     """
-    drawn = {"stable": stable, "admission": admission, "damage": damage, "lossless": lossless, "late": late}
-    case = draw_sim_case(seed, **drawn, **options)
+    drawn = {"stable": stable, "admission": admission, "damage": damage, "lossless": lossless}
+    case = draw_sim_case(seed, late=late, known=known, **drawn, **options)
     return run_case(case, keep_trace=keep_trace)
 
 
@@ -115,6 +119,7 @@ def draw_sim_case(
     damage: bool = False,
     lossless: bool = False,
     late: bool = True,
+    known: bool = True,
     **options: Any,
 ) -> Case:
     """Return the case of a seed for the simulator; the parameters are those of `run_chaos`."""
@@ -124,7 +129,9 @@ def draw_sim_case(
     case = with_stores(case) if stable else case
     case = without_limits(case) if lossless else case
     case = with_damage(case) if damage else that_compares(case)
-    return with_late(case) if late and not damage and options.get("plan") is None else case
+    drawn = options.get("plan") is None
+    case = with_known(case) if known and drawn else case
+    return with_late(case) if late and not damage and drawn else case
 
 
 def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
@@ -157,6 +164,8 @@ class _Run:
             seed=case.seed,
             **{"strangers": True, **options},
         )
+        if case.known is not None and "dead_after_seconds" not in options:
+            self.network.faults.tell_of_deaths(case.known.after_seconds, case.known.share)
         self.timeline = Timeline(self.network)
         self.operations: SimulatedOperations | None = None
         if case.operations:
@@ -203,10 +212,16 @@ class _Run:
         self._do_all(self.case.actions, start)
         for operation in self.case.operations:
             network.at(start + operation.at_seconds, self._operate, operation)
+        for rumour in () if self.case.known is None else self.case.known.rumours:
+            network.at(start + rumour.at_seconds, self._spread, rumour)
         self.healed_at = Injector(network, self.case.plan, self._say, lambda: root_of(network)).begin()
         while network.now < self.healed_at:
             network.advance_to(min(network.now + self.heartbeat / 2, self.healed_at))
             self._look()
+
+    def _spread(self, rumour: Rumour) -> None:
+        accused = self.network.faults.rumour(rumour.pick, rumour.share)
+        self.timeline.say(self.network.now, f"wrong news: broker {accused} is said to be dead")
 
     def _converge(self) -> bool:
         network = self.network

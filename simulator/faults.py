@@ -44,9 +44,9 @@ class Faults:
     def __init__(self, network: SimulatedNetwork, dead_after_seconds: float | None = None) -> None:
         self._network = network
         self.mourners: list[Callable[[Host, bool], None]] = []
+        self._news_dice = random.Random(f"news/{network.seed}")
         if dead_after_seconds is not None:
-            seconds = checks.seconds("dead_after_seconds", dead_after_seconds)
-            self.mourners.append(partial(self._tell_neighbours, seconds))
+            self.tell_of_deaths(dead_after_seconds)
 
     def crash(self, broker: BrokerId) -> bool:
         """Kill a broker's process; return False, and spare it, if it is dead or the last living one that stays."""
@@ -63,13 +63,47 @@ class Faults:
         for mourn in self.mourners:
             mourn(host, paused)
 
-    def _tell_neighbours(self, after_seconds: float, dead: Host, paused: bool) -> None:
+    def tell_of_deaths(self, after_seconds: float, share: float = 1.0) -> None:
+        """From now on tell those that have links to a process that it is dead.
+
+        Parameters
+        ----------
+        after_seconds
+            How long after its death.
+        share
+            The fraction of deaths that become known.
+        """
+        seconds = checks.seconds("dead_after_seconds", after_seconds)
+        self.mourners.append(partial(self._tell_neighbours, seconds, share))
+
+    def _tell_neighbours(self, after_seconds: float, share: float, dead: Host, paused: bool) -> None:
         """Tell the processes with links to a dead one that it is dead, except over a cut link."""
         net = self._network
-        near = {link.source.id: link.source for link in dead.links if link.target is dead}
-        for other in near.values():
-            if other.id != RENDEZVOUS and pair_of(other.id, dead.id) not in net.cuts.reasons:
-                net.at(net.now + after_seconds, self._tell_dead, other, other.life, dead.id)
+        if self._news_dice.random() < share:
+            for other in self._connected(dead):
+                if pair_of(other.id, dead.id) not in net.cuts.reasons:
+                    net.at(net.now + after_seconds, self._tell_dead, other, other.life, dead.id)
+
+    def _connected(self, host: Host) -> list[Host]:
+        """Return the processes of brokers that have sent something to a process, in order of their ids."""
+        near = {link.source.id: link.source for link in host.links if link.target is host}
+        return [near[broker] for broker in sorted(near) if broker != RENDEZVOUS]
+
+    def rumour(self, pick: float, share: float) -> BrokerId | None:
+        """Tell a fraction of those connected with a living broker that it is dead; return which one, if there is one.
+
+        `pick`, from 0 up to 1, selects it among the living; among those that are paused or slow, if there are any.
+        """
+        net = self._network
+        living = [host for host in net.hosts.values() if host.alive]
+        accused = [host for host in living if host.paused or host.factor > 1.0] or living
+        if not accused:
+            return None
+        host = accused[int(pick * len(accused))]
+        for other in self._connected(host):
+            if self._news_dice.random() < share:
+                self._tell_dead(other, other.life, host.id)
+        return host.id
 
     def _tell_dead(self, other: Host, life: int, dead: BrokerId) -> None:
         if other.alive and not other.paused and other.life == life:

@@ -35,6 +35,7 @@ from ..protocol.effects import (
     Drain,
     Drained,
     Effect,
+    Meet,
     Missed,
     Persist,
     Received,
@@ -193,6 +194,7 @@ class SimulatedNetwork:
         self._quotas = admission is not None and recovery is None and store is None
         self.failures: dict[BrokerId, StorageFailed] = {}
         self.watchers: dict[type, Watcher] = {}
+        self.seed = checks.whole_number("seed", seed)
         self.link_faults, self.cuts, self.faults = LinkFaults(), Cuts(), Faults(self, dead_after_seconds)
         faults = self.faults
         self.crash, self.crash_after, self.restart = faults.crash, faults.crash_after, faults.restart
@@ -201,7 +203,6 @@ class SimulatedNetwork:
         self.cut, self.mend, self.shake, self.calm = faults.cut, faults.mend, faults.shake, faults.calm
         self.queues, self.telemetry = checks.optional("queues", queues, Queues, "Queues()"), telemetry
         self.take_in = self.serve if queues is None else self._queue
-        self.seed = checks.whole_number("seed", seed)
         self.numbered = store is not None and recovery is None
         self.stores = store is not None
         self.dice = random.Random(f"hostile/{seed}")
@@ -217,6 +218,7 @@ class SimulatedNetwork:
             Drain: self._drain,
             Persist: self._persist,
             TickAt: self._tick_at,
+            Meet: lambda host, effect: None,  # every broker knows the way to every other one
         }
         if queues is not None:
             queues.join(self)

@@ -22,6 +22,7 @@ from rayvous.protocol.effects import (
     Effect,
     Flushed,
     Inform,
+    Meet,
     Missed,
     Multicast,
     Persist,
@@ -173,8 +174,8 @@ class Tracer:
             return [f"confirm to {effect.client}: subscription {effect.subscription}"]
         if isinstance(effect, Acknowledge):
             return [f"acknowledge {effect.about} of {effect.client} up to {effect.number}"]
-        if isinstance(effect, TickAt):
-            return [f"tick at {effect.at:g}"]
+        if isinstance(effect, TickAt | Meet):
+            return []  # hints to the host
         if isinstance(effect, Propose):
             return [f"propose to {effect.client}: broker {self.label(effect.broker)}"]
         if isinstance(effect, Persist):

@@ -104,6 +104,11 @@ class Way:
             self.open()
         return False
 
+    def prepare(self) -> None:
+        """Open the channel if there is none, unless that has just failed: the host is likely to be called soon."""
+        if (self.channel is None or not self.channel.open) and time.monotonic() >= self._next_try:
+            self.open()
+
     def open(self) -> None:
         """Open the channel in the background, unless that is under way."""
         if self.opening is None:

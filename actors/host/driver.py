@@ -34,6 +34,7 @@ from ...protocol.effects import (
     Effect,
     Flushed,
     Inform,
+    Meet,
     Missed,
     Multicast,
     Propose,
@@ -246,6 +247,8 @@ class Driver:
                 seat.answers.give((client, Numbered, number))
             case TickAt(at):
                 self._tick_at(seat, at)
+            case Meet(brokers):
+                self._transport.prepare(brokers)
 
     def _tick_at(self, seat: HostedBroker, at: float) -> None:
         """Tell a broker the time at `at`, if it is still here then."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -84,6 +84,8 @@ class Transport:
         What messages pass on their way; None unless a test of faults has set it.
     unreached
         Returns whether this host's last heartbeat to the host of a broker failed; set by `Resting`.
+    preparing
+        The searches for brokers that are likely to be sent to soon.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class Transport:
         self._learning = asyncio.Lock()
         self._unlearned: Counter[BrokerId] = Counter()  # calls from each broker that wait for its new life
         self._sought: dict[BrokerId, asyncio.Task[None]] = {}
+        self.preparing: set[asyncio.Task[None]] = set()
 
     def born(self, broker: BrokerId, life: int) -> None:
         """Note which life of a broker starts here."""
@@ -190,6 +193,24 @@ class Transport:
                 self._lives[broker] = max(life, self.life_of(broker))
             return self.peer(broker, {broker: host})
         return self.peer(broker, {})
+
+    def prepare(self, brokers: Iterable[BrokerId]) -> None:
+        """Find the actors of brokers that are likely to be sent to soon, and open channels to them."""
+        for broker in brokers:
+            if broker not in self._seated:
+                task = asyncio.get_running_loop().create_task(self._prepare(broker))
+                self.preparing.add(task)
+                task.add_done_callback(self.preparing.discard)
+
+    async def _prepare(self, broker: BrokerId) -> None:
+        try:
+            async with asyncio.timeout(self._limits.call_seconds):
+                await self._find(broker)
+        except Exception as error:  # it is found when it is sent to
+            self.log.debug("broker %d was not found: %s", broker, first_line(error))
+            return
+        if self.channels is not None and broker in self._actors:
+            self.channels.way(self._actors[broker]).prepare()
 
     def _seek(self, broker: BrokerId) -> None:
         """Look up the actor of a broker whose actor is dead, unless a lookup is pending."""

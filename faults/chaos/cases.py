@@ -149,6 +149,44 @@ class Late:
 
 
 @dataclass(frozen=True, slots=True)
+class Rumour:
+    """Wrong news: a living broker is said to be dead.
+
+    Attributes
+    ----------
+    at_seconds
+        The time from the start of the faults.
+    pick
+        From 0 up to 1: selects one of the living brokers at that time; of those that are paused or slow, if any is.
+    share
+        The fraction of the brokers connected with it that are told.
+    """
+
+    at_seconds: float
+    pick: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What brokers are told of deaths (`known_cases`).
+
+    Attributes
+    ----------
+    after_seconds
+        How long after a death.
+    share
+        The fraction of deaths that become known; the others are only silent.
+    rumours
+        Wrong news.
+    """
+
+    after_seconds: float
+    share: float
+    rumours: tuple[Rumour, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """Everything from which a chaos run is made.
 
@@ -177,6 +215,8 @@ class Case:
         Whether a loss is a problem even if a limit explains it.
     late
         What happens when everything has settled; None for nothing.
+    known
+        What brokers are told of deaths; None for nothing.
     """
 
     seed: int
@@ -196,6 +236,7 @@ class Case:
     priorities: Mapping[str, int] = field(default_factory=dict)
     lossless: bool = False
     late: Late | None = None
+    known: Known | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the case as plain data; of the clients' actions only the number of each kind."""
@@ -215,6 +256,7 @@ class Case:
             **({"lossless": True} if self.lossless else {}),
             **({} if self.admission is None else {"admission": self._admission()}),
             **({} if self.late is None else {"late": self.late.describe()}),
+            **({} if self.known is None else {"known": asdict(self.known)}),
             **({"operations": [asdict(each) for each in self.operations]} if self.operations else {}),
         }
 

@@ -409,6 +409,11 @@ class Succession:
         return ClusterBeat(self.view, self.parent, self.children, self.path, self.term)
 
 
+def successor(view: ClusterView) -> BrokerId | None:
+    """Return the member that takes over when the designated broker of this view dies; None if none is left."""
+    return max((member for member in view.members if member != view.designated), default=None)
+
+
 HANDLERS: Final[dict[tuple[ClusterRole, type], Callable[[Succession, BrokerId, Any], list[Out]]]] = {
     (ClusterRole.NORMAL, Ticked): Succession._on_wait,
     (ClusterRole.NORMAL, ClusterBeat): Succession._on_beat,

@@ -19,8 +19,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any, Final
 
+from ....faults.membership.succession import successor
 from ....protocol.configs import Placed
-from ....protocol.effects import Missed, Received, Rested, Send, Ticked
+from ....protocol.effects import Meet, Missed, Received, Rested, Send, Ticked
 from ....protocol.ids import BrokerId, ClusterId
 from ....protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
 from ....protocol.messages.pubsub import Events
@@ -76,6 +77,7 @@ class HealingBroker(Restorable):
         self._told_place: Placed | None = None
         self._moved_at: deque[float] = deque(maxlen=MOVES_TOLD)
         self._learned_dead: deque[tuple[BrokerId, float]] = deque(maxlen=MOVES_TOLD)
+        self._met: tuple[BrokerId, ...] = ()
         self._handlers = self._of_messages()
         self._events: dict[type, Callable[[Any], list[Out]]] = {
             Ticked: self._on_tick,
@@ -182,7 +184,7 @@ class HealingBroker(Restorable):
         self.tree_rounds.tick()
         effects = self.group.succeed(event)
         parent.give_up_ping()
-        effects += self.leaving.go_on()
+        effects += self.leaving.go_on() + self._meet_next()
         if not place.designated:
             return effects + self.tree_rounds.ask()
         if founds:
@@ -196,6 +198,24 @@ class HealingBroker(Restorable):
                 children = tuple(place.children.values())
                 effects.append(Send(RENDEZVOUS, RootBeat(place.view, place.term, children)))
         return effects + self.tree_rounds.ask()
+
+    def _meet_next(self) -> list[Out]:
+        """Get to know the brokers with which this one will be connected once a designated broker has died.
+
+        After its own, if it would take over, these are the neighbours. After that of a neighbour, it is its successor.
+        """
+        place, said = self.place, self.place.succession
+        if place.designated:
+            soon = [successor(view) for view in place.neighbours()]
+        elif successor(place.view) == place.home.broker:
+            soon = [view.designated for view in (said.parent, *said.children) if view is not None]
+        else:
+            soon = []
+        met = tuple(sorted(broker for broker in soon if broker is not None))
+        if met == self._met:
+            return []
+        self._met = met
+        return [Meet(met)] if met else []
 
     # Resting.
 
