@@ -4,6 +4,8 @@ Reference: promises 1, 2, 3 and 6; paper 1, section 4.
 """
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -217,3 +219,30 @@ def test_a_killed_broker_is_replaced_without_waiting_for_its_silence(ray_started
             assert net.kill_broker(victim := designated(net, cluster)) == [victim]
             net.await_convergence(BOUND_SECONDS)
             assert designated(net, cluster) != victim
+
+
+def in_views(net: rv.Network, without: list[int]) -> set[tuple[int, ...]]:
+    """Return the members of the views of all brokers that are asked."""
+    return {tuple(seat.broker for seat in one["seats"]) for one in net.survey(without=without).values()}
+
+
+def test_a_killed_broker_is_out_of_the_view_at_once_and_a_stopped_one_is_not(ray_started: None) -> None:
+    """The channels of the killed process have ended, those of the stopped one have not. Reference: decision 0139."""
+    recovery = Recovery(heartbeat_seconds=0.2, suspect_after_seconds=60.0, client_patience_seconds=60.0)
+    tree, stopped, killed = rv.ClusterTree(4, 1), 1, 2
+    with rv.Network.launch(
+        tree, scheme="hypercube", recovery=recovery, brokers_per_actor=1, links="direct"
+    ) as net:
+        for broker in range(4):
+            net.subscriber(f"s{broker}", broker=broker).subscribe(f"x > {broker}")
+        net.await_convergence(BOUND_SECONDS)
+        until(lambda: all(sizes["hosts_by_channel"] for _, sizes in net.describe().nodes(data=True)))
+        pid = net.pid_of(stopped)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            assert net.kill_broker(killed) == [killed]
+            until(lambda: in_views(net, without=[stopped]) == {(0, 1, 3)})
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        net.await_convergence(BOUND_SECONDS)
+        assert set(net.survey()) == {0, 1, 3}
