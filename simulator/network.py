@@ -215,10 +215,7 @@ class SimulatedNetwork:
         self.carry_out: dict[type, Callable[[Host, Any], None]] = {
             **self.transport.effects,
             **self._client_effects(),
-            Drain: self._drain,
-            Persist: self._persist,
-            TickAt: self._tick_at,
-            Meet: lambda host, effect: None,  # every broker knows the way to every other one
+            **self._own_effects(),
         }
         if queues is not None:
             queues.join(self)
@@ -347,6 +344,15 @@ class SimulatedNetwork:
                 return
         if type(event) is FromClient:
             self._taken_in(host, event)
+
+    def _own_effects(self) -> Mapping[type, Callable[[Host, Any], None]]:
+        """Return how the effects of brokers that address their host are carried out."""
+        return {
+            Drain: self._drain,
+            Persist: self._persist,
+            TickAt: self._tick_at,
+            Meet: lambda host, effect: None,  # every broker knows the way to every other one
+        }
 
     # Hooks for clients.
 

@@ -80,6 +80,7 @@ MAY_USE_RANDOM = {
     "faults/chaos/connection_cases.py",
     "faults/chaos/damage_cases.py",
     "faults/chaos/stable_cases.py",
+    "faults/chaos/known_cases.py",
     "faults/chaos/late_cases.py",
     "routing/topologies/cluster_trees.py",
     "routing/topologies/transit_stub.py",
