@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING

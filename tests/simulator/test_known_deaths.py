@@ -8,7 +8,6 @@ from rayvous.faults.membership.structure import problems
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import draw_sim_case, run_case
-from rayvous.simulator.judging import structure_problems
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey_of
 
