@@ -105,6 +105,7 @@ class Channel(asyncio.Protocol):
         self._answered_bytes = 0  # since it is full
         self.transport: asyncio.Transport | None = None
         self._parted = self._told_parted = False
+        self._told = False  # whether somebody knows why it ends
         self._rests: set[object] = set()
         self._greeting: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -159,7 +160,7 @@ class Channel(asyncio.Protocol):
     def abort(self, why: str) -> None:
         """End the connection at once; what was sent and not read is dropped."""
         if self.transport is not None:
-            self.why = why
+            self.why, self._told = why, True
             self.transport.abort()
 
     def rest(self, reason: object) -> None:
@@ -174,6 +175,13 @@ class Channel(asyncio.Protocol):
             self._rests.remove(reason)
             if not self._rests and self.transport is not None:
                 self.transport.resume_reading()
+
+    def fail(self, why: str) -> None:
+        """Note that the connection has ended before it could be used."""
+        if not self._told:
+            self.why, self._told = why, True
+            self._on_refused(self, why)
+        self.connection_lost(None)
 
     # What happens to it.
 
@@ -219,6 +227,8 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Hand over what is in flight."""
         self.open = False
+        if self._connection.begun and not (self._told or self._parted):
+            self._on_refused(self, "it leaves in the middle of the greeting")
         if self._greeting is not None:
             self._greeting.cancel()
         if not self.done.done():
@@ -255,7 +265,7 @@ class Channel(asyncio.Protocol):
     def _refuse(self, why: str) -> None:
         if self.transport is None or self.transport.is_closing():
             return
-        self.why = why
+        self.why, self._told = why, True
         self._on_refused(self, why)
         if not self.open:
             self.transport.write(self._connection.refusal(why))

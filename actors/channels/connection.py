@@ -142,6 +142,11 @@ class Connection(Generic[W]):
         self.serving: set[int] = set()
         self.out: list[bytes] = [_frame(Kind.HELLO, 0, self._hello)]
 
+    @property
+    def begun(self) -> bool:
+        """Whether the other end has begun its greeting, and not ended it."""
+        return self.peer is None and bool(self._held or self._theirs)
+
     # What this end does.
 
     def call(self, content: bytes, waiting: W) -> bytes:
@@ -244,6 +249,8 @@ class Connection(Generic[W]):
             raise _Wrong(f"a hello of {len(hello)} bytes")
         if _HELLO.unpack(hello)[2] != self._me.network:
             raise _Wrong("it is of another network")
+        if hello == self._hello:
+            raise _Wrong("it sends back what it was sent")
         return hello
 
     def _proof(self, opens: bool, prover: bytes, verifier: bytes) -> bytes:

@@ -41,6 +41,7 @@ from ..logs import Log
 from .channel import GREETING_SECONDS, Channel, Refusals, Serve, Waiting
 from .config import ChannelConfig, Door, tls_of_ray
 from .connection import NAME_BYTES, NONCE_BYTES, Connection, Self
+from .handshakes import Handshake
 from .lanes import Lane
 from .replies import Awaited, Reply, follow, packed_error
 
@@ -59,6 +60,7 @@ OPEN_MAX: Final = 4_096
 UNPROVEN_MAX: Final = 256
 """Connections that have not proved themselves; the oldest is closed for one more."""
 BACKLOG: Final = 1024
+CROWDED: Final = "too many connections have not proved themselves"
 FULL: Final = "the process has as many connections as it may have"
 
 
@@ -360,16 +362,22 @@ class Channels:
         return channel
 
     def _is_full(self) -> bool:
-        """Return whether there may be no further channel; if so many are open, that at rest longest makes room."""
-        if len(self._proven) < self._most:
-            return False
-        resting = [channel for channel in self._proven if channel.open and channel.at_rest]
-        if (
-            not resting or len(self._proven) >= 2 * self._most
-        ):  # the other ends of those that part do not answer
-            return True
-        min(resting, key=lambda channel: channel.used_at).retire()
-        return False
+        """Return whether there may be no further channel: so many are open, and none is at rest.
+
+        Those that were told to part, and whose other ends do not answer, count up to as many again.
+        """
+        most = self._most
+        return len(self._proven) >= most and (len(self._proven) >= 2 * most or not self._resting())
+
+    def _resting(self) -> list[Channel]:
+        return [channel for channel in self._proven if channel.open and channel.at_rest]
+
+    def _make_room(self, newest: Channel) -> None:
+        """Let the channel that is at rest longest end for one that has proved itself; no other has this effect."""
+        if len(self._proven) > self._most:
+            resting = [channel for channel in self._resting() if channel is not newest]
+            if resting:
+                min(resting, key=lambda channel: channel.used_at).retire()
 
     def _channel(self, *, opens: bool) -> Channel:
         connection: Connection[Waiting] = Connection(self._me, opens, secrets.token_bytes(NONCE_BYTES))
@@ -389,13 +397,15 @@ class Channels:
             while len(self._unproven) > UNPROVEN_MAX:
                 oldest = next(iter(self._unproven))
                 del self._unproven[oldest]
-                oldest.abort("too many connections are unproven")
+                oldest.abort(CROWDED)
+                self._refusals.add(oldest.source, CROWDED)
         return channel
 
     # What happens to channels.
 
     def _has_opened(self, channel: Channel) -> None:
         self._proven[channel] = None
+        self._make_room(channel)
         if channel in self._unproven:
             del self._unproven[channel]
             assert channel.peer is not None
@@ -485,7 +495,7 @@ class Channels:
         """
         async with self._opening_door:
             if self._door is None:
-                address = ray.util.get_node_ip_address()
+                address = ray.util.get_node_ip_address().strip("[]")  # of version 6
                 first, last = self._config.ports or (0, 0)
                 ports = list(range(first, last + 1))
                 random.shuffle(ports)  # many hosts of a node begin at the same moment
@@ -503,11 +513,14 @@ class Channels:
             If none is.
         """
         tls = tls_of_ray(server=True)
+
+        def accepted() -> asyncio.Protocol:
+            channel = self._channel(opens=False)
+            return channel if tls is None else Handshake(channel, tls)
+
         for port in ports:
             try:
-                return await self.loop.create_server(
-                    lambda: self._channel(opens=False), address, port, backlog=BACKLOG, **_tls(tls)
-                )
+                return await self.loop.create_server(accepted, address, port, backlog=BACKLOG)
             except OSError as error:
                 failed = error
         raise OSError(f"no port from {min(ports)} to {max(ports)} is free at {address}: {failed}")

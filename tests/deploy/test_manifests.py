@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from rayvous.actors.channels.config import ports_of
 from rayvous.actors.network.network_file import read_network_file
 from rayvous.cli.doctor.machine import STORE_SHARE
 from rayvous.gateway.origins import OtherHost, check_host
@@ -18,6 +19,7 @@ from rayvous.gateway.serving import names_of
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+RAY_WORKER_PORTS_LAST = 19_999
 UNITS = {"Mi": 1 << 20, "Gi": 1 << 30}
 
 _spec = importlib.util.spec_from_file_location("kubernetes_schema", Path(__file__).with_name("schema.py"))
@@ -83,6 +85,22 @@ def test_versions_are_those_of_the_project():
     version = CLUSTER["spec"]["rayVersion"]
     assert asked.specifier.contains(version)
     assert metadata.version("ray") == version
+
+
+def test_ports_of_connections_between_brokers_are_for_the_cluster_alone(tmp_path):
+    path = tmp_path / "network.toml"
+    path.write_text(RESOURCES["ConfigMap", "rayvous-network"]["data"]["network.toml"])
+    settings = read_network_file(path)
+    assert settings.links == "direct"
+    first, last = ports_of(settings.ports)
+    taken = [
+        port["containerPort"] for pod in PODS for each in pod["containers"] for port in each.get("ports", ())
+    ]
+    assert not [port for port in taken if first <= port <= last] and first > RAY_WORKER_PORTS_LAST
+    assert last - first + 1 >= len(settings.topology.positions()), "one pod may have to carry all brokers"
+    within, public = RESOURCES["NetworkPolicy", "rayvous"]["spec"]["ingress"]
+    assert "ports" not in within and within["from"]
+    assert {port["port"] for port in public["ports"]} == {"gateway", "stomp", "metrics"}
 
 
 def test_ports_that_are_named_are_there():

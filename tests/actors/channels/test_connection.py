@@ -117,11 +117,17 @@ def test_a_recorded_greeting_is_worth_nothing_on_another_connection() -> None:
     assert "does not have the secret" in why(later.take(hello + proof))
 
 
-def test_the_proof_of_an_end_is_no_proof_when_it_is_sent_back_to_it() -> None:
+def test_what_an_end_says_is_worth_nothing_when_it_is_sent_back_to_it() -> None:
     alice = end(ALICE, True)
-    hello = flushed(alice)
-    alice.take(hello)
-    assert "does not have the secret" in why(alice.take(flushed(alice)))
+    assert "sends back what it was sent" in why(alice.take(flushed(alice)))
+
+
+def test_two_connections_of_one_process_do_not_prove_each_other() -> None:
+    """Somebody without the secret opens both, and passes to each what the other one says."""
+    one, other = end(BOB, False), end(BOB, False, seed=1)
+    told, back = greeted(one, other)
+    assert "does not have the secret" in why(told) and "does not have the secret" in why(back)
+    assert one.peer is other.peer is None
 
 
 def in_greeting(make: Callable[[Connection[str]], bytes]) -> str:
