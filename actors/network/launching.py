@@ -9,7 +9,6 @@ Rules
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 from collections.abc import Collection, Iterator, Sequence
@@ -134,9 +133,6 @@ def init_ray(address: str | None) -> None:
     RayUnavailable
         If Ray could not be started or joined.
     """
-    logging.getLogger("ray.widgets").setLevel(
-        logging.WARNING
-    )  # in notebooks it misses packages that we do not use
     try:
         ray.init(
             address, namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error"

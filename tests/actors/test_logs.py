@@ -3,7 +3,10 @@
 import asyncio
 import json
 import logging
+import subprocess
+import sys
 
+import pytest
 from ray._common.formatters import JSONFormatter
 from rayvous.actors.host.transport import Transport
 from rayvous.actors.logs import Log
@@ -54,3 +57,27 @@ def test_nothing_is_printed_by_an_import_and_no_handler_is_set():
     loggers = [name for name in logging.root.manager.loggerDict if name.startswith("rayvous")]
     assert loggers
     assert not any(logging.getLogger(name).handlers for name in loggers)
+
+
+NOTEBOOK = """
+from IPython.core.interactiveshell import InteractiveShell
+
+class ZMQInteractiveShell(InteractiveShell):  # as the shell of a notebook is called
+    pass
+
+ZMQInteractiveShell.instance()
+import sys
+import rayvous
+rayvous.Network
+assert "ray" in sys.modules
+"""
+
+
+def test_the_widgets_of_ray_are_quiet_before_they_are_imported():
+    assert logging.getLogger("ray.widgets.util").getEffectiveLevel() == logging.WARNING
+
+
+@pytest.mark.slow
+def test_in_a_notebook_ray_does_not_miss_packages_that_are_not_needed():
+    done = subprocess.run([sys.executable, "-c", NOTEBOOK], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
