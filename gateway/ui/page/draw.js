@@ -41,7 +41,7 @@ export function drawNetwork(root, brokers, links) {
       const rate = multicast ? rates.get(key(one, -1)) ?? 0 : (rates.get(key(one, two)) ?? 0);
       parts.links.push(linkOf(at.get(one), at.get(two), rate, named && sides && !multicast));
     }
-  for (const one of brokers) if (at.has(one.broker)) parts.brokers.push(brokerOf(one, at.get(one.broker), named));
+  for (const one of brokers) if (at.has(one.broker)) parts.brokers.push(brokerOf(one, at.get(one.broker), named, at.get(one.parent)));
 
   root.setAttribute("viewBox", `0 0 ${extent.width} ${extent.height}`);
   root.setAttribute("width", extent.width);
@@ -156,13 +156,20 @@ function linkOf(from, to, rate, numbered) {
   return parts;
 }
 
-function brokerOf(one, where, named) {
+function brokerOf(one, where, named, above) {
   const kind = one.state === "alive" ? one.role.toLowerCase() : one.state;
   const group = svg("g", { class: `broker ${kind}`, transform: `translate(${where.x} ${where.y})` });
   const circle = svg("circle", { r: one.role === "NEB" || one.state === "dead" ? 8 : 11 });
   group.append(circle, svg("title", {}, `broker ${one.broker}, ${one.role}, ${one.state}`));
-  // Below the root begin the links of the tree, which nothing has above it.
-  const low = one.role === "NEB" || one.state === "dead" ? 20 : one.role === "REB" ? -15 : 24;
-  if (named) group.append(svg("text", { y: low }, one.state === "dead" ? `† ${one.name}` : one.name));
+  if (named) group.append(svg("text", labelAt(one, where, above), one.state === "dead" ? `† ${one.name}` : one.name));
   return group;
+}
+
+// Where no link is. Below a broker that speaks for others begin links, and from above comes that of its parent: the label of
+// the root stands above it, those of others stand beside them, away from the parent.
+function labelAt(one, where, above) {
+  if (one.role === "NEB" || one.state === "dead") return { y: 20 };
+  if (one.role === "REB") return { y: -15 };
+  if (!above) return { y: 24 };
+  return above.x > where.x ? { x: -14, y: 2, class: "before" } : { x: 14, y: 2, class: "behind" };
 }
