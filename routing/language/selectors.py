@@ -10,13 +10,15 @@ Rules
 * For any text, the result is a condition or a :class:`SelectorError` with line, column, the token found and what was
   expected, in human-readable words.
 * The parser of a dialect is built once per process, when its first selector is parsed.
+* The conditions of the last short selectors are kept: many subscribers write the same, and what is doubtful about a
+  selector is asked right after it was parsed.
 
 Source: JMS 1.1, section 3.8.1.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from ...protocol.checks import one_of
@@ -39,6 +41,8 @@ DIALECTS: Final[tuple[Dialect, ...]] = ("rayvous", "jms", "cesql")
 """The dialects of selector text: ours; strict JMS, where a comparison of values of two groups is false; and CloudEvents
 SQL (:mod:`.cesql`)."""
 
+KEPT_CHARACTERS_MAX: Final = 256
+SELECTORS_KEPT: Final = 1_024
 _OPERATORS: Final = ("CIDR", "CONTAINS", "ILIKE", "PREFIX", "SUFFIX")
 _SOFT_KEYWORDS: Final = frozenset(
     (
@@ -88,6 +92,10 @@ def parse_selector(text: str, dialect: Dialect = "rayvous") -> p.Predicate:
     if dialect == "cesql":
         return parse_cesql(text)
     check_text("a selector", text)
+    return _kept(text, dialect) if len(text) <= KEPT_CHARACTERS_MAX else _parsed(text, dialect)
+
+
+def _parsed(text: str, dialect: Dialect) -> p.Predicate:
     refuse_comments(text)
     parser = _parser(strict=dialect != "jms")
     condition: p.Predicate = parse(
@@ -96,6 +104,9 @@ def parse_selector(text: str, dialect: Dialect = "rayvous") -> p.Predicate:
         lambda error: syntax_error(error.token, error.accepts or error.expected, parser.lex(text)),
     )
     return two_valued(condition) if dialect == "jms" else condition
+
+
+_kept = lru_cache(SELECTORS_KEPT)(_parsed)
 
 
 @cache

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from rayvous.protocol.errors import SelectorError
 from rayvous.protocol.values import Timestamp
 from rayvous.routing.language import predicates as p
+from rayvous.routing.language import selectors
 from rayvous.routing.language.expressions import Literal, Ref, arithmetic
 from rayvous.routing.language.selectors import CHARACTERS_MAX, parse_selector
 
@@ -362,3 +364,20 @@ def test_lark_is_imported_only_when_text_is_read() -> None:
         "to_filter('x > 1'); assert 'lark' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_short_selector_is_parsed_once_and_a_long_one_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway asks after each subscription what is doubtful about its selector, and many clients write the same."""
+    parsed: list[str] = []
+
+    def parse(parser: Any, text: str, *_: Any) -> Any:
+        parsed.append(text)
+        return real(parser, text, *_)
+
+    real = selectors.parse
+    monkeypatch.setattr(selectors, "parse", parse)
+    short, long = "never_seen = 'before'", f"text = '{'x' * selectors.KEPT_CHARACTERS_MAX}'"
+    for text in (short, long):
+        assert parse_selector(text) == parse_selector(text)
+    assert parsed == [short, long, long]
+    assert parse_selector(short, "jms") is not None and parsed == [short, long, long, short]
