@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+import ray
 from rayvous.actors.channels import pool as pool_file
 from rayvous.actors.channels.channel import GREETING_SECONDS, Channel
 from rayvous.actors.channels.config import ChannelConfig, Door
@@ -118,12 +119,15 @@ def test_thousands_of_connections_that_say_nothing(monkeypatch: pytest.MonkeyPat
 def certified(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make an authority and a certificate signed by it, and let this process use them as Ray does."""
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    here = (
+        f"subjectAltName=IP:127.0.0.1,IP:{ray.util.get_node_ip_address()},DNS:localhost"  # Ray looks at them
+    )
     made = {part: str(folder / f"{name}-{part}.pem") for part in ("ca", "ca-key", "cert", "key", "request")}
     for words in (
         ["req", "-x509", *curve, "-days", "2", "-subj", f"/CN={name}", "-out", made["ca"], "-keyout", made["ca-key"]],
-        ["req", *curve, "-subj", "/CN=ray", "-out", made["request"], "-keyout", made["key"]],
+        ["req", *curve, "-subj", "/CN=ray", "-addext", here, "-out", made["request"], "-keyout", made["key"]],
         ["x509", "-req", "-in", made["request"], "-CA", made["ca"], "-CAkey", made["ca-key"], "-CAcreateserial",
-         "-days", "2", "-out", made["cert"]],
+         "-days", "2", "-copy_extensions", "copy", "-out", made["cert"]],
     ):  # fmt: skip
         subprocess.run(["openssl", *words], check=True, capture_output=True)
     monkeypatch.setenv("RAY_USE_TLS", "1")
@@ -179,3 +183,13 @@ def test_who_has_the_secret_and_a_certificate_of_another_authority_is_refused(
         await host.channels.close()
 
     run(test)
+
+
+def test_channels_where_ray_runs_with_tls(
+    found_by: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certified(tmp_path, "ray", monkeypatch)
+    found = found_by("with_tls.py")
+    assert found["came"] == list(range(50))
+    assert len(found["protocols"]) == 2 and all(each.startswith("TLS") for each in found["protocols"])
+    assert found["by_ray"] == [0, 0], "every host is reached by a channel"
