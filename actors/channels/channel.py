@@ -176,6 +176,10 @@ class Channel(asyncio.Protocol):
             if not self._rests and self.transport is not None:
                 self.transport.resume_reading()
 
+    def certify(self, certificate: bytes) -> None:
+        """Note the certificate that this end has shown in the handshake of TLS, as the end that has accepted."""
+        self._connection.certificate = certificate
+
     def fail(self, why: str) -> None:
         """Note that the connection has ended before it could be used."""
         if not self._told:
@@ -190,6 +194,9 @@ class Channel(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.set_write_buffer_limits(self._unread_bytes_max)
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None and not self._connection.certificate:
+            self.certify(tls.getpeercert(binary_form=True))  # this end has opened
         known = transport.get_extra_info("socket")
         if self._silent_seconds is not None and known is not None and known.family != socket.AF_UNIX:
             bound_silence(known, self._silent_seconds)

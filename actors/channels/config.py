@@ -7,6 +7,7 @@ import re
 import secrets
 import ssl
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ...protocol.errors import InputError
@@ -86,10 +87,26 @@ def ports_of(text: str | None) -> tuple[int, int] | None:
     return first, last
 
 
-def tls_of_ray(*, server: bool) -> ssl.SSLContext | None:
+class Tls(NamedTuple):
+    """The TLS settings of one end.
+
+    Attributes
+    ----------
+    context
+        For the handshake.
+    certificate
+        The certificate of this end, in binary form.
+    """
+
+    context: ssl.SSLContext
+    certificate: bytes
+
+
+def tls_of_ray(*, server: bool) -> Tls | None:
     """Return the TLS settings that Ray uses in this process; None if Ray runs without TLS.
 
-    Both ends show a certificate of Ray's authority. Its names are not checked, as Ray does not check them.
+    Both ends show a certificate of Ray's authority. The names in it are not checked: that of the end that has accepted
+    is part of what both ends prove (`Connection.certificate`), so nobody else can stand between them.
     """
     if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
         return None
@@ -97,5 +114,8 @@ def tls_of_ray(*, server: bool) -> ssl.SSLContext | None:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(os.environ["RAY_TLS_CA_CERT"])
-    context.load_cert_chain(os.environ["RAY_TLS_SERVER_CERT"], os.environ["RAY_TLS_SERVER_KEY"])
-    return context
+    chain = os.environ["RAY_TLS_SERVER_CERT"]
+    context.load_cert_chain(chain, os.environ["RAY_TLS_SERVER_KEY"])
+    text = Path(chain).read_text("ascii", errors="replace")
+    first = text[text.index(ssl.PEM_HEADER) : text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)]
+    return Tls(context, ssl.PEM_cert_to_DER_cert(first))

@@ -3,8 +3,8 @@
 Rules
 -----
 * Each end first sends a hello: version, network, its own name, and a fresh nonce. Then each proves that it has the
-  secret of the network, by an HMAC over its role and both hellos. So a proof is worth nothing on another
-  connection, or in the other direction.
+  secret of the network, by an HMAC over its role, both hellos, and with TLS the certificate of the end that has
+  accepted. So a proof is worth nothing on another connection, in the other direction, or through somebody between.
 * Before the other end has proved itself, nothing of it is accepted but the greeting, whose frames are short.
 * Afterwards each end makes calls with rising numbers, and answers those of the other, in any order.
 * Whatever breaks a rule is answered by the event `Refused`, after which the connection takes nothing in any more.
@@ -119,6 +119,9 @@ class Connection(Generic[W]):
     ----------
     out
         Bytes to be written, in order; the host takes them out.
+    certificate
+        With TLS, that of the end that has accepted the connection, as each end knows it; set before anything is
+        taken in.
     peer
         The name of the other end; None as long as that has not proved itself.
     waiting
@@ -137,6 +140,7 @@ class Connection(Generic[W]):
         self._asked = 0
         self._heard = 0
         self._refused = False
+        self.certificate = b""
         self.peer: bytes | None = None
         self.waiting: dict[int, W] = {}
         self.serving: set[int] = set()
@@ -255,7 +259,7 @@ class Connection(Generic[W]):
 
     def _proof(self, opens: bool, prover: bytes, verifier: bytes) -> bytes:
         role = b"opens" if opens else b"accepts"
-        return hmac.digest(self._me.secret, role + prover + verifier, "sha256")
+        return hmac.digest(self._me.secret, role + prover + verifier + self.certificate, "sha256")
 
 
 def _frame(kind: Kind, number: int, content: bytes) -> bytes:

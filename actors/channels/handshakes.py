@@ -8,9 +8,9 @@ could not be counted.
 from __future__ import annotations
 
 import asyncio
-import ssl
 
 from .channel import GREETING_SECONDS, Channel
+from .config import Tls
 
 
 class Handshake(asyncio.Protocol):
@@ -24,7 +24,7 @@ class Handshake(asyncio.Protocol):
         The settings of this process.
     """
 
-    def __init__(self, channel: Channel, tls: ssl.SSLContext) -> None:
+    def __init__(self, channel: Channel, tls: Tls) -> None:
         self._channel = channel
         self._tls = tls
         self._early = _Early()
@@ -42,7 +42,11 @@ class Handshake(asyncio.Protocol):
         why = "it leaves in the handshake of TLS"
         try:
             transport = await loop.start_tls(
-                plain, self._early, self._tls, server_side=True, ssl_handshake_timeout=GREETING_SECONDS
+                plain,
+                self._early,
+                self._tls.context,
+                server_side=True,
+                ssl_handshake_timeout=GREETING_SECONDS,
             )
         except OSError as error:  # all that TLS finds wrong
             transport, why = None, f"no handshake of TLS: {error}"
@@ -54,6 +58,7 @@ class Handshake(asyncio.Protocol):
             plain.abort()
             channel.fail(why)
             return
+        channel.certify(self._tls.certificate)
         channel.connection_made(transport)
         transport.set_protocol(channel)
         if self._early.data:

@@ -24,7 +24,6 @@ import os
 import random
 import resource
 import secrets
-import ssl
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -39,7 +38,7 @@ from ray.util.client import ray as client
 from ...protocol.configs import CONNECTION_BYTES_MAX
 from ..logs import Log
 from .channel import GREETING_SECONDS, Channel, Refusals, Serve, Waiting
-from .config import ChannelConfig, Door, tls_of_ray
+from .config import ChannelConfig, Door, Tls, tls_of_ray
 from .connection import NAME_BYTES, NONCE_BYTES, Connection, Self
 from .handshakes import Handshake
 from .lanes import Lane
@@ -540,9 +539,9 @@ class Channels:
         await asyncio.sleep(0)  # the farewells are written
 
 
-def _tls(context: ssl.SSLContext | None) -> dict[str, Any]:
-    """Return the options of a connection with this context, whose handshake takes no longer than a greeting."""
-    return {} if context is None else {"ssl": context, "ssl_handshake_timeout": GREETING_SECONDS}
+def _tls(tls: Tls | None) -> dict[str, Any]:
+    """Return the options of a connection with these settings, whose handshake takes no longer than a greeting."""
+    return {} if tls is None else {"ssl": tls.context, "ssl_handshake_timeout": GREETING_SECONDS}
 
 
 def node_here() -> str:

@@ -1,4 +1,4 @@
-"""The program run by `test_strangers`: a network on a Ray that uses TLS; what its connections are is written to a file."""
+"""The program run by `test_strangers`: a network on a Ray that uses TLS, and what its connections are."""
 
 import json
 import sys

@@ -130,6 +130,16 @@ def test_two_connections_of_one_process_do_not_prove_each_other() -> None:
     assert one.peer is other.peer is None
 
 
+def test_somebody_between_two_ends_who_shows_each_a_certificate_of_his_own_is_found() -> None:
+    alice, bob = end(ALICE, True), end(BOB, False)
+    alice.certificate, bob.certificate = b"of the one between", b"of bob"
+    told, back = greeted(alice, bob)
+    assert "does not have the secret" in why(told) and "does not have the secret" in why(back)
+    alice, bob = end(ALICE, True), end(BOB, False)
+    alice.certificate = bob.certificate = b"of bob"
+    assert greeted(alice, bob) == ([Opened(BOB.name)], [Opened(ALICE.name)])
+
+
 def in_greeting(make: Callable[[Connection[str]], bytes]) -> str:
     bob, alice = end(BOB, False), end(ALICE, True)
     data = make(alice)

@@ -13,6 +13,7 @@ import pytest
 from rayvous.actors.channels.channel import Channel, Waiting, bound_silence
 from rayvous.actors.channels.config import tls_of_ray
 from rayvous.actors.channels.connection import Connection, Self
+from rayvous.actors.channels.handshakes import Handshake
 from rayvous.actors.channels.lanes import Lane
 from rayvous.actors.channels.replies import Awaited, packed_error
 
@@ -43,12 +44,10 @@ def make(name: bytes, opens: bool, ended: Callable[[bool], None] = lambda parted
 async def connected(one: Channel, other: Channel) -> None:
     ours, theirs = socket.socketpair()
     loop, tls = asyncio.get_running_loop(), tls_of_ray(server=True)
-    accepting = loop.create_task(loop.connect_accepted_socket(lambda: other, theirs, ssl=tls))
+    await loop.connect_accepted_socket(lambda: other if tls is None else Handshake(other, tls), theirs)
     client = tls_of_ray(server=False)
-    await loop.create_connection(
-        lambda: one, sock=ours, ssl=client, server_hostname="anything" if client else None
-    )
-    await accepting
+    named = {} if client is None else {"ssl": client.context, "server_hostname": "anything"}
+    await loop.create_connection(lambda: one, sock=ours, **named)
     assert await one.done and await other.done
 
 
@@ -83,8 +82,8 @@ def test_two_ends_talk_and_part(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_certificates_of_ray_are_used_where_it_uses_them(
     tls_in_ray: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = tls_of_ray(server=True)
-    assert context is not None and context.verify_mode == ssl.CERT_REQUIRED
+    tls = tls_of_ray(server=True)
+    assert tls is not None and tls.context.verify_mode == ssl.CERT_REQUIRED
     assert asyncio.run(talk())
     monkeypatch.delenv("RAY_USE_TLS")
     assert tls_of_ray(server=True) is None

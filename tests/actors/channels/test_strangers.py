@@ -91,7 +91,7 @@ async def friend(
 ) -> Peer:
     peer, loop, tls = Peer(name, parted), asyncio.get_running_loop(), tls_of_ray(server=False)
     ours = await knock(host)
-    named = {} if tls is None else {"ssl": tls, "server_hostname": "anything"}
+    named = {} if tls is None else {"ssl": tls.context, "server_hostname": "anything"}
     await loop.create_connection(lambda: peer.channel, sock=ours, **named)  # type: ignore[call-overload]
     assert await peer.channel.done
     return peer
