@@ -43,6 +43,7 @@ from ...protocol.errors import (
     StorageFailed,
 )
 from ...protocol.ids import BrokerId, ClientId
+from ..answers import answered
 from ..forks import require_same_process
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle, waited
@@ -292,7 +293,7 @@ class Client:
         try:
             near = await self._process.nearness.tiers(self._placement, self._rendezvous)
             arguments = (self.kind, self.name, self.broker, gone, sorted(away), wanted, near, self.ticket)
-            answer = await self._rendezvous.relocate.remote(*arguments)
+            answer = await answered(self._rendezvous.relocate.remote(*arguments))
         except RayActorError as error:
             if isinstance(error, ActorDiedError):
                 self._network_ended = True

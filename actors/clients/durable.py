@@ -30,6 +30,7 @@ from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasConsumed
+from ..answers import answered
 from ..host.errors import broker_errors
 from ..host.requests import Away
 from .client import Context
@@ -81,7 +82,9 @@ class DurableSubscriber(Subscriber):
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         self._inbox.host = host  # from here on nothing from the old broker is accepted
-        self._machine.life = await self._rendezvous.renew.remote(self.name, self._machine.life, broker)
+        self._machine.life = await answered(
+            self._rendezvous.renew.remote(self.name, self._machine.life, broker)
+        )
         await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
 
     async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
@@ -241,6 +244,6 @@ class ReturningPublisher(Publisher):
         super()._call(batch)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        await self._rendezvous.home_of_publisher.remote(self.name, broker, False)
+        await answered(self._rendezvous.home_of_publisher.remote(self.name, broker, False))
         await super()._go_on_at(host, broker, patience_seconds)
-        await self._rendezvous.home_of_publisher.remote(self.name, broker, True)
+        await answered(self._rendezvous.home_of_publisher.remote(self.name, broker, True))

@@ -26,6 +26,7 @@ from ray.exceptions import RayError
 from ...faults.membership.places import Tiers
 from ...protocol.checks import one_of
 from ...protocol.ids import BrokerId
+from ..answers import answered
 from ..host.handle import HostHandle
 
 Placement: TypeAlias = Literal["nearest", "least-loaded"]
@@ -106,7 +107,7 @@ class Nearness:
         """
         if place != "nearest":
             return None if place is None else ()
-        hosts: Mapping[BrokerId, Any] = await rendezvous.hosts.remote()
+        hosts: Mapping[BrokerId, Any] = await answered(rendezvous.hosts.remote())
         async with self._turn:
             await self._refresh(hosts)
             trips = {broker: self._trip_to(host) for broker, host in hosts.items()}

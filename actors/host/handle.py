@@ -26,6 +26,7 @@ from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Events
+from ..answers import answered
 from ..channels.lanes import Lane
 from ..channels.pool import Channels
 from ..channels.replies import Reply
@@ -112,7 +113,7 @@ class HostHandle:
         """Make a call of bytes of a sender, whose calls begin in order; return the answer."""
         content = packed((method, arguments))
         if self._way is None:
-            return unpacked([await self._actor.call.remote(*in_pieces(content))])
+            return unpacked([await answered(self._actor.call.remote(*in_pieces(content)))])
         lane = self._way.lane(sender)
         if lane.enter(self._way.ready):
             return unpacked([await self._way.call(lane, content)])
@@ -314,7 +315,7 @@ def waited(answer: Answer[T], seconds: float | None) -> T:
 async def _by_ray(lane: Lane, call: ObjectRef[T]) -> T:
     """Return the answer to a call of Ray, which is in its lane until it is answered."""
     try:
-        answer: T = await call
+        answer: T = await answered(call)
     except asyncio.CancelledError:
         loop = asyncio.get_running_loop()
         call.future().add_done_callback(lambda _: loop.call_soon_threadsafe(lane.leave))

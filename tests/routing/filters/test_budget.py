@@ -102,7 +102,9 @@ def test_nested_tests_of_truth_take_a_step_each(word: str, monkeypatch: pytest.M
 def test_case_is_ignored_in_one_pass() -> None:
     letters = rv.to_filter(f"a ILIKE '%{'aB' * 20_000}%'")
     wild = rv.to_filter(f"a ILIKE '%{'ab' * 20_000}__%x%'")
-    last = rv.to_filter(f"a ILIKE '%{'a' * 39_999}b%'")  # of which all but the last letter is found everywhere
+    last = rv.to_filter(
+        f"a ILIKE '%{'a' * 39_999}b%'"
+    )  # of which all but the last letter is found everywhere
     began = time.process_time()
     assert not last.matches({"a": "Aa" * 450_000})
     assert letters.matches({"a": "Ab" * 450_000})
