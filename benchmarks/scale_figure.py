@@ -31,7 +31,7 @@ def figure(result: Mapping[str, Any]) -> Picture:
     rows: Sequence[dict[str, Any]] = [
         row | {"own_megabytes": row["own_megabytes_an_actor"] * row["actors"]} for row in result["results"]
     ]
-    picture = chart(3.2 * len(PANELS), 3.0)
+    picture = chart(3.2 * len(PANELS), 3.6)
     for axes, (title, lines) in zip(picture.subplots(1, len(PANELS)), PANELS, strict=True):
         for (key, label), colour in zip(lines, _COLOURS, strict=False):
             told = [(row["brokers"], row[key]) for row in rows if row.get(key) is not None]
@@ -42,6 +42,6 @@ def figure(result: Mapping[str, Any]) -> Picture:
         axes.set_xscale("log")
         axes.set_xlabel("brokers")
         axes.set_ylim(bottom=0)
-        axes.legend(fontsize=8, frameon=False)
+        axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.35))
         axes.spines[["top", "right"]].set_visible(False)
     return picture

@@ -14,7 +14,7 @@ def figure(result: Mapping[str, Any]) -> Picture:
     """Draw the result of :func:`rayvous.benchmarks.soak.run`: a line for each process with a broker, and two counts."""
     samples = result["samples"]
     minutes = [sample["seconds"] / 60 for sample in samples]
-    picture = chart(12.0, 3.2)
+    picture = chart(12.0, 3.6)
     memory, queues, owed = picture.subplots(1, 3)
     for name in dict.fromkeys(name for sample in samples for name in sample["own_bytes"]):
         told = [
@@ -29,7 +29,7 @@ def figure(result: Mapping[str, Any]) -> Picture:
     owed.plot(minutes, [sample["owed"] for sample in samples], color=_BLUE, label="owed")
     owed.plot(minutes, [sample["wrong"] for sample in samples], color=_ORANGE, label="missing or wrong")
     owed.set_title("Notifications", fontsize=10, loc="left")
-    owed.legend(fontsize=8, frameon=False)
+    owed.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.35), ncols=2)
     for axes in (memory, queues, owed):
         axes.set_xlabel("minutes")
         axes.set_ylim(bottom=0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..actors.pictures.picture import chart
+from ..actors.pictures.picture import chart, legend_outside
 from ..protocol.extras import extra
 from .admission_statements import OF_THE_WAY
 from .experiment import Rows
@@ -27,20 +27,23 @@ def figure_9(rows: Rows) -> Figure:
     left, right = figure.subplots(1, 2)
     _curves(left, rows, "discarded_per_second", "events discarded per second, mean broker")
     _curves(right, rows, "rejected", "subscriptions rejected", percent=True)
+    legend_outside(figure, "lower")
     figure.suptitle("Figure 9: discarded events and rejected subscriptions")
     return figure
 
 
 def figure_10(rows: Rows) -> Figure:
     """Return the mean utilisation of CPU, memory (named in the text) and links (named in the caption)."""
-    figure = chart(13.5, 4)
+    figure = chart(10.2, 7.6)
     for axes, key, label in zip(
-        figure.subplots(1, 3),
+        figure.subplots(2, 2).flat,
         ("cpu", "memory", "bandwidth"),
         ("CPU, mean broker", "memory, mean broker", "bandwidth, mean link"),
-        strict=True,
+        strict=False,
     ):
         _curves(axes, rows, key, f"utilisation: {label}", percent=True)
+    figure.axes[-1].remove()
+    legend_outside(figure, "lower")
     figure.suptitle("Figure 10: utilisation of CPU, memory and bandwidth")
     return figure
 
@@ -58,4 +61,3 @@ def _curves(axes: Any, rows: Rows, key: str, label: str, *, percent: bool = Fals
     axes.set_ylabel(label + (" (%)" if percent else ""))
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(title="admission")

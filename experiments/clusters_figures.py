@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..actors.pictures.picture import chart
+from ..actors.pictures.picture import chart, legend_outside
 from ..protocol.extras import extra
 from .clusters import SCHEMES, curves
 
@@ -50,7 +50,7 @@ def _draw(rows: Rows, values: Mapping[str, str]) -> Figure:
             if value == "seconds_per_notification":
                 axes.set_yscale("log")
             axes.grid(alpha=0.25)
-    panels[0][0].legend(fontsize=8)
+    legend_outside(figure)
     return figure
 
 

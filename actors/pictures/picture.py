@@ -64,6 +64,23 @@ def chart(width: float, height: float) -> Picture:
     return Picture(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
+def legend_outside(figure: Figure, side: str = "upper", ncols: int = 4) -> None:
+    """Add one legend for all panels, above (`upper`) or below (`lower`) them, where it covers nothing."""
+    named = {
+        label: handle
+        for axes in figure.axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        list(named.values()),
+        list(named),
+        loc=f"outside {side} center",
+        ncols=min(ncols, len(named)),
+        fontsize=9,
+        frameon=False,
+    )
+
+
 def stacked(title: str, draws: Sequence[Callable[..., object]]) -> Picture:
     """Draw several pictures below each other, each in its own size, left-aligned.
 

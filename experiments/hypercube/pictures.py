@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...actors.pictures.picture import chart
+from ...actors.pictures.picture import chart, legend_outside
 from ...protocol.extras import extra
 from ...routing.topologies.cube import mean_hops
 from ..experiment import Rows
@@ -20,7 +20,7 @@ COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E
 
 def draw_loads(rows: Rows) -> Figure:
     """Draw mean and largest load, and the balance of loads, by the range of originated messages (figures 6 and 7)."""
-    figure = chart(10.2, 3.9)
+    figure = chart(10.2, 4.7)
     left, right = figure.subplots(1, 2)
     mine = [row for row in rows if row["most"]]
     curves = zip(dict.fromkeys(row["curve"] for row in mine), COLOURS, strict=False)
@@ -41,8 +41,8 @@ def draw_loads(rows: Rows) -> Figure:
     left.set(xscale="log", yscale="log", xlabel="a broker starts, at most", ylabel="messages of a broker")
     right.set(xscale="log", xlabel="a broker starts, at most", ylabel="Gini coefficient", ylim=(0, None))
     for axes in (left, right):
-        axes.legend(fontsize=7)
         axes.grid(alpha=0.25)
+    legend_outside(figure)
     return figure
 
 
@@ -56,8 +56,8 @@ def draw_hops(rows: Rows) -> Figure:
     axes.plot(axis, [mean_hops(many) for many in axis], color=COLOURS[1], label="formula (1)")
     axes.plot(axis, [many / 2 for many in axis], "k:", label="0.5 log2 N")
     axes.set(xlabel="dimensions", ylabel="hops, mean")
-    axes.legend(fontsize=8)
     axes.grid(alpha=0.25)
+    legend_outside(figure)
     return figure
 
 
@@ -66,14 +66,14 @@ def draw_saving(rows: Rows) -> Figure:
 
     The largest size is drawn.
     """
-    figure = chart(13.5, 3.9)
+    figure = chart(10.2, 7.4)
     size = max(row["size"] for row in rows)
     values = {
         "events": "messages for an event",
         "told": "messages for a subscription",
         "load_max_over_mean": "largest load over the mean",
     }
-    for axes, (value, label) in zip(figure.subplots(1, len(values)), values.items(), strict=True):
+    for axes, (value, label) in zip(figure.subplots(2, 2).flat, values.items(), strict=False):
         for number, (curve, colour) in enumerate(
             zip((name for name in NETS if name != "star"), COLOURS, strict=False)
         ):
@@ -91,7 +91,8 @@ def draw_saving(rows: Rows) -> Figure:
         axes.set(xlabel="share of the brokers that want it", ylabel=label)
         axes.set_yscale("linear" if value == "events" else "log")
         axes.grid(alpha=0.25)
-    figure.axes[0].legend(fontsize=7)
+    figure.axes[-1].remove()
+    legend_outside(figure, "lower", 3)
     figure.suptitle(f"{size} brokers", fontsize=10)
     return figure
 
@@ -113,8 +114,7 @@ def draw_migration(rows: Rows) -> Figure:
             )
         axes.set_xticks(range(len(PHASES)), PHASES)
         axes.set_ylabel(label)
-        axes.margins(y=0.25)  # room for the legend
-    figure.axes[0].legend(fontsize=8)
+    legend_outside(figure)
     return figure
 
 

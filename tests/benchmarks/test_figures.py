@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from legends import covered
 from rayvous.benchmarks import scale_figure, soak_figure
 
 ROW: dict[str, Any] = {
@@ -13,6 +14,7 @@ ROW: dict[str, Any] = {
 def test_scale_has_a_line_for_each_figure_that_was_measured() -> None:
     rows = [ROW | {"brokers": 100, "mended_seconds": 5.0}, ROW | {"brokers": 1000}]
     picture = scale_figure.figure({"results": rows})
+    assert covered(picture) == []
     titles = [axes.get_title(loc="left") for axes in picture.axes]
     assert titles == [title for title, _ in scale_figure.PANELS]
     drawn = {line.get_label(): list(line.get_ydata()) for axes in picture.axes for line in axes.lines}
@@ -25,6 +27,8 @@ def test_soak_has_a_line_for_each_process_as_long_as_it_lived() -> None:
         {"seconds": 60.0 * at, "own_bytes": own, "queued_events": 3, "owed": 10 * at, "wrong": 0}
         for at, own in enumerate([{"a": 1 << 20, "b": 2 << 20}, {"a": 1 << 20}])
     ]
-    memory, queues, owed = soak_figure.figure({"samples": samples}).axes
+    picture = soak_figure.figure({"samples": samples})
+    assert covered(picture) == []
+    memory, queues, owed = picture.axes
     assert [len(line.get_xdata()) for line in memory.lines] == [2, 1]
     assert list(queues.lines[0].get_ydata()) == [3, 3] and len(owed.lines) == 2

@@ -4,6 +4,7 @@ Reference: paper 2, abstract, 2.2, 2.4 and 2.5.
 """
 
 import pytest
+from legends import covered
 from rayvous.experiments.hypercube import hops, load, migration, pictures, saving, statements
 from rayvous.experiments.hypercube.load import BROADCASTS, REPLIES, Point
 from rayvous.experiments.hypercube.traffic import CUBE, NETS
@@ -164,7 +165,8 @@ def test_each_sentence_about_savings_can_fail():
 
     assert failing(statements.judge_saving, rows(1.0)) == []
     assert len(failing(statements.judge_saving, rows(2.0))) == 4 * 3, "of four hierarchies each"
-    assert len(pictures.draw_saving(rows(1.0)).axes) == 3
+    saving = pictures.draw_saving(rows(1.0))
+    assert len(saving.axes) == 3 and covered(saving) == []
 
 
 def test_each_sentence_about_migration_can_fail():
@@ -183,12 +185,14 @@ def test_each_sentence_about_migration_can_fail():
 
     assert failing(statements.judge_migration, rows(0, 0, 1)) == []
     assert len(failing(statements.judge_migration, rows(7, 1, 0))) == 2 * 4
-    assert len(pictures.draw_migration(rows(0, 0, 1)).axes) == 2
+    moved = pictures.draw_migration(rows(0, 0, 1))
+    assert len(moved.axes) == 2 and covered(moved) == []
 
 
 def test_pictures_of_loads_and_hops():
-    assert len(pictures.draw_loads(loads()).axes) == 2
+    both = pictures.draw_loads(loads())
+    assert len(both.axes) == 2 and covered(both) == []
     (axes,) = pictures.draw_hops(
         [{"dimensions": many, "hops": mean_hops(many), "sources": hops.PAIRS} for many in (1, 2)]
     ).axes
-    assert len(axes.get_lines()) == 3
+    assert len(axes.get_lines()) == 3 and covered(axes.figure) == []

@@ -4,6 +4,7 @@ Reference: paper 4, abstract, section 2 and theorem 1.
 """
 
 import pytest
+from legends import covered
 from rayvous.experiments.reliability import runs
 from rayvous.experiments.reliability.pictures import draw_reliability
 from rayvous.experiments.reliability.runs import CRASHES, DAMAGE, Point, measure
@@ -68,6 +69,7 @@ def test_the_legend_covers_no_curve():
     figure = draw_reliability(rows())
     assert len(figure.axes) == 4 and len(figure.legends) == 1
     assert not any(axes.get_legend() for axes in figure.axes)
+    assert covered(figure) == []
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from math import isnan
 
 import pytest
+from legends import covered
 from rayvous.experiments.schemes import pictures, runs
 from rayvous.experiments.schemes.runs import GLOBAL, SCHEMES, Point, measure
 from rayvous.experiments.schemes.statements import judge_compare, judge_scale
@@ -91,6 +92,7 @@ def test_each_sentence_about_growth_can_fail(other, said):
 def test_pictures():
     assert len(pictures.draw_compare(rows(36)).axes) == 5
     scale = pictures.draw_scale(rows(10, 100))
+    assert covered(scale) == covered(pictures.draw_compare(rows(36))) == []
     assert {axes.get_subplotspec().get_geometry()[:2] for axes in scale.axes} == {(2, 2)}
     for axes in scale.axes:
         assert len(axes.get_lines()) == len(SCHEMES)

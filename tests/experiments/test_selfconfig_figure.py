@@ -6,6 +6,7 @@ Reference: paper 1, sections 4.1, 4.2 and 6.
 import random
 
 import pytest
+from legends import covered
 from rayvous.experiments.selfconfig import runs
 from rayvous.experiments.selfconfig.pictures import draw_healing
 from rayvous.experiments.selfconfig.runs import NOBODY, VICTIMS, Point, measure
@@ -103,5 +104,6 @@ def test_the_picture_has_a_curve_for_each_victim():
     figure = draw_healing(rows())
     assert len(figure.axes) == 3 and len(figure.legends) == 1
     assert not any(axes.get_legend() for axes in figure.axes)
+    assert covered(figure) == []
     for axes in figure.axes:
         assert len(axes.get_lines()) == len(VICTIMS) - 1

@@ -3,6 +3,7 @@
 from math import isnan
 
 import pytest
+from legends import covered
 from rayvous.experiments import clusters
 from rayvous.experiments.clusters import Plan, Point, curves, measure
 from rayvous.experiments.clusters_figures import draw_aed, draw_tct
@@ -128,6 +129,6 @@ def test_plans_and_pictures():
     assert len(plan.points()) == 3 * (2 + 1) * 3 and plan.points()[0].publishers == 3
     data = rows("tct", as_the_paper_says)
     assert curves(data, "tct")["hr", 100][50] == 5_000
-    assert len(draw_tct(data).axes) == 2
+    assert len(draw_tct(data).axes) == 2 and covered(draw_tct(data)) == []
     both = [{**row, "seconds_per_notification": 1.0} for row in rows("aed_seconds", delay)]
-    assert len(draw_aed(both).axes) == 4
+    assert len(draw_aed(both).axes) == 4 and covered(draw_aed(both)) == []

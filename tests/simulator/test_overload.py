@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from legends import covered
 from rayvous.experiments import admission
 from rayvous.experiments.admission import PLANS, PRESETS, AdmissionPlan, Point, measure, run_one
 from rayvous.experiments.admission_plots import figure_9, figure_10
@@ -77,6 +78,7 @@ def test_pictures_have_a_curve_for_each_criterion():
     curves = len({row["criterion"] for row in rows})
     for picture, panels in ((figure_9(rows), 2), (figure_10(rows), 3)):
         assert [len(axes.get_lines()) for axes in picture.axes] == [curves] * panels
+        assert covered(picture) == []
 
 
 def test_variants_change_one_thing_of_the_paper():
