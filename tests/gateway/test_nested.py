@@ -3,6 +3,7 @@
 Reference: docs/decisions/0079-nested-events.md.
 """
 
+import asyncio
 import json
 import threading
 
@@ -11,7 +12,7 @@ from rayvous.gateway.access import Rights
 from rayvous.gateway.deliveries import Texts
 from rayvous.gateway.stomp.content import event_of
 from rayvous.gateway.stomp.frames import Frame
-from rayvous.protocol.batch import WORK_CHARACTERS, batch_of
+from rayvous.protocol.batch import WORK_CHARACTERS, WORK_VALUES, batch_of
 from rayvous.protocol.documents import of_json
 from rayvous.protocol.errors import AccessDenied, EventError
 from rayvous.protocol.gateways import GatewayLimits, Principal
@@ -88,6 +89,38 @@ def test_what_events_cost_is_charged_and_read_in_a_thread(gateway, tokens, run, 
 
     run(work())
     assert [each is threading.main_thread() for each in threads] == [True, False, False]
+
+
+WAYS = {"origin": "JFK", "a": list(range(32)), "b": list(range(32))}
+
+
+def test_nobody_waits_for_the_reading_of_events_with_many_ways(gateway, tokens, run, monkeypatch):
+    """850 events of 1,024 ways each are charged for what they have, and hold up neither the loop nor a flush."""
+    reading, go_on = threading.Event(), threading.Event()
+
+    def read(events, **more):
+        if len(events) == 850:
+            reading.set()
+            assert go_on.wait(30)
+        return batch_of(events, **more)
+
+    monkeypatch.setattr("rayvous.gateway.core.batch_of", read)
+
+    async def work():
+        core = gateway(GatewayLimits(rate_wait_seconds=60.0))
+        async with await core.open(tokens["bob"]) as bob, await core.open(tokens["alice"]) as alice:
+            charged = []
+            monkeypatch.setattr(bob._of, "pay", lambda work, *_: charged.append(work) or 0.0)
+            costly = asyncio.ensure_future(bob.publish([WAYS] * 850, flush=True))
+            assert await asyncio.to_thread(reading.wait, 30)
+            assert (await alice.publish([{"origin": "JFK"}], flush=True)).last == 1
+            assert not costly.done() and not charged
+            go_on.set()
+            assert (await costly).last == 850
+            assert charged == [850 * (1 + 63 // WORK_VALUES)]  # 63 commas in each form
+        await core.close()
+
+    run(work())
 
 
 def test_who_may_publish_nothing_is_told_so_before_anything_is_made_of_it(gateway, run, monkeypatch):
