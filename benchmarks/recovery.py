@@ -106,6 +106,7 @@ def run(
         "links": links,
         "stable": store is not None,
         **figures(rows),
+        "look_seconds": round(float(np.median([row["look"] for row in rows])), 4),
         "installed_seconds_by_kill": [round(row["installed"], 3) for row in rows],
     }
 
@@ -148,13 +149,16 @@ def _kill(
         killed_at = time.time()
         os.kill(pid, signal.SIGKILL)
         found: dict[str, float] = {}
+        looks = 0
         while len(found) < len(PHASES):
+            looks += 1
             look(net, victim, cluster, subscribers, killed_at, time.time, found)
             again = [at for at, broker in accepted if broker != victim and at > killed_at]
             if again:
                 found.setdefault("publisher", again[0] - killed_at)
             if time.time() > killed_at + BOUND_SECONDS:
                 raise BrokerUnavailable(f"the network has not healed: {sorted(set(PHASES) - found.keys())}")
+        found["look"] = (time.time() - killed_at) / looks
     return found
 
 

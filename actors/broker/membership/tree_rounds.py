@@ -3,8 +3,10 @@
 Rules
 -----
 * In a round, the whole network retransmits its retained events (`faults.replay.replay`). So the root begins one per
-  heartbeat on average. After a quiet time it begins up to `ROUNDS_AT_ONCE` in quick succession: one failure makes
-  several brokers ask, each as soon as its own filters are installed.
+  heartbeat on average. But one failure makes several brokers ask, each as soon as its own filters are installed, and
+  clients that move ask later. So the gap after a round is `GAP_MIN` heartbeats at first and doubles with each round, up
+  to one heartbeat; for each heartbeat in which no round is wanted it halves again. Who asks some time after a failure
+  then waits for about as long again at most.
 * A round is wanted when a link is new, or events may have been lost. It is requested as soon as all filters that it
   has to reach are installed, whatever message says so.
 * Every broker is told of a failure, since the brokers that it concerns may not have detected it (`Doubt`).
@@ -22,11 +24,12 @@ from ....protocol.messages.recovery import Wants
 from ....protocol.messages.rounds import AskRound, Doubt, Round
 from .place import Place, Takes
 
-ROUNDS_AT_ONCE: Final = 5
-"""Rounds that may begin in one heartbeat after as many heartbeats without one."""
+GAP_MIN: Final = 1 / 32
+"""The shortest time between two rounds, in heartbeats; long enough that a round serves several requests."""
 
-GAPS_A_HEARTBEAT: Final = 16
-"""Rounds in quick succession are at least this part of a heartbeat apart, so that one serves several requests."""
+
+QUIET_MAX: Final = 64.0
+"""After so many heartbeats without a round all is as at the start."""
 
 
 class TreeRounds:
@@ -57,7 +60,7 @@ class TreeRounds:
         self.known = known
         self.wanted = False
         self._next_at = 0.0  # when the root may begin the next one
-        self._used_up = 0.0  # until when the rounds that have begun would take at one per heartbeat
+        self._gap = 0.0  # between the last round and that moment, in heartbeats
         self._tick_due = 0.0  # when this broker has asked to be told the time
         self._has_reached_root = False  # whether the root has been reachable in this life
         if links.holds_any:
@@ -133,7 +136,7 @@ class TreeRounds:
         """
         if isinstance(source, int):
             return self.ask()
-        return self._tick_at(self._place.now + self._place.recovery.heartbeat_seconds / GAPS_A_HEARTBEAT)
+        return self._tick_at(self._place.now + self._place.recovery.heartbeat_seconds * GAP_MIN)
 
     def _tick_at(self, at: float) -> list[Out]:
         """Ask to be told the time at `at`, unless this broker will be told it before."""
@@ -148,11 +151,10 @@ class TreeRounds:
         if place.now < self._next_at:
             return self._tick_at(self._next_at)
         heartbeat = place.recovery.heartbeat_seconds
+        quiet = min((place.now - self._next_at) / heartbeat, QUIET_MAX)
         self.wanted = False
-        self._used_up = max(self._used_up, place.now) + heartbeat
-        self._next_at = max(
-            place.now + heartbeat / GAPS_A_HEARTBEAT, self._used_up - (ROUNDS_AT_ONCE - 1) * heartbeat
-        )
+        self._gap = min(1.0, max(GAP_MIN, 2 * self._gap / 2**quiet))
+        self._next_at = place.now + self._gap * heartbeat
         return self.begin(self._next(), self._doubt())
 
     def _doubt(self) -> float:

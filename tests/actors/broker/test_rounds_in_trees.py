@@ -3,12 +3,11 @@
 Reference: promises 2 and 3; docs/decisions/0011-recovery.md, "Nothing lost, nothing twice".
 """
 
-import itertools
 from typing import Any
 
 import pytest
 from rayvous.actors.broker import Broker
-from rayvous.actors.broker.membership.tree_rounds import GAPS_A_HEARTBEAT, ROUNDS_AT_ONCE
+from rayvous.actors.broker.membership.tree_rounds import GAP_MIN
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver, Received, Send, TickAt, Ticked
 from rayvous.protocol.ids import RoundNumber
@@ -98,10 +97,10 @@ def test_between_the_messages_of_a_client_no_round_is_asked_for_but_soon_after_t
 
 
 class Root:
-    """The root of two clusters, after its first tick."""
+    """The root of two clusters, after its first tick; it takes its child for alive."""
 
     def __init__(self) -> None:
-        self.broker = Broker(ClusterTree(2, 1).positions()[0], recovery=Recovery())
+        self.broker = Broker(ClusterTree(2, 1).positions()[0], recovery=Recovery(suspect_after_seconds=1e4))
         self.broker.handle(Ticked(0.0))
         self.broker.handle(Ticked(1.0))
 
@@ -113,18 +112,26 @@ def rounds(out: list[Any]) -> list[Any]:
     return [each.message for each in out if isinstance(each, Send) and isinstance(each.message, Round)]
 
 
-def test_the_root_begins_some_rounds_in_quick_succession_and_then_one_per_heartbeat() -> None:
-    root, begun, now = Root(), [], 1.0
-    assert rounds(root.ask()), "the first one at once"
-    while len(begun) < ROUNDS_AT_ONCE + 2:
+def gaps_of(root: Root, now: float, count: int) -> list[float]:
+    """Return the gaps between rounds while a round is always wanted; the first one begins now."""
+    root.broker.handle(Ticked(now))
+    assert rounds(root.ask()), "at once"
+    gaps = []
+    for _ in range(count):
         (tick,) = (each for each in root.ask() if isinstance(each, TickAt))
         assert not root.ask(), "it has asked for the time"
         assert tick.at > now and not rounds(root.broker.handle(Ticked((now + tick.at) / 2)))
+        gaps.append(tick.at - now)
         now = tick.at
         assert rounds(root.broker.handle(Ticked(now)))
-        begun.append(now)
-    gaps = [later - before for before, later in itertools.pairwise([1.0, *begun])]
-    quick = ROUNDS_AT_ONCE - 1
-    assert gaps[:quick] == pytest.approx([1 / GAPS_A_HEARTBEAT] * quick)
-    assert gaps[quick + 1 :] == pytest.approx([1.0] * len(gaps[quick + 1 :]))
-    assert sum(gaps) <= len(gaps) - quick, "on average not more than one per heartbeat"
+    return gaps
+
+
+def test_the_gaps_between_rounds_double_up_to_a_heartbeat_and_shrink_while_none_is_wanted() -> None:
+    root = Root()
+    doubling = [GAP_MIN * 2**turn for turn in range(5)]
+    assert gaps_of(root, 1.0, 7) == pytest.approx([*doubling, 1.0, 1.0])
+    assert sum(doubling) < 1.0, "the first six within a heartbeat"
+    now = 1.0 + sum(doubling) + 2.0
+    assert gaps_of(root, now + 1.0 + 2.0, 2) == pytest.approx([0.5, 1.0]), "half for each heartbeat of quiet"
+    assert gaps_of(root, now + 1000.0, 2) == pytest.approx(doubling[:2]), "as at the start"
