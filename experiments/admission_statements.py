@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from .experiment import Rows
-from .statements import Sentences, Statement
+from .statements import Rows, Sentences, Statement
 
 Row = Mapping[str, Any]
 Curves = Mapping[str, Sequence[Row]]

@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from .statements import Rows, Statement
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame
 
-    from .statements import Statement
-
-Rows = Sequence[Mapping[str, Any]]
 Tables = Mapping[str, Mapping[str, Any]]
 """Tables in columns, by name; no table of a run is empty, and no column has only nulls."""
 

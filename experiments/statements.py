@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from .experiment import Rows
+Rows = Sequence[Mapping[str, Any]]
+"""What an experiment measured."""
 
 SAME: Final = 0.05
 """Values that differ by at most this share are the same."""

@@ -363,7 +363,8 @@ class _Run:
         report.moves = network.clients.moves
         report.messages = {kind.__name__: count for kind, count in _by_name(network.sent)}
         report.steps, report.virtual_seconds = network.steps, network.now
-        self.timeline.tell(report, trace, self.heartbeat / 2, network.now)
+        told = self.timeline.told(trace, self.heartbeat / 2, network.now)
+        report.recoveries, report.timeline = told
 
     # Actions of clients.
 

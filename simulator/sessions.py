@@ -11,6 +11,9 @@ Rules
 * Events that wait for their publisher's quota are accepted when they are admitted; refused events are reported
   lost.
 * The state of clients is in `faults.replay.clients`, the same machines as on Ray.
+* A client's periodic report of what it has received or published is right: if its broker knows something else, the
+  broker's state is damaged (`faults.membership.comparing`). A client that is dead, detached or disconnected does not
+  report. A durable subscriber reports what it has acknowledged, because that is what its broker stores.
 """
 
 from __future__ import annotations
@@ -29,7 +32,6 @@ from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import Everywhere, HeldBack, Judgement, LetIn, News, OverQuota, Standing
 from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
-from .comparing import say_now_and_then
 from .hosts import FromClient, Host
 
 if TYPE_CHECKING:
@@ -498,3 +500,18 @@ def publisher(session: ClientSession) -> PublisherMachine:
     if session.publisher is None:
         raise ClientError(f"{session.name!r} is a subscriber")
     return session.publisher
+
+
+def say_now_and_then(network: SimulatedNetwork, sessions: Sessions, session: ClientSession) -> None:
+    """Let a client report what it knows, now and after each interval, in a network whose brokers compare."""
+    recovery = network.recovery
+    if recovery is None or recovery.compare_seconds is None:
+        return
+    if session.alive and not session.left and session.connected:
+        said: list[Any] = []
+        if session.subscriber is not None:
+            said.append(session.subscriber.has_had())
+        if session.publisher is not None:
+            said.append(session.publisher.has_published())
+        sessions.tell(session, said)
+    network.at(network.now + recovery.compare_seconds, say_now_and_then, network, sessions, session)

@@ -38,7 +38,6 @@ from ..routing.topologies.cluster_trees import Topology
 from .hosts import FromClient, Host
 from .network import SimulatedNetwork
 from .sessions import CLIENT, ClientSession, Sessions, publisher, subscriber
-from .survey import calm_now
 
 INSTALL_SECONDS_MAX: Final = 600.0
 """How long to wait for a subscription in a network that never becomes quiescent."""
@@ -474,3 +473,13 @@ class Simulation(SimulatedNetwork):
             calm = calm + 1 if calm_now(self) else 0
         self.account.settled(self.now)
         return True
+
+
+def calm_now(simulation: Simulation) -> bool:
+    """Return whether no client, and no broker with a store, waits for an acknowledgement."""
+    if any(session.link or not session.connected for session in simulation.sessions.values()):
+        return False
+    stable = [host.machine.stable if host.alive else None for host in simulation.hosts.values()]
+    return not any(
+        each is None or each.unacknowledged or each.describe()["deliveries_unacknowledged"] for each in stable
+    )

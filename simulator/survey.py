@@ -1,4 +1,4 @@
-"""What the brokers of a simulated network report of their places, and whether everything is acknowledged."""
+"""What the brokers of a simulated network report of their places."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ..protocol.messages.recovery import ClusterView
 
 if TYPE_CHECKING:
     from .network import SimulatedNetwork
-    from .simulation import Simulation
 
 
 def survey(network: SimulatedNetwork, broker: BrokerId) -> structure.Said:
@@ -54,13 +53,3 @@ def _standing(network: SimulatedNetwork, broker: BrokerId) -> dict[str, Any]:
         "path": tuple(path) if speaks else (),
         "term": 1,
     }
-
-
-def calm_now(simulation: Simulation) -> bool:
-    """Return whether no client, and no broker with a store, waits for an acknowledgement."""
-    if any(session.link or not session.connected for session in simulation.sessions.values()):
-        return False
-    stable = [host.machine.stable if host.alive else None for host in simulation.hosts.values()]
-    return not any(
-        each is None or each.unacknowledged or each.describe()["deliveries_unacknowledged"] for each in stable
-    )

@@ -436,7 +436,8 @@ class _Run:
         report.judge(judged, keep_trace=self.keep_trace, lossless=self.case.lossless)
         report.brokers = len(self.net.positions)
         report.moves = self.players.moves
-        self.watch.tell(report, trace, self.recovery.heartbeat_seconds / 2, self.clock())
+        told = self.watch.told(trace, self.recovery.heartbeat_seconds / 2, self.clock())
+        report.recoveries, report.timeline = told
 
     # Observation.
 

@@ -26,8 +26,9 @@ from ...protocol.batch import EventBatch, batch_of
 from ...protocol.checks import text, whole_number
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
+from ...protocol.messages.payloads import Outcome, Payload
 from ..host.handle import HostHandle
-from .bulk import GONE, SLICES_WAITING_MAX, Outcome, Payload, bytes_of, next_targets
+from .bulk import GONE, SLICES_WAITING_MAX, bytes_of, next_targets
 
 
 @dataclass(frozen=True, slots=True)

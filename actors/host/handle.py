@@ -25,6 +25,7 @@ from ray import ObjectRef
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.payloads import Bytes, Outcome, Payload
 from ...protocol.messages.pubsub import Events
 from ..answers import answered
 from ..channels.lanes import Lane
@@ -36,8 +37,6 @@ from .requests import Request
 
 if TYPE_CHECKING:
     from ..channels.config import Door
-    from ..clients.bulk import Bytes, Outcome, Payload
-    from .host import BrokerHost
     from .sessions import Taken
     from .standing import Stands
     from .survey import Look
@@ -289,8 +288,8 @@ class HostHandle:
 
     # Faults, for tests.
 
-    def inject(self, fault: Callable[[BrokerHost], T]) -> ObjectRef[T]:
-        """Call this with the host in its process; the answer is what it returns."""
+    def inject(self, fault: Callable[[Any], T]) -> ObjectRef[T]:
+        """Call this with the `BrokerHost` in its process; the answer is what it returns."""
         return self._call("inject", fault)
 
     def burden(self, cpu_seconds: float, share: float = 1.0) -> ObjectRef[None]:

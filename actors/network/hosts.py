@@ -43,8 +43,6 @@ from .launching import start_again
 if TYPE_CHECKING:
     import networkx as nx
 
-    from ..host.host import BrokerHost
-
 T = TypeVar("T")
 
 TELL_SECONDS: Final = 2.0
@@ -349,8 +347,8 @@ class Hosts:
             return True
         return True
 
-    def inject(self, fault: Callable[[BrokerHost], T]) -> list[T]:
-        """Call this with every living host, in its process, and return the answers; for tests of faults."""
+    def inject(self, fault: Callable[[Any], T]) -> list[T]:
+        """Call this with the `BrokerHost` of every living host, and return the answers; for tests of faults."""
         checks.callback("fault", fault)
         return self.ask("inject", fault, timeout_seconds=60)
 

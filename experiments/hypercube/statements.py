@@ -20,8 +20,7 @@ from math import log
 from typing import Any, Final
 
 from ...routing.topologies.cube import mean_hops
-from ..experiment import Rows
-from ..statements import LINEAR, Sentences, Statement, is_same, rises
+from ..statements import LINEAR, Rows, Sentences, Statement, is_same, rises
 from .hops import DRAWN, PAIRS
 from .migration import BESIDE_EVERY
 from .traffic import CUBE, NETS

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ...actors.pictures.picture import chart
 from ...protocol.extras import extra
-from ..experiment import Rows
+from ..statements import Rows
 from .statements import DEPTHS, LBDD_SECONDS, LOAD_MAX, POINT_TO_POINT_SECONDS, READINGS, by_subscribers
 from .twelve import TAKEN_MBIT, WAYS
 

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
-from ..experiment import Rows
-from ..statements import SAME, Curve, Sentences, Statement, curve, is_flat, is_same, rises, rounded
+from ..statements import SAME, Curve, Rows, Sentences, Statement, curve, is_flat, is_same, rises, rounded
 from .twelve import FAST_MBIT, GB, GIB, LINK_MBIT, TAKEN_MBIT
 
 POINT_TO_POINT_SECONDS: Final = 7_810

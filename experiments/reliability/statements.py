@@ -18,8 +18,7 @@ from typing import Any, Final
 
 from ...faults.membership.comparing import STRIKES
 from ...simulator.chaos import CONVERGE_HEARTBEATS
-from ..experiment import Rows
-from ..statements import HARDLY, Sentences, Statement, curve, exponent
+from ..statements import HARDLY, Rows, Sentences, Statement, curve, exponent
 from .runs import COMPARE_HEARTBEATS, CRASHES, DAMAGE
 
 MORE: Final = 1.5

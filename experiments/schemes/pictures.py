@@ -7,8 +7,7 @@ from typing import Final
 from ...actors.pictures.picture import chart
 from ...protocol.extras import extra
 from ..compare_figure import figure
-from ..experiment import Rows
-from ..statements import curve
+from ..statements import Rows, curve
 from .runs import BOUNDS, SCHEMES
 
 with extra("plots"):

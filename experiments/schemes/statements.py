@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..experiment import Rows
-from ..statements import HARDLY, SAME, Curve, Sentences, Statement, curve, exponent, is_same
+from ..statements import HARDLY, SAME, Curve, Rows, Sentences, Statement, curve, exponent, is_same
 from .runs import GLOBAL, SCHEMES
 
 KNOWN: Final = {

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..experiment import Rows
-from ..statements import HARDLY, Sentences, Statement, exponent
+from ..statements import HARDLY, Rows, Sentences, Statement, exponent
 from .runs import NOBODY, VICTIMS, WATCHED_HEARTBEATS
 
 _SMALL: Final = (

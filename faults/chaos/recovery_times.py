@@ -14,13 +14,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..checker.trace import Trace
 from .plans import WORDS, Fault, HostLink
-
-if TYPE_CHECKING:
-    from .report import ChaosReport
 
 LINES_MAX: Final = 1000
 ALONE_HEARTBEATS: Final = 10
@@ -90,14 +87,16 @@ class RecoveryTimes:
             return f"{word}_{'lossy' if fault.drop else 'slow' if fault.carries else 'cut'}"
         return word
 
-    def tell(self, report: ChaosReport, trace: Trace, late_seconds: float, end: float) -> None:
-        """Write the timeline and the recoveries into the report; see `recoveries` for the parameters."""
-        report.recoveries = self.recoveries(trace, late_seconds, end)
-        for each in report.recoveries:
+    def told(
+        self, trace: Trace, late_seconds: float, end: float
+    ) -> tuple[list[Recovered], list[tuple[float, str]]]:
+        """Return the recoveries and, with them, the timeline in order; see `recoveries` for the parameters."""
+        recoveries = self.recoveries(trace, late_seconds, end)
+        for each in recoveries:
             if each.first_delivery_seconds is not None:
                 when = each.at_seconds + each.first_delivery_seconds
                 self.lines.append((when, f"first delivery after {each.kind} at {each.at_seconds:.3f} s"))
-        report.timeline = sorted(self.lines, key=lambda line: line[0])
+        return recoveries, sorted(self.lines, key=lambda line: line[0])
 
     # Durations.
 
