@@ -112,10 +112,11 @@ def run(test: Callable[[Loop, Host], Awaitable[None]]) -> None:
     async def bounded() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, Loop)
-        host = Host()
-        host.loop  # noqa: B018  # it is this one
-        await test(loop, host)
-        await host.close()
+        async with asyncio.timeout(BOUND_SECONDS):
+            host = Host()
+            host.loop  # noqa: B018  # it is this one
+            await test(loop, host)
+            await host.close()
 
     with asyncio.Runner(loop_factory=Loop) as runner:
         runner.run(bounded())
