@@ -112,7 +112,7 @@ def pull_request() -> dict[str, Any]:
             "requested_reviewers": [user | {"login": name} for name in ("ann", "ben")],
             "head": {"repo": _repository("fork") | {"owner": user}, "user": user, "sha": "0" * 40},
             "base": {"repo": _repository("base") | {"owner": user}, "user": user, "sha": "1" * 40},
-            "_links": {f"l{i}": {"href": f"https://example.com/{i}"} for i in range(90)},
+            "_links": {f"l{i}": {"href": f"https://example.com/{i}"} for i in range(150)},
         },
     }
 
@@ -133,15 +133,15 @@ def push() -> dict[str, Any]:
     }
 
 
-LONG: Final = ".".join(["a" * 59] * 5)
-"""A path of almost 300 characters."""
+LONG: Final = ".".join(["a" * 60] * 5)
+"""A path of more than 300 characters."""
 
 
 def odd() -> dict[str, Any]:
     """Return an event with names and numbers that no column takes."""
-    deep: Any = {"a" * 59: [2**70, -(2**64)]}
+    deep: Any = {"a" * 60: [2**70, -(2**64)]}
     for _ in range(4):
-        deep = {"a" * 59: deep}
+        deep = {"a" * 60: deep}
     return deep | {"": "no name", "x" * 2_000: 1, "total": 2**70, "a\nb": {"": [{"": 1}]}}
 
 

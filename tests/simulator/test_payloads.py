@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from payloads import PAYLOADS, without_none
+from payloads import LONG, PAYLOADS, pull_request, push, without_none
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import SelectorError
 from rayvous.protocol.values import NULL
@@ -53,6 +53,27 @@ def test_payloads_come_back_and_are_matched(event: dict[str, Any], texts: dict[s
     for text, expected in texts.items():
         item = to_filter(text)
         assert (item.matches(event), bool(item.evaluate_batch(batch)[0])) == (expected, expected), text
+
+
+def names_of(event: dict[str, Any]) -> set[str]:
+    """Return the attributes of an event: the paths of its values, through arrays."""
+    found: set[str] = set()
+    waiting: list[tuple[str, Any]] = list(event.items())
+    while waiting:
+        name, value = waiting.pop()
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, dict):
+                waiting += [(f"{name}.{key}", inner) for key, inner in each.items()]
+            else:
+                found.add(name)
+    return found
+
+
+def test_payloads_are_as_large_as_those_of_others() -> None:
+    assert len(names_of(pull_request())) > 520
+    arrays = ("added", "modified", "removed")
+    assert [[len(commit[each]) for each in arrays] for commit in push()["commits"]] == [[20, 20, 20]] * 3
+    assert len(LONG) > 300 and LONG in names_of(PAYLOADS["odd"][0])
 
 
 class Colour(enum.StrEnum):
