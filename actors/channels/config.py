@@ -15,7 +15,7 @@ from .connection import NAME_BYTES, SECRET_BYTES
 
 Links: TypeAlias = Literal["direct", "ray"]
 LINKS: Final[tuple[Links, ...]] = ("direct", "ray")
-LINKS_DEFAULT: Final[Links] = "ray"
+LINKS_DEFAULT: Final[Links] = "direct"
 
 _RANGE: Final = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 PORT_MAX: Final = 65_535

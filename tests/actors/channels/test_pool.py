@@ -241,6 +241,15 @@ def test_a_host_that_was_not_called_has_no_channel_and_lacks_none() -> None:
     run(test)
 
 
+def test_a_client_outside_the_cluster_is_on_none_of_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray names the node of its server: a refused connection or a missing process here would mean a death there."""
+    context = SimpleNamespace(get_node_id=lambda: "of the server")
+    monkeypatch.setattr(pool_file, "ray", SimpleNamespace(get_runtime_context=lambda: context))
+    assert pool_file.node_here() == "of the server"
+    monkeypatch.setattr(pool_file, "client", SimpleNamespace(is_connected=lambda: True))
+    assert pool_file.node_here() == ""
+
+
 def test_a_host_that_is_dead_before_there_is_a_channel_is_forgotten() -> None:
     async def test() -> None:
         host, by_ray = Actor(b"h"), list[tuple[str, Ref]]()
@@ -363,6 +372,12 @@ def test_a_channel_at_rest_makes_room_for_one_that_is_needed_and_comes_back(
         await turns(lambda: ways[1].channel is None)
         assert len(pool._proven) == 2 and not hosts[1].pool._proven, "it had been at rest longest"
         assert (await request(ways[1], "again", by_ray))[0] == "direct" and not by_ray
+        await turns(lambda: len(pool._proven) == 2)
+        stranger, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: pool._channel(opens=False), theirs)
+        assert all(channel.open for channel in pool._proven), "who has proved nothing gets no room"
+        stranger.close()
 
     run(test)
 
