@@ -1,8 +1,11 @@
 """Channels between real processes: a network that heals over them or without them, and who knocks at a door."""
 
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -11,8 +14,9 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
+from ray.util.client.server.server import serve
 from rayvous.actors.channels.config import Door
-from rayvous.actors.channels.pool import UNPROVEN_MAX
+from rayvous.actors.channels.pool import OPEN_SECONDS, UNPROVEN_MAX
 from rayvous.actors.host.handle import HostHandle
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.stability import Stable
@@ -71,6 +75,33 @@ def test_a_broker_that_ray_restarts_is_reached_again(ray_started: None, tmp_path
                 net.crash(1)
         notes = subscriber.notifications(BOUND_SECONDS)
         assert [next(notes).event["x"] for _ in range(20)] == list(range(20))
+
+
+@pytest.fixture
+def client_server(ray_started: None) -> Iterator[str]:
+    """The address at which drivers outside the cluster join the tests' Ray."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    serving = serve("127.0.0.1", port)
+    yield f"ray://127.0.0.1:{port}"
+    serving.stop(0)
+
+
+def test_a_driver_outside_the_network_of_the_cluster_uses_ray_until_it_gets_in(
+    client_server: str, tmp_path: Path
+) -> None:
+    with rv.Network.launch(rv.ClusterTree(1, 1)) as net:
+        found = tmp_path / "found.json"
+        line = [sys.executable, Path(__file__).with_name("client_outside.py"), found, net.name]
+        env = os.environ | {"RAY_ADDRESS": client_server}
+        done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, env=env)
+        assert done.returncode == 0, done.stderr[-3000:]
+        told = json.loads(found.read_text())
+        assert told["client"] and told["by Ray"] and told["directly"]
+        assert OPEN_SECONDS <= told["seconds"] < 2 * OPEN_SECONDS + BOUND_SECONDS / 4
+        assert told["status"] == 1 and told["opened"] == [1, 0]
+        (once,) = told["said"]
+        assert "its calls go by Ray" in once
 
 
 def said_until_closed(knock: socket.socket) -> bytes:
