@@ -13,6 +13,9 @@ from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.pubsub import Events, Installed
 from rayvous.protocol.telemetry.tables import CarriedOut
 
+LARGE = INLINE_BYTES_MAX // 1_000 + 1
+"""So many events with a text of 1,000 characters are a large load."""
+
 
 class Fellows:
     """Three members: 1 is well, 2 may be silent, 3 may be dead."""
@@ -111,7 +114,7 @@ def test_who_the_members_are_is_known_also_when_what_they_were_to_get_is_lost(
         group = MulticastGroup(0, [one, two], patience_seconds=20.0)
         monkeypatch.setattr(group_file.ray, "put", no_room)
         with pytest.raises(MemoryError):
-            await group.fly([events(INLINE_BYTES_MAX), Regrouped((three,))])
+            await group.fly([large_events(), Regrouped((three,))])
         assert await group.fly([Installed(1)]) == 0
         assert fellows.calls == {3: 1}
 
@@ -271,6 +274,12 @@ def events(count: int) -> Events:
     return Events(batch_of([{"n": number} for number in range(count)], publisher="p"))
 
 
+def large_events() -> Events:
+    return Events(
+        batch_of([{"text": f"{number:04}" + "x" * 1_000} for number in range(LARGE)], publisher="p")
+    )
+
+
 def test_a_small_load_is_a_copy_in_each_call() -> None:
     small = events(3)
     row = told([small, Installed(1)], "here", "far", "far", local=1)
@@ -281,13 +290,13 @@ def test_a_small_load_is_a_copy_in_each_call() -> None:
 def test_a_large_load_is_a_copy_in_the_store_of_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
     put: list[Any] = []
     monkeypatch.setattr(group_file.ray, "put", lambda value: put.append(value) or value)
-    large = events(4_000)
+    large = large_events()
     size = large.batch.nbytes
     assert size > INLINE_BYTES_MAX
     row = told([large], "here", "far", "far", "farther", local=1)
-    assert row == CarriedOut(1, 4_000, size, 5, 4, 3, 1, 3 * size) and len(put) == 1
+    assert row == CarriedOut(1, LARGE, size, 5, 4, 3, 1, 3 * size) and len(put) == 1
     alone = told([large], "far", local=2)
-    assert alone == CarriedOut(1, 4_000, size, 3, 1, 1, 0, size) and len(put) == 1, (
+    assert alone == CarriedOut(1, LARGE, size, 3, 1, 1, 0, size) and len(put) == 1, (
         "one call carries it itself"
     )
 
@@ -299,9 +308,9 @@ def test_a_large_load_that_the_store_does_not_take_is_a_copy_in_each_call(
         raise ObjectStoreFullError("full")
 
     monkeypatch.setattr(group_file.ray, "put", full)
-    large = events(4_000)
+    large = large_events()
     size = large.batch.nbytes
-    assert told([large], "here", "far", "far") == CarriedOut(1, 4_000, size, 3, 3, 2, 0, 3 * size)
+    assert told([large], "here", "far", "far") == CarriedOut(1, LARGE, size, 3, 3, 2, 0, 3 * size)
 
 
 def test_in_one_process_nothing_is_called() -> None:
