@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from ...protocol.configs import CONNECTION_BYTES_MAX
+from ..later import Later
 from ..logs import Log
 from .connection import Answered, Called, Connection, Opened, Parted, Refused
 from .lanes import Lane
@@ -45,7 +46,8 @@ class Waiting(Protocol):
         """Learn that there will be none."""
 
 
-Serve = Callable[[bytes], Awaitable[bytes]]
+Serve = Callable[[bytes], "bytes | Later[bytes] | Awaitable[bytes]"]
+"""Begins a call, and returns the answer, now or later."""
 
 
 class Channel(asyncio.Protocol):
@@ -56,7 +58,7 @@ class Channel(asyncio.Protocol):
     connection
         Its machine.
     serve
-        Carries out a call of the other end, and returns the answer; None for a process that takes no calls.
+        Begins a call of the other end, and returns the answer; None for a process that takes no calls.
     excuse
         Packs an error of `serve` for the other end.
     opened, ended
@@ -286,26 +288,44 @@ class Channel(asyncio.Protocol):
         if self._serve is None:
             self._refuse("it calls a process that takes no calls")
             return
-        task = asyncio.get_running_loop().create_task(self._answer(self._serve(content), number))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        try:
+            answer = self._serve(content)
+        except Exception as error:
+            self._answer(number, error)
+            return
+        if isinstance(answer, bytes):
+            self._answer(number, answer)
+            return
+        if isinstance(answer, Later):
+            answer.then(lambda given: self._answer(number, given.error or given.value))
+        else:
+            task = asyncio.get_running_loop().create_task(self._answer_later(number, answer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         if len(self._connection.serving) > SERVING_MAX and self.transport is not None:
             self.rest(TOO_MANY)
 
-    async def _answer(self, call: Awaitable[bytes], number: int) -> None:
+    async def _answer_later(self, number: int, call: Awaitable[bytes]) -> None:
+        answer: bytes | Exception
         try:
-            content, failed = await call, False
+            answer = await call
         except Exception as error:
-            content, failed = self._excuse(error), True
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.write(self._connection.answer(number, content, failed=failed))
-            if self._full:
-                self._answered_bytes += len(content)
-                if self._answered_bytes > self._unread_bytes_max:
-                    self.rest(UNREAD)
-            if self._rests and len(self._connection.serving) <= SERVING_MAX // 2:
-                self.go_on(TOO_MANY)
-            self._end_if_parted()
+            answer = error
+        self._answer(number, answer)
+
+    def _answer(self, number: int, answer: bytes | Exception) -> None:
+        if self.transport is None or self.transport.is_closing():
+            return
+        failed = isinstance(answer, Exception)
+        content = self._excuse(answer) if isinstance(answer, Exception) else answer
+        self.transport.write(self._connection.answer(number, content, failed=failed))
+        if self._full:
+            self._answered_bytes += len(content)
+            if self._answered_bytes > self._unread_bytes_max:
+                self.rest(UNREAD)
+        if self._rests and len(self._connection.serving) <= SERVING_MAX // 2:
+            self.go_on(TOO_MANY)
+        self._end_if_parted()
 
 
 def bound_silence(connection: socket.socket, seconds: float) -> None:

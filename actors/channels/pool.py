@@ -36,13 +36,14 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError,
 from ray.util.client import ray as client
 
 from ...protocol.configs import CONNECTION_BYTES_MAX
+from ..later import Later
 from ..logs import Log
 from .channel import GREETING_SECONDS, Channel, Refusals, Serve, Waiting
 from .config import ChannelConfig, Door, Tls, tls_of_ray
 from .connection import NAME_BYTES, NONCE_BYTES, Connection, Self
 from .handshakes import Handshake
 from .lanes import Lane
-from .replies import Awaited, Reply, follow, packed_error
+from .replies import Answered, Awaited, Reply, follow, packed_error
 
 ByRay = Callable[[], ObjectRef[Any]]
 
@@ -133,6 +134,12 @@ class Way:
         waiting = Awaited(lane)
         self._send(content, waiting)
         return await waiting.future
+
+    def send(self, lane: Lane, content: bytes) -> Later[bytes]:
+        """Make a call as `call` does; whoever waits for the answer has it in the turn in which it comes."""
+        waiting = Answered(lane)
+        self._send(content, waiting)
+        return waiting
 
     def post(self, content: bytes, reply: Reply[Any], by_ray: ByRay) -> None:
         """Make a request, from any thread: by the channel, or by `by_ray` if there is none."""

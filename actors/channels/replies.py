@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ray import ObjectRef, cloudpickle
 from ray.exceptions import GetTimeoutError, RayTaskError
 
+from ..later import Later
 from .lanes import Lane
 
 T = TypeVar("T")
@@ -60,6 +61,28 @@ class Awaited:
         """Learn that there will be no answer; the call has left its lane."""
         if not self.future.done():
             self.future.set_exception(error)
+
+
+class Answered(Later[bytes]):
+    """A call of the event loop of the channel whose answer goes on in the turn in which it comes."""
+
+    __slots__ = ("lane",)
+
+    def __init__(self, lane: Lane) -> None:
+        super().__init__()
+        self.lane = lane
+
+    def given(self, content: bytes, failed: bool) -> None:
+        """Take the answer."""
+        self.lane.leave()
+        if failed:
+            self.fail(error_of(content))
+        else:
+            self.give(content)
+
+    def failed(self, error: Exception) -> None:
+        """Learn that there will be no answer; the call has left its lane."""
+        self.fail(error)
 
 
 class Packed(NamedTuple):

@@ -33,6 +33,7 @@ from ...protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, Na
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Again, Detach, Events, Lost, Register
 from .absent import loss_parcel
+from .departures import Departures
 from .hosted_broker import HostedBroker
 from .sessions import Farewell, GivenUp, Session, Taken
 
@@ -53,6 +54,8 @@ class Attachments:
         The limits of the network.
     handle, drive
         Pass a broker a client's message, and any other event.
+    departures
+        The queues of the host that have something to send.
 
     Attributes
     ----------
@@ -66,7 +69,9 @@ class Attachments:
         limits: Limits,
         handle: Callable[[HostedBroker, ClientId, Any], None],
         drive: Callable[[HostedBroker, Any], None],
+        departures: Departures | None = None,
     ) -> None:
+        self._departures = departures or Departures()
         self.sessions: dict[str, Session] = {}
         self._seats = seats
         self._limits = limits
@@ -86,7 +91,8 @@ class Attachments:
         """Return the session of a process; this call counts as a sign of life."""
         queue = self.sessions.get(name)
         if queue is None:
-            queue = Session(name, self._limits.delivery_events_max, self._limits.session_seconds)
+            limits = self._limits
+            queue = Session(name, limits.delivery_events_max, limits.session_seconds, self._departures)
             self.sessions[name] = queue
         queue.heard(time.monotonic())
         return queue

@@ -25,6 +25,11 @@ class Backpressure:
         """When the call was made; None if its waiting time does not count."""
         return self.made[0] if self.made else None
 
+    @property
+    def filled(self) -> bool:
+        """Whether anything has to be waited for."""
+        return bool(self.outboxes or self.sessions)
+
     def from_clients(self) -> Backpressure:
         """Return one with the same sessions, for messages after which nobody waits for links."""
         return Backpressure(self.made, sessions=self.sessions)

@@ -114,7 +114,7 @@ class Driver:
         still_seconds: float,
     ) -> None:
         self.seats = seats
-        self.attachments = Attachments(seats, limits, self.handle, self.drive)
+        self.attachments = Attachments(seats, limits, self.handle, self.drive, ways.departures)
         self.admission = HostAdmission(admission, seats, self.drive)
         self.telemetry = HostTelemetry(seats, collector, ways.log)
         self.log = ways.log

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from ray import ObjectRef, cloudpickle
 
 from ...protocol.errors import InputError
 from ...protocol.wire import REDUCERS, by_fields
+from ..later import Later
 from .sessions import Parcel
 
 PIECE_BYTES: Final = 64 * 1024
@@ -32,6 +33,9 @@ CALL_BYTES_MAX: Final = 2 * 1024 * 1024
 
 METHODS: Final = frozenset({"end_session", "host_beat", "poll", "receive", "request"})
 """The methods that are called this way: those that carry events, and those that must not overtake them."""
+
+AT_ONCE: Final = frozenset({"poll", "receive", "request"})
+"""The methods that begin at once, and may end at once; see `Incoming`."""
 
 _SCRIPT: Final = b"__main__"
 
@@ -83,7 +87,27 @@ async def answered(host: Any, pieces: Sequence[bytes]) -> bytes:
     InputError
         If the method is not one of :data:`METHODS`.
     """
+    answer = begun(host, pieces)
+    return answer if isinstance(answer, bytes) else await answer
+
+
+def begun(host: Any, pieces: Sequence[bytes]) -> bytes | Later[bytes] | Awaitable[bytes]:
+    """Begin such a call; return its packed answer at once, if nothing has to be waited for.
+
+    Raises
+    ------
+    InputError
+        If the method is not one of :data:`METHODS`.
+    """
     method, arguments = unpacked(pieces)
     if method not in METHODS:
         raise InputError(f"no method {method!r} is called with bytes: there are {sorted(METHODS)}")
-    return packed(await getattr(host, method)(*arguments))
+    where = host.incoming if method in AT_ONCE else host
+    answer = getattr(where, method)(*arguments)
+    if isinstance(answer, Later):
+        return answer.made_into(packed)
+    return _packed_later(answer) if isinstance(answer, Awaitable) else packed(answer)
+
+
+async def _packed_later(answer: Awaitable[Any]) -> bytes:
+    return packed(await answer)

@@ -31,6 +31,7 @@ from ..answers import answered
 from ..channels.lanes import Lane
 from ..channels.pool import Channels
 from ..channels.replies import Reply
+from ..later import Later
 from .frames import called, in_pieces, packed, unpacked
 from .outbox import LinkMessage
 from .requests import Request
@@ -107,6 +108,23 @@ class HostHandle:
         lane = self._way.lane((to, source))
         await lane.enter_ray()
         return await _by_ray(lane, self._call("receive", to, source, messages, *said))
+
+    def send(
+        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
+    ) -> Later[Any] | None:
+        """Do what `receive` does, at once, by the channel; return None if the next call of the link cannot go by it.
+
+        The answer is as it has come.
+        """
+        if self._way is None:
+            return None
+        lane = self._way.lane((to, source))
+        if not lane.takes(self._way.ready):
+            return None
+        said = (life, *since) if life or since else ()
+        content = packed(("receive", (to, source, messages, *said)))
+        lane.enter(True)
+        return self._way.send(lane, content)
 
     async def _ask(self, sender: Any, method: str, *arguments: Any) -> Any:
         """Make a call of bytes of a sender, whose calls begin in order; return the answer."""

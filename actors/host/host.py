@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -34,10 +34,9 @@ from ...protocol.configs import Limits, Position
 from ...protocol.effects import Missed
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.admission import AdmissionConfig, Advertise, WouldAdmit
-from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Gone, Register, Resume
-from ...protocol.messages.recovery import RENDEZVOUS, Recovery
-from ...protocol.messages.views import CubeView, CubeWants
+from ...protocol.messages.admission import AdmissionConfig
+from ...protocol.messages.pubsub import Gone
+from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...routing.schemes.claims import claims_of
@@ -45,35 +44,34 @@ from ..broker import Broker
 from ..channels.config import ChannelConfig, Door
 from ..channels.pool import Channels
 from ..clients.bulk import Payloads
+from ..later import Later
 from ..logs import HOST
 from ..network.directory import NAMESPACE, rendezvous_name
 from ..parts import async_of, later_of
 from . import survey as host_survey
 from .admission import HostAdmission
 from .attachments import Attachments
-from .backpressure import Backpressure
 from .broker_store import BrokerStores, boot
 from .commits import Commits
 from .driver import Driver
 from .ending import end_process, end_with_raylet
-from .frames import answered
+from .frames import answered, begun
 from .group import machine_here, node_here
 from .hosted_broker import HostedBroker
+from .incoming import Incoming
 from .metering import Metering
 from .numbered import NumberedLinks
 from .outbox import LinkMessage
 from .quiet import QuietWait
-from .requests import Accepted, Away, Lacking, Request, Stored, WhoAnswers, answer_to, publications, questions
+from .requests import Request
 from .telemetry import HostTelemetry
 from .ticking import Ticking, tick_seconds
-from .transport import LINK, Transport
+from .transport import Transport
 
 T = TypeVar("T")
 
 UNHEARD_SESSIONS: Final = 10
 """After how many times of a session a host repeats that it hears no client."""
-BEGINNING: Final = (Events, Register, Resume)
-"""What no client may start any more at a broker that leaves."""
 
 
 class BrokerHost:
@@ -140,7 +138,7 @@ class BrokerHost:
             self.transport.channels = Channels(
                 channels,
                 name=bytes.fromhex(ray.get_runtime_context().get_actor_id()),
-                serve=lambda content: answered(self, [content]),
+                serve=lambda content: begun(self, [content]),
                 heals=recovery is not None,
                 died=self.transport.lost,
                 log=self.transport.log,
@@ -159,6 +157,8 @@ class BrokerHost:
         self.numbered: NumberedLinks | None = None
         if stability is not None:
             self.numbered = NumberedLinks(self.seats, self.attachments, self.driver.handle, stability)
+        beside_driver = attached, self.admission.config, self.numbered, self._wake, self._service
+        self.incoming = Incoming(self.seats, limits, self.transport, self.driver, *beside_driver)
         seconds = tick_seconds(recovery, stability, quotas=admission is not None)
         hear = partial(self._tell_heard, time.monotonic())
         self.ticking = Ticking(self.driver, seconds, self._service, limits, hear, keeps=bool(stability))
@@ -329,124 +329,23 @@ class BrokerHost:
     async def receive(
         self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
     ) -> str:
-        """Take messages in order from a broker in its `life`, or from the rendezvous point; return this Ray node."""
-        if self._asleep:
-            await self._wake()
-        seat = self.seats.get(to) if await self._heard(to, source, len(messages), life) else None
-        if seat is None:
-            return node_here()  # its sender is of an earlier life, or the broker has left
-        pressure = Backpressure(since)
-        for message in messages:
-            again = isinstance(message, CubeView | CubeWants)  # events leave in all directions: nobody waits
-            self.driver.handle(seat, source, message, pressure.from_clients() if again else pressure)
-        await seat.stable()
-        await self.driver.room(pressure)
-        return node_here()
-
-    async def _heard(self, to: BrokerId, source: BrokerId, messages: int, life: int) -> bool:
-        """Wait until the messages may be handled; return False if their sender has restarted since."""
-        if not await self.transport.current(source, life):
-            return False
-        if self.transport.passage is not None and source == RENDEZVOUS:
-            await self.transport.passage.passage(source, to, LINK)
-        await self._service(to, messages)
-        return True
+        """See :meth:`Incoming.receive`."""
+        answer = self.incoming.receive(to, source, messages, life, *since)
+        return answer if isinstance(answer, str) else await answer
 
     host_beat = async_of("driver", Driver.host_beat)
 
     async def request(
         self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = "", *since: float
     ) -> Any:
-        """Pass a client's messages to its broker, in order; return the answer to the last (see `requests`).
-
-        `session` names the process of a subscriber that attaches or subscribes. With events, and with a farewell, it
-        is the ticket with which the client attached. `since` is when a publisher called.
-        """
-        if self._asleep:
-            await self._wake()
-        await self._service(at)
-        if messages and isinstance(messages[0], Events | Detach | Away):
-            self.attachments.require_own(session, client)
-        seat = self._seat_for(at, client, messages, session)
-        owed = questions(client, messages)
-        published = () if self.admission.config is None else publications(client, messages)
-        answers = [seat.answers.owe(question) for question in owed]
-        pressure = Backpressure(since)
-        try:
-            if self.numbered is None:
-                taken = [self._take(seat, client, message, pressure) for message in messages]
-            else:
-                taken = []
-                for message in messages:
-                    if isinstance(message, Events):
-                        await self.numbered.publish(seat, client, message, pressure)
-                    else:
-                        taken.append(self._take(seat, client, message, pressure))
-            await seat.stable()
-            await self.driver.room(pressure)
-            if published:
-                answers += seat.answers.owed(published)
-            given = await asyncio.gather(*answers) if answers else None
-        finally:
-            for question in (*owed, *published):
-                seat.answers.forget(question)
-        return answer_to(owed, given or taken)
-
-    def _seat_for(
-        self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str
-    ) -> HostedBroker:
-        """Return the seat that a request is for, after checking that the client may make it there."""
-        kinds = set(map(type, messages))
-        if Detach in kinds and at in self.seats:
-            return self.seats[at]  # also if the broker has left already
-        begins = not kinds.isdisjoint(BEGINNING)
-        seat = self.attachments.open_seat(at) if begins else self.attachments.seat_of(at)
-        if WouldAdmit in kinds or (Advertise in kinds and not seat.broker.takes_advertisements):
-            self.admission.require()
-        if self.numbered is not None and Back in kinds and session:
-            self.numbered.come_back(seat, client, session)
-        elif Resume in kinds:
-            self.attachments.take_over(seat, client, session)
-        elif Register in kinds:
-            self.attachments.own(seat, client, session)
-        elif Advertise in kinds and session:
-            self.attachments.offers(seat, client, session)
-        return seat
-
-    def _take(self, seat: HostedBroker, client: ClientId, message: Request, pressure: Backpressure) -> Any:
-        """Take one message of a client; return the answer, if it is a question that the host can answer."""
-        match message:
-            case Events():
-                if not message.again:
-                    seat.telemetry.published(time.time(), message.batch)
-                self.driver.handle(seat, client, message, pressure)
-            case Cancel(number):
-                self.driver.handle(seat, client, message)
-                self.attachments.cancelled(seat, client, number)
-            case Detach():
-                self.attachments.let_go(seat, client)
-            case Away():
-                seat.owners.pop(client, None)
-            case Accepted() | Lacking() | WhoAnswers():
-                return host_survey.answer(seat.broker, client, message)
-            case Stored(about):
-                return 0 if self.numbered is None else self.numbered.heard_from(seat, client, about)
-            case _:
-                self.driver.handle(seat, client, message)  # not a question
-        return None
+        """See :meth:`Incoming.request`."""
+        answer = self.incoming.request(at, client, messages, session, *since)
+        return await answer if isinstance(answer, Awaitable) else answer
 
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
-        """Return the parcels that wait for a client process; see :meth:`Session.poll`."""
-        if self.numbered is not None:
-            self.numbered.acknowledge(session, acknowledged)
-        elif told := self.attachments.given_up(session):
-            return [*self.attachments.taken_from(session), *told]
-        events_max = self._limits.call_events_max * 4
-        queue = self.attachments.session(session)
-        queue.acknowledge(acknowledged)
-        self.attachments.catch_up(queue)
-        arrived = await queue.poll(acknowledged, timeout_seconds, events_max)
-        return [*arrived, *self.attachments.farewells(), *self.attachments.taken_from(session)]
+        """See :meth:`Incoming.poll`."""
+        answer = self.incoming.poll(session, acknowledged, timeout_seconds)
+        return await answer if isinstance(answer, Later) else answer
 
     end_session = later_of("attachments", Attachments.end_session)
     alive = later_of("attachments", Attachments.alive)

@@ -23,7 +23,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -34,12 +34,14 @@ from ...protocol.messages.admission import AdmissionMessage
 from ...protocol.messages.beats import is_beat
 from ...protocol.messages.pubsub import BrokerMessage, Directed, Events, Numbered
 from ...protocol.messages.recovery import RecoveryMessage
+from ..later import Later
 from ..logs import HOST, Log
+from .departures import Departures
 
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Queued: TypeAlias = "LinkMessage | Renewed | Regrouped"
-Flight: TypeAlias = Callable[[list[Any]], Awaitable[int]]
-"""Takes messages to the receiver; returns how many copies of them were lost on a successful call."""
+Flight: TypeAlias = Callable[[list[Any]], "Coroutine[Any, Any, int] | Later[int]"]
+"""Takes messages to the receiver; gives how many copies of them were lost on a successful call."""
 
 CARRIERS: Final = (Events, Directed)
 """The messages that carry events; neighbouring `Events` are joined into one batch."""
@@ -58,11 +60,15 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another broker and how to pass it messages: ``receive(to, source, messages)``."""
+    """Another broker and how to pass it messages: ``receive(to, source, messages)``.
+
+    `send` does the same at once, or returns None if something has to be waited for before.
+    """
 
     broker: BrokerId
     receive: Callable[..., Awaitable[object]]
     local: bool
+    send: Callable[..., Later[Any] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,7 @@ class _Load:
 
 
 class Outbox:
-    """The queue of one link, and the task that sends its messages.
+    """The queue of one link.
 
     Parameters
     ----------
@@ -128,6 +134,8 @@ class Outbox:
         The clock for deadlines.
     log
         The log of its broker.
+    departures
+        The queues of its host that have something to send.
     """
 
     def __init__(
@@ -140,9 +148,11 @@ class Outbox:
         deadline_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         log: Log = HOST,
+        departures: Departures | None = None,
     ) -> None:
         self.name = name
         self._log = log
+        self._departures = departures or Departures()
         self._clock = clock
         self._deadline_seconds = deadline_seconds
         self._since: deque[float] = deque()  # when each waiting message was put
@@ -157,7 +167,8 @@ class Outbox:
         self._call_events_max = call_events_max
         self._events_max = events_max
         self._waiting: deque[Queued] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._busy = False  # a call is in flight, or about to leave
+        self._task: asyncio.Task[None] | None = None  # waits for the call in flight
         self._counted = 0  # messages waiting or in flight, heartbeats excluded
         self._ordered = 0  # of those, the ones without events: no heartbeat overtakes them
         self._aside: set[asyncio.Task[None]] = set()
@@ -171,7 +182,7 @@ class Outbox:
     @property
     def clear(self) -> bool:
         """Whether nothing is waiting or in flight, not even heartbeats."""
-        return self._task is None and not self._aside
+        return not self._busy and not self._aside
 
     @property
     def full(self) -> bool:
@@ -186,14 +197,15 @@ class Outbox:
         if not is_beat(message):
             self._counted += 1
             self._ordered += not isinstance(message, CARRIERS)
-        elif self._task is not None and not self._ordered:
+        elif self._busy and not self._ordered:
             self._fly_aside(message)
             return
         self._waiting.append(message)
         self._since.append(self._clock())
         self.events += _size(message)
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        if not self._busy:
+            self._busy = True
+            self._departures.add(self._leave)
 
     def renew(self) -> None:
         """Accept messages again, after a failed call."""
@@ -232,23 +244,42 @@ class Outbox:
             self._moved.clear()
             await self._moved.wait()
 
-    async def _run(self) -> None:
-        try:
-            while self._waiting:
-                await self._fly_next()
-        finally:
-            self._task = None
-            self._moved.set()
-
-    async def _fly_next(self) -> None:
+    def _leave(self) -> bool:
+        """Make the next call, since none is in flight; return whether it has been made already."""
         load = self._next_load()
-        if not load.messages:
-            return  # everything that waited has expired
-        unreached = None
+        if not load.messages:  # everything that waited has expired, or was dropped
+            self._busy = False
+            self._moved.set()
+            return True
         try:
-            lost_copies = await self._fly(load.messages)
-            self.sent_events += load.events
+            flying = self._fly(load.messages)
         except Exception as error:
+            self._landed(load, 1, error)
+            return True
+        if isinstance(flying, Later):
+            flying.then(lambda call: self._landed(load, call.value, call.error))
+            return True
+        self._task = asyncio.get_running_loop().create_task(self._wait(load, flying))
+        self._task.add_done_callback(lambda _: flying.close())  # if the host has ended before it began
+        return False
+
+    async def _wait(self, load: _Load, flying: Coroutine[Any, Any, int]) -> None:
+        try:
+            lost_copies = await flying
+        except asyncio.CancelledError:  # the host ends
+            self._busy = False
+            self._moved.set()
+            raise
+        except Exception as error:
+            self._landed(load, 1, error)
+        else:
+            self._landed(load, lost_copies, None)
+
+    def _landed(self, load: _Load, lost_copies: int, error: Exception | None) -> None:
+        unreached = None
+        if error is None:
+            self.sent_events += load.events
+        else:
             # The receiver is gone. Nothing here can repair that; the loss is counted and logged, never silent.
             lost_copies = 1
             level = logging.DEBUG if load.recovery_only else logging.WARNING
@@ -264,6 +295,10 @@ class Outbox:
         self._counted -= load.counted
         self._ordered -= load.ordered
         self._moved.set()
+        if self._waiting:
+            self._departures.add(self._leave)
+        else:
+            self._busy = False
         if unreached is not None and self._missed is not None:
             self._missed(unreached.seconds, False)
 

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from ...protocol.batch import EventBatch, Rows
 from ...protocol.effects import Deliver
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Lost
+from ..later import Later
+from .departures import Departures
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +118,12 @@ class Tally:
     shed: int = 0
 
 
+class _Poll(NamedTuple):
+    answer: Later[list[Parcel | Proposal]]
+    timer: asyncio.TimerHandle
+    events_max: int
+
+
 class Session:
     """The queue of one client process at one host.
 
@@ -126,10 +135,15 @@ class Session:
         How many notifications may wait.
     silent_seconds
         A process that has not polled for this long is gone.
+    departures
+        The queues of its host that have something to send.
     """
 
-    def __init__(self, name: str, events_max: int, silent_seconds: float) -> None:
+    def __init__(
+        self, name: str, events_max: int, silent_seconds: float, departures: Departures | None = None
+    ) -> None:
         self.name = name
+        self._departures = departures or Departures()
         self.waiting = 0
         self.ended = False
         self._events_max = events_max
@@ -139,7 +153,8 @@ class Session:
         self._handed = 0  # the last parcel that a poll was given; all up to it may have arrived
         self._parcels: deque[Parcel | Proposal] = deque()
         self._tallies: dict[int, Tally] = {}  # by parcel number
-        self._arrived = asyncio.Event()
+        self._polls: list[_Poll] = []  # those that wait; an earlier one may have been given up by the process
+        self._leaving = False
         self._moved = asyncio.Event()
 
     def __len__(self) -> int:
@@ -173,7 +188,7 @@ class Session:
         self._parcels.append(parcel)
         self._tallies[parcel.number] = tally
         self.waiting += len(parcel.rows)
-        self._arrived.set()
+        self.wake()
 
     def propose(self, client: ClientId, broker: BrokerId, tally: Tally) -> None:
         """Queue a proposal that a subscriber should move."""
@@ -198,10 +213,10 @@ class Session:
             self._moved.clear()
             await self._moved.wait()
 
-    async def poll(
+    def poll(
         self, acknowledged: int, timeout_seconds: float, events_max: int
-    ) -> list[Parcel | Proposal]:
-        """Return what waits, or an empty list after the timeout.
+    ) -> Later[list[Parcel | Proposal]]:
+        """Give what waits, or an empty list after the timeout.
 
         Parameters
         ----------
@@ -213,14 +228,18 @@ class Session:
             The maximum number of notifications in one answer; one parcel is always returned.
         """
         self.acknowledge(acknowledged)
-        if not self._parcels:
-            self._arrived.clear()
-            try:
-                # wait_for would create a task, which takes two more turns of the event loop.
-                async with asyncio.timeout(timeout_seconds):
-                    await self._arrived.wait()
-            except TimeoutError:
-                return []
+        answer = Later[list[Parcel | Proposal]]()
+        if self._parcels:
+            answer.give(self._handed_out(events_max))
+        else:
+            timer = asyncio.get_running_loop().call_later(timeout_seconds, answer.give, [])
+            self._polls = [
+                *(poll for poll in self._polls if not poll.answer.done),
+                _Poll(answer, timer, events_max),
+            ]
+        return answer
+
+    def _handed_out(self, events_max: int) -> list[Parcel | Proposal]:
         answer: list[Parcel | Proposal] = []
         size = 0
         for parcel in self._parcels:
@@ -229,7 +248,7 @@ class Session:
             size += len(parcel.rows)
             answer.append(parcel)
         if not answer:
-            return []  # the session ended meanwhile
+            return []  # the session has ended, or only has to say something
         newest = answer[-1]
         self._handed = max(self._handed, newest.number)
         if isinstance(newest, Parcel) and len(answer) == len(self._parcels):
@@ -237,8 +256,21 @@ class Session:
         return answer
 
     def wake(self) -> None:
-        """Answer a waiting poll now, although nothing has arrived."""
-        self._arrived.set()
+        """Answer waiting polls when the step is done, although nothing may have arrived."""
+        if self._polls and not self._leaving:
+            self._leaving = True
+            self._departures.add(self._leave)
+
+    def _leave(self) -> bool:
+        """Answer waiting polls; return whether the answers have left."""
+        self._leaving, left = False, True
+        polls, self._polls = self._polls, []
+        for answer, timer, events_max in polls:
+            timer.cancel()
+            if not answer.done:
+                answer.give(self._handed_out(events_max))
+                left &= not answer.awaited
+        return left
 
     async def room(self, wait_seconds: float) -> None:
         """Wait until the queue is not full; after `wait_seconds` shed the oldest parcels that no poll was given."""
@@ -275,4 +307,4 @@ class Session:
         self._tallies.clear()
         self.waiting = 0
         self._moved.set()
-        self._arrived.set()
+        self.wake()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -30,7 +30,9 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.telemetry.tables import CarriedOut
 from ..channels.pool import Channels
+from ..later import Later
 from ..logs import HOST, Log
+from .departures import Departures
 from .group import MulticastGroup
 from .handle import HostHandle
 from .outbox import Flight, LinkMessage, Outbox, Peer, Regrouped, Unreached, first_line
@@ -80,6 +82,8 @@ class Transport:
     ----------
     channels
         Those of this host; None where all calls go by Ray.
+    departures
+        The queues of this host that have something to send.
     passage
         What messages pass on their way; None unless a test of faults has set it.
     unreached
@@ -107,6 +111,7 @@ class Transport:
         self._deadline_seconds = deadline_seconds
         self.rendezvous: Any = None
         self.channels: Channels | None = None
+        self.departures = Departures()
         self.passage: Passage | None = None
         self.unreached: Callable[[BrokerId], bool] = lambda broker: False
         self._limits = limits
@@ -138,8 +143,11 @@ class Transport:
             local = broker in self._seated
             if not local:
                 self._actors[broker] = hosts[broker]
-            receive = self._receive if local else HostHandle(hosts[broker], self.channels).receive
-            peer = self._peers[broker] = Peer(broker, receive, local)
+                handle = HostHandle(hosts[broker], self.channels)
+                peer = Peer(broker, handle.receive, False, None if self.channels is None else handle.send)
+            else:
+                peer = Peer(broker, self._receive, True)
+            self._peers[broker] = peer
         return peer
 
     def meet(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> None:
@@ -235,7 +243,7 @@ class Transport:
         reach = self._reach(source, LINK)
         seconds = None if self._recovery is None else self._limits.call_seconds
 
-        async def carry(load: list[LinkMessage]) -> int:
+        async def carry_slowly(load: list[LinkMessage]) -> int:
             made = time.monotonic()
             try:
                 await reach(to, source, load, seconds)
@@ -244,6 +252,9 @@ class Transport:
             except Exception as error:
                 raise Unreached(time.monotonic() - made, first_line(error)) from error
             return 0
+
+        def carry(load: list[LinkMessage]) -> Coroutine[Any, Any, int] | Later[int]:
+            return self._straight(source, to, load, seconds) or carry_slowly(load)
 
         def missed(ago: float, anew: bool) -> None:
             assert self._missed is not None
@@ -296,7 +307,8 @@ class Transport:
         missed: Callable[[float, bool], None] | None = None,
     ) -> Outbox:
         most = self._limits.call_events_max, self._limits.outbox_events_max
-        return Outbox(name, fly, *most, missed, self._deadline_seconds, log=self.log_of(source))
+        log, departures = self.log_of(source), self.departures
+        return Outbox(name, fly, *most, missed, self._deadline_seconds, log=log, departures=departures)
 
     def log_of(self, source: BrokerId) -> Log:
         """Return the log of a broker here."""
@@ -307,27 +319,66 @@ class Transport:
 
         The function returns the Ray node of the other broker.
         """
-        life = self._own_lives.get(source, 0)
-        stamped = self._deadline_seconds is not None
 
         async def reach(to: BrokerId, _: BrokerId, load: Any, seconds: float | None = None) -> object:
             if self.passage is not None:
                 await self.passage.passage(source, to, lane)
             peer = self._peers.get(to) or await self._find(to)
-            said = (life, time.time()) if stamped else (life,) if life else ()
             try:
                 async with asyncio.timeout(seconds):  # in a network that heals no call blocks a link forever
-                    return await peer.receive(to, source, load, *said)
-            except ActorDiedError:
-                if self._peers.get(to) is not peer:
-                    raise BrokerUnavailable(f"broker {to} has been restarted meanwhile") from None
-                self._died(source, to)
-                self._seek(to)
-                raise
+                    return await peer.receive(to, source, load, *self._said(source))
+            except ActorDiedError as error:
+                raise self._found_dead(source, to, peer, error) from None
 
         return reach
 
-    def _report(self, source: BrokerId) -> Callable[[list[LinkMessage]], Awaitable[int]]:
+    def _said(self, source: BrokerId) -> tuple[float, ...]:
+        """Return what a call of a broker here says beside its messages: the broker's life, and the time."""
+        life = self._own_lives.get(source, 0)
+        if self._deadline_seconds is not None:
+            return life, time.time()
+        return (life,) if life else ()
+
+    def _found_dead(self, source: BrokerId, to: BrokerId, peer: Peer, error: Exception) -> Exception:
+        """Report that an actor is dead; return the error of the call that found that."""
+        if self._peers.get(to) is not peer:
+            return BrokerUnavailable(f"broker {to} has been restarted meanwhile")
+        self._died(source, to)
+        self._seek(to)
+        return error
+
+    def _straight(
+        self, source: BrokerId, to: BrokerId, load: list[LinkMessage], seconds: float | None
+    ) -> Later[int] | None:
+        """Pass messages to a broker now, without a task; return None if something has to be waited for before."""
+        peer = self._peers.get(to)
+        if self.passage is not None or peer is None or peer.send is None:
+            return None
+        made = time.monotonic()
+        call = peer.send(to, source, load, *self._said(source))
+        if call is None:
+            return None
+        landing, timer = Later[int](), None
+        if seconds is not None:
+            timer = asyncio.get_running_loop().call_later(seconds, call.fail, TimeoutError())
+
+        def done(call: Later[Any]) -> None:
+            if timer is not None:
+                timer.cancel()
+            error = call.error
+            if error is None:
+                landing.give(0)
+                return
+            if isinstance(error, ActorDiedError):
+                error = self._found_dead(source, to, peer, error)
+            if not isinstance(error, ActorDiedError):
+                error = Unreached(time.monotonic() - made, first_line(error))
+            landing.fail(error)
+
+        call.then(done)
+        return landing
+
+    def _report(self, source: BrokerId) -> Callable[[list[LinkMessage]], Coroutine[Any, Any, int]]:
         async def report(load: list[LinkMessage]) -> int:
             if self.passage is not None:
                 await self.passage.passage(source, RENDEZVOUS, LINK)
@@ -343,23 +394,30 @@ class Transport:
         """Return the life of another broker, as known here."""
         return self._lives.get(broker, 0)
 
-    async def current(self, source: BrokerId, life: int) -> bool:
-        """Return whether this life of a broker is the current one; a new life is made known first.
+    def knows(self, source: BrokerId, life: int) -> bool:
+        """Return whether this life of a broker is the current one, and no call waits until its life is known."""
+        return life == self.life_of(source) and not self._unlearned[source]
 
-        Calls of a broker continue in the order of their arrival: a call that finds the life known waits for earlier
-        calls.
+    def current(self, source: BrokerId, life: int) -> Awaitable[bool]:
+        """Return, later, whether this life of a broker is the current one; a new life is made known first.
+
+        Calls of a broker continue in the order in which this was called for them: a call that finds the life known
+        waits for earlier calls.
         """
-        if life != self.life_of(source) or self._unlearned[source]:
-            self._unlearned[source] += 1
-            try:
+        self._unlearned[source] += 1
+        return self._learn(source, life)
+
+    async def _learn(self, source: BrokerId, life: int) -> bool:
+        try:
+            if life != self.life_of(source) or self._unlearned[source] > 1:
                 async with self._learning:
                     if life > self.life_of(source):
                         found = await self.rendezvous.whereabouts.remote(source)
                         if found is None:
                             return False  # the broker has left
                         self.relink(source, found[0], max(life, found[1]))
-            finally:
-                self._unlearned[source] -= 1
+        finally:
+            self._unlearned[source] -= 1
         return life == self.life_of(source)
 
     def relink(self, broker: BrokerId, host: Any, life: int) -> None:

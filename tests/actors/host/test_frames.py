@@ -22,6 +22,10 @@ from rayvous.protocol.messages.pubsub import Lost
 class Host:
     """Returns the arguments of a request."""
 
+    @property
+    def incoming(self) -> "Host":
+        return self
+
     async def request(self, *arguments: Any) -> Any:
         return arguments
 

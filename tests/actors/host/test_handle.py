@@ -15,7 +15,7 @@ from rayvous.actors.host.frames import packed, unpacked
 from rayvous.actors.host.handle import HostHandle, Question, waited
 from rayvous.actors.host.host import BrokerHost
 
-OWN = {"tell", "publish", "ask"}
+OWN = {"tell", "send", "publish", "ask"}
 """Methods of the handle that are ways to call other methods of a host."""
 
 CALLS = {name: of for name, of in vars(HostHandle).items() if not name.startswith("_") and callable(of)}

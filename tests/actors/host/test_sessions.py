@@ -89,7 +89,7 @@ def test_one_answer_is_bounded_but_one_parcel_always_goes() -> None:
 def test_a_poll_waits_for_the_next_parcel() -> None:
     async def run() -> None:
         session = queue(100)
-        poll = asyncio.create_task(session.poll(0, 60.0, 10))
+        poll = asyncio.ensure_future(session.poll(0, 60.0, 10))
         await asyncio.sleep(0)
         assert not poll.done()
         put(session, 1, Tally())
@@ -107,7 +107,7 @@ def test_room_comes_with_the_acknowledgement() -> None:
         waiting = [asyncio.create_task(session.room(60.0)) for _ in range(2)]
         await session.poll(0, 1.0, 10)
         assert not any(task.done() for task in waiting)
-        poll = asyncio.create_task(session.poll(1, 0.01, 10))
+        poll = asyncio.ensure_future(session.poll(1, 0.01, 10))
         await asyncio.gather(*waiting)
         assert not session.full and tally.shed == 0
         assert await poll == []
@@ -167,7 +167,7 @@ def test_whoever_waits_for_it_to_empty_is_woken_however_that_comes(how: str) -> 
 def test_the_end_wakes_polls_and_those_who_wait_for_room() -> None:
     async def run() -> None:
         session = queue(5)
-        poll = asyncio.create_task(session.poll(0, 60.0, 10))
+        poll = asyncio.ensure_future(session.poll(0, 60.0, 10))
         await asyncio.sleep(0)
         session.end()
         assert await asyncio.wait_for(poll, 1.0) == []

@@ -1,0 +1,50 @@
+"""What leaves a host when a step is done: the next calls of its idle outboxes, and answers to waiting polls.
+
+Rules
+-----
+* What one step puts into a queue leaves together: a hundred announcements of one step are one call.
+* A step is a call that came in, from `hold` to `go`. Anything else leaves in the next turn of the event loop.
+* So the events that a call has brought leave before that call is answered, and without a turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+Leave = Callable[[], bool]
+"""Lets a queue send what it has; returns whether that has left already."""
+
+
+class Departures:
+    """The queues of a host that have something to send."""
+
+    def __init__(self) -> None:
+        self._leaving: list[Leave] = []
+        self._held = False
+        self._soon = False
+
+    def add(self, leave: Leave) -> None:
+        """Have a queue send what it has when the step is done."""
+        self._leaving.append(leave)
+        if not self._held and not self._soon:
+            self._soon = True
+            asyncio.get_running_loop().call_soon(self._go_soon)
+
+    def hold(self) -> None:
+        """Begin a step."""
+        self._held = True
+
+    def go(self) -> bool:
+        """End the step; return whether everything has left already."""
+        self._held = False
+        left = True
+        while self._leaving:
+            leaving, self._leaving = self._leaving, []
+            for leave in leaving:
+                left &= leave()
+        return left
+
+    def _go_soon(self) -> None:
+        self._soon = False
+        self.go()

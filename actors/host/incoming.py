@@ -1,0 +1,321 @@
+"""Calls that bring a host messages: from other brokers, and from clients.
+
+Rules
+-----
+* Calls of one sender are handled in the order in which they were made. A call begins when its method is called.
+* A call in which nothing has to be waited for is handled and answered at once, without a task or a turn of the
+  event loop. Others return what is to be awaited.
+* What a call has brought leaves before the call is answered (`departures`).
+* A call that brought events is answered when the queues that they filled have room again (backpressure).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ...protocol.configs import Limits
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.admission import AdmissionConfig, Advertise, WouldAdmit
+from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Register, Resume
+from ...protocol.messages.recovery import RENDEZVOUS
+from ...protocol.messages.views import CubeView, CubeWants
+from ..later import Later
+from . import survey as host_survey
+from .attachments import Attachments
+from .backpressure import Backpressure
+from .driver import Driver
+from .group import node_here
+from .hosted_broker import HostedBroker
+from .numbered import NumberedLinks
+from .outbox import LinkMessage
+from .requests import (
+    Accepted,
+    Away,
+    Lacking,
+    Question,
+    Request,
+    Stored,
+    WhoAnswers,
+    answer_to,
+    publications,
+    questions,
+)
+from .transport import LINK, Transport
+
+BEGINNING: Final = (Events, Register, Resume)
+"""What no client may start any more at a broker that leaves."""
+
+
+class Incoming:
+    """Takes in messages for the brokers of one host.
+
+    Parameters
+    ----------
+    seats
+        A live view of the host's brokers.
+    limits
+        The limits of the network.
+    ways, driver, attachments
+        Those of the host.
+    admission
+        The admission configuration; None for a network without admission control.
+    numbered
+        The part for brokers that number messages; None where they do not.
+    wake
+        Resumes the brokers of such a host after a restart by Ray, if that has not happened yet.
+    service
+        Waits for as long as an injected fault delays a broker.
+    """
+
+    def __init__(
+        self,
+        seats: Mapping[BrokerId, HostedBroker],
+        limits: Limits,
+        ways: Transport,
+        driver: Driver,
+        attachments: Attachments,
+        admission: AdmissionConfig | None,
+        numbered: NumberedLinks | None,
+        wake: Callable[[], Awaitable[None]],
+        service: Callable[[BrokerId, int], Awaitable[None]],
+    ) -> None:
+        self._seats = seats
+        self._events_max = limits.call_events_max * 4
+        self._transport = ways
+        self._driver = driver
+        self._attachments = attachments
+        self._admission = admission
+        self._numbered = numbered
+        self._wake = wake
+        self._service = service
+        self._node = ""
+
+    @property
+    def _at_once(self) -> bool:
+        """Whether calls begin when they arrive; where a broker sleeps or is slowed down, they wait in order."""
+        return self._numbered is None and self._transport.passage is None
+
+    def node(self) -> str:
+        """Return the Ray node of this process, which stays the same."""
+        if not self._node:
+            self._node = node_here()
+        return self._node
+
+    # From brokers.
+
+    def receive(
+        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
+    ) -> str | Awaitable[str]:
+        """Take messages in order from a broker in its `life`, or from the rendezvous point; give this Ray node."""
+        if self._at_once and self._transport.knows(source, life):
+            return self._hand_on(to, source, messages, since)
+        current = self._transport.current(source, life)
+        return self._hand_on_later(current, to, source, messages, since)
+
+    async def _hand_on_later(
+        self,
+        current: Awaitable[bool],
+        to: BrokerId,
+        source: BrokerId,
+        messages: Sequence[LinkMessage],
+        since: tuple[float, ...],
+    ) -> str:
+        if self._numbered is not None:
+            await self._wake()
+        if not await current:
+            return self.node()  # its sender is of an earlier life
+        if self._transport.passage is not None and source == RENDEZVOUS:
+            await self._transport.passage.passage(source, to, LINK)
+        await self._service(to, len(messages))
+        answer = self._hand_on(to, source, messages, since)
+        return answer if isinstance(answer, str) else await answer
+
+    def _hand_on(
+        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], since: tuple[float, ...]
+    ) -> str | Awaitable[str]:
+        seat = self._seats.get(to)
+        if seat is None:
+            return self.node()  # the broker has left
+        pressure = Backpressure(since)
+        departures = self._transport.departures
+        departures.hold()
+        try:
+            for message in messages:
+                again = isinstance(
+                    message, CubeView | CubeWants
+                )  # events leave in all directions: nobody waits
+                self._driver.handle(seat, source, message, pressure.from_clients() if again else pressure)
+        finally:
+            left = departures.go()
+        if left and seat.commits is None and not pressure.filled:
+            return self.node()
+        return self._settled(seat, pressure)
+
+    async def _settled(self, seat: HostedBroker, pressure: Backpressure) -> str:
+        await seat.stable()
+        await self._driver.room(pressure)
+        return self.node()
+
+    # From clients.
+
+    def request(
+        self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str = "", *since: float
+    ) -> Any:
+        """Pass a client's messages to its broker, in order; give the answer to the last (see `requests`).
+
+        `session` names the process of a subscriber that attaches or subscribes. With events, and with a farewell, it
+        is the ticket with which the client attached. `since` is when a publisher called.
+        """
+        if self._at_once:
+            return self._take_all(at, client, messages, session, since)
+        return self._request_later(at, client, messages, session, since)
+
+    async def _request_later(
+        self,
+        at: BrokerId,
+        client: ClientId,
+        messages: Sequence[Request],
+        session: str,
+        since: tuple[float, ...],
+    ) -> Any:
+        if self._numbered is not None:
+            await self._wake()
+        await self._service(at, 1)
+        answer = self._take_all(at, client, messages, session, since)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    def _take_all(
+        self,
+        at: BrokerId,
+        client: ClientId,
+        messages: Sequence[Request],
+        session: str,
+        since: tuple[float, ...],
+    ) -> Any:
+        if messages and isinstance(messages[0], Events | Detach | Away):
+            self._attachments.require_own(session, client)
+        seat = self._seat_for(at, client, messages, session)
+        owed = questions(client, messages)
+        published = () if self._admission is None else publications(client, messages)
+        answers = [seat.answers.owe(question) for question in owed]
+        pressure = Backpressure(since)
+        if self._numbered is not None:
+            return self._take_numbered(seat, client, messages, (owed, published, answers), pressure)
+        departures = self._transport.departures
+        departures.hold()
+        try:
+            taken = [self._take(seat, client, message, pressure) for message in messages]
+        except BaseException:
+            _forget(seat, owed, published)
+            raise
+        finally:
+            left = departures.go()
+        if left and not owed and not published and seat.commits is None and not pressure.filled:
+            return answer_to(owed, taken)
+        return self._answered(seat, (owed, published, answers), taken, pressure)
+
+    async def _take_numbered(
+        self,
+        seat: HostedBroker,
+        client: ClientId,
+        messages: Sequence[Request],
+        asked: Asked,
+        pressure: Backpressure,
+    ) -> Any:
+        assert self._numbered is not None
+        taken = []
+        try:
+            for message in messages:
+                if isinstance(message, Events):
+                    await self._numbered.publish(seat, client, message, pressure)
+                else:
+                    taken.append(self._take(seat, client, message, pressure))
+        except BaseException:
+            _forget(seat, *asked[:2])
+            raise
+        return await self._answered(seat, asked, taken, pressure)
+
+    async def _answered(
+        self, seat: HostedBroker, asked: Asked, taken: list[Any], pressure: Backpressure
+    ) -> Any:
+        """Return the answer to a request whose messages the broker has taken."""
+        owed, published, answers = asked
+        try:
+            await seat.stable()
+            await self._driver.room(pressure)
+            if published:
+                answers = [*answers, *seat.answers.owed(published)]
+            given = await asyncio.gather(*answers) if answers else None
+        finally:
+            _forget(seat, owed, published)
+        return answer_to(owed, given or taken)
+
+    def _seat_for(
+        self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str
+    ) -> HostedBroker:
+        """Return the seat that a request is for, after checking that the client may make it there."""
+        kinds = set(map(type, messages))
+        if Detach in kinds and at in self._seats:
+            return self._seats[at]  # also if the broker has left already
+        begins = not kinds.isdisjoint(BEGINNING)
+        seat = self._attachments.open_seat(at) if begins else self._attachments.seat_of(at)
+        if WouldAdmit in kinds or (Advertise in kinds and not seat.broker.takes_advertisements):
+            self._driver.admission.require()
+        if self._numbered is not None and Back in kinds and session:
+            self._numbered.come_back(seat, client, session)
+        elif Resume in kinds:
+            self._attachments.take_over(seat, client, session)
+        elif Register in kinds:
+            self._attachments.own(seat, client, session)
+        elif Advertise in kinds and session:
+            self._attachments.offers(seat, client, session)
+        return seat
+
+    def _take(self, seat: HostedBroker, client: ClientId, message: Request, pressure: Backpressure) -> Any:
+        """Take one message of a client; return the answer, if it is a question that the host can answer."""
+        match message:
+            case Events():
+                if not message.again:
+                    seat.telemetry.published(time.time(), message.batch)
+                self._driver.handle(seat, client, message, pressure)
+            case Cancel(number):
+                self._driver.handle(seat, client, message)
+                self._attachments.cancelled(seat, client, number)
+            case Detach():
+                self._attachments.let_go(seat, client)
+            case Away():
+                seat.owners.pop(client, None)
+            case Accepted() | Lacking() | WhoAnswers():
+                return host_survey.answer(seat.broker, client, message)
+            case Stored(about):
+                return 0 if self._numbered is None else self._numbered.heard_from(seat, client, about)
+            case _:
+                self._driver.handle(seat, client, message)  # not a question
+        return None
+
+    def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any] | Later[list[Any]]:
+        """Give the parcels that wait for a client process; see :meth:`Session.poll`."""
+        attached = self._attachments
+        if self._numbered is not None:
+            self._numbered.acknowledge(session, acknowledged)
+        elif told := attached.given_up(session):
+            return [*attached.taken_from(session), *told]
+        queue = attached.session(session)
+        queue.acknowledge(acknowledged)
+        attached.catch_up(queue)
+        found = queue.poll(acknowledged, timeout_seconds, self._events_max)
+        return found.made_into(
+            lambda arrived: [*arrived, *attached.farewells(), *attached.taken_from(session)]
+        )
+
+
+Asked = tuple[Sequence[Question], Sequence[Question], list[asyncio.Future[Any]]]
+"""The questions of a request; the publications in it that may be answered later; the answers to the questions."""
+
+
+def _forget(seat: HostedBroker, owed: Sequence[Question], published: Sequence[Question]) -> None:
+    for question in (*owed, *published):
+        seat.answers.forget(question)

@@ -1,0 +1,62 @@
+"""A value that is given later, in the turn of the event loop in which it comes."""
+
+import asyncio
+
+import pytest
+from rayvous.actors.later import Later
+
+
+def test_whoever_waits_with_a_callback_has_it_at_once_and_only_the_first_value_counts() -> None:
+    later = Later[int]()
+    seen: list[int] = []
+    later.then(lambda given: seen.append(given.value))
+    assert not later.done and not seen
+    later.give(1)
+    later.give(2)
+    later.fail(OSError("too late"))
+    assert seen == [1] and later.done and later.error is None and not later.awaited
+    later.then(lambda given: seen.append(given.value + 10))
+    assert seen == [1, 11], "it is there already"
+
+
+def test_what_is_made_of_it_is_given_with_it_and_an_error_stays_one() -> None:
+    later = Later[int]()
+    half, doubled = later.made_into(lambda value: 1 / value), Later[int]()
+    later.give(2)
+    assert half.value == 0.5
+    made = doubled.made_into(lambda value: value * 2)
+    doubled.fail(OSError("lost"))
+    assert str(made.error) == "lost"
+    assert isinstance(_given(0).made_into(lambda value: 1 / value).error, ZeroDivisionError)
+
+
+def _given(value: int) -> Later[int]:
+    later = Later[int]()
+    later.give(value)
+    return later
+
+
+def test_it_can_be_awaited_and_says_that_a_task_waits() -> None:
+    async def test() -> None:
+        later = Later[int]()
+        made = later.made_into(str)
+        task = asyncio.ensure_future(made)
+        await asyncio.sleep(0)
+        assert later.awaited and made.awaited
+        later.give(7)
+        assert not task.done(), "the task goes on in a later turn"
+        assert await task == "7" and await _given(3) == 3
+        lost = Later[int]()
+        waiting = asyncio.ensure_future(lost)
+        await asyncio.sleep(0)
+        lost.fail(OSError("lost"))
+        with pytest.raises(OSError, match="lost"):
+            await waiting
+        left = Later[int]()
+        waiting = asyncio.ensure_future(left)
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0)
+        left.give(1)  # nobody waits any more
+
+    asyncio.run(test())
