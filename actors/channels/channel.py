@@ -3,6 +3,7 @@
 Rules
 -----
 * The order in which calls are made is the order in which they begin at the other end.
+* A thread writes its call to the socket itself, if nothing waits before it; the event loop only reads the answer.
 * A connection that has not opened within `GREETING_SECONDS` is closed.
 * While more than `SERVING_MAX` calls of the other end run here, nothing more is read.
 * An end that takes its leave still answers what it was asked before the other end knew; that end then closes.
@@ -14,7 +15,9 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
@@ -113,8 +116,12 @@ class Channel(asyncio.Protocol):
         self._tasks: set[asyncio.Task[None]] = set()
         self.open = False
         self.why = "the connection has ended"
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._now = loop.time
+        # A thread writes to the socket itself: what it makes, and in which order, is decided with this lock.
+        self._writing = threading.Lock()
+        self._descriptor: int | None = None
+        self._begun: list[bytes] = []  # the rest of what a thread has begun to write, and what follows it
         self.used_at = loop.time()
         self.done: asyncio.Future[bool] = loop.create_future()
         """Whether the channel has opened, once that is known."""
@@ -134,25 +141,59 @@ class Channel(asyncio.Protocol):
 
     def call(self, content: bytes, waiting: Waiting) -> None:
         """Make a call over an open channel; on the event loop."""
-        assert self.transport is not None
         if self._full:
             self._unsent.append((content, waiting))
         else:
-            self.transport.write(self._connection.call(content, waiting))
+            with self._writing:
+                self._write(self._connection.call(content, waiting))
+
+    def call_from_thread(self, content: bytes, waiting: Waiting) -> bool:
+        """Make a call from any other thread, if nothing waits before it; return whether it was made."""
+        with self._writing:
+            transport = self.transport
+            if not self.open or self._descriptor is None or transport is None or transport.is_closing():
+                return False
+            if self._full or self._unsent or self._begun or transport.get_write_buffer_size():
+                return False
+            frame = self._connection.call(content, waiting)
+            try:
+                written = os.write(self._descriptor, frame)
+            except OSError:  # it takes nothing now, or has ended: the event loop finds out
+                written = 0
+            if written < len(frame):
+                self._begun.append(frame[written:])
+                self._loop.call_soon_threadsafe(self._write_begun)
+            return True
+
+    def _write(self, data: bytes) -> None:
+        """Write frames behind what a thread has begun to write; with the lock."""
+        assert self.transport is not None
+        if self._begun:
+            self._begun.append(data)
+        else:
+            self.transport.write(data)
+
+    def _write_begun(self) -> None:
+        with self._writing:
+            if self.transport is not None:
+                self.transport.write(b"".join(self._begun))
+            self._begun.clear()
 
     def part(self) -> None:
         """End the connection in good order."""
         if self.transport is not None:
             self._parted = True
-            if self.open:
-                self.transport.write(self._connection.farewell())
-            self.transport.close()
+            with self._writing:
+                if self.open:
+                    self._write(self._connection.farewell())
+                self.transport.close()
 
     def retire(self) -> None:
         """Make no more calls over the connection, which ends when the other end has no call under way either."""
         if self.transport is not None and self.open:
-            self.open, self._parted = False, True
-            self.transport.write(self._connection.farewell())
+            with self._writing:
+                self.open, self._parted = False, True
+                self._write(self._connection.farewell())
 
     @property
     def at_rest(self) -> bool:
@@ -200,6 +241,8 @@ class Channel(asyncio.Protocol):
         if tls is not None and not self._connection.certificate:
             self.certify(tls.getpeercert(binary_form=True))  # this end has opened
         known = transport.get_extra_info("socket")
+        if tls is None and known is not None:
+            self._descriptor = known.fileno()
         if self._silent_seconds is not None and known is not None and known.family != socket.AF_UNIX:
             bound_silence(known, self._silent_seconds)
         self._write_out()
@@ -221,7 +264,8 @@ class Channel(asyncio.Protocol):
                     self._open()
                 case Parted():
                     self._parted = self._told_parted = True
-                    self.open = False
+                    with self._writing:
+                        self.open = False
                 case Refused(why):
                     self._refuse(why)
         self._write_out()
@@ -235,7 +279,8 @@ class Channel(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Hand over what is in flight."""
-        self.open = False
+        with self._writing:
+            self.open = False
         if self._connection.begun and not (self._told or self._parted):
             self._on_refused(self, "it leaves in the middle of the greeting")
         if self._greeting is not None:
@@ -257,7 +302,8 @@ class Channel(asyncio.Protocol):
         self._full = False
         self.go_on(UNREAD)
         while self._unsent and not self._full and self.transport is not None:
-            self.transport.write(self._connection.call(*self._unsent.popleft()))
+            with self._writing:
+                self._write(self._connection.call(*self._unsent.popleft()))
 
     def _open(self) -> None:
         assert self._greeting is not None
@@ -268,7 +314,8 @@ class Channel(asyncio.Protocol):
 
     def _write_out(self) -> None:
         if self._connection.out and self.transport is not None:
-            self.transport.write(b"".join(self._connection.out))
+            with self._writing:
+                self._write(b"".join(self._connection.out))
             self._connection.out.clear()
 
     def _refuse(self, why: str) -> None:
@@ -318,7 +365,8 @@ class Channel(asyncio.Protocol):
             return
         failed = isinstance(answer, Exception)
         content = self._excuse(answer) if isinstance(answer, Exception) else answer
-        self.transport.write(self._connection.answer(number, content, failed=failed))
+        with self._writing:
+            self._write(self._connection.answer(number, content, failed=failed))
         if self._full:
             self._answered_bytes += len(content)
             if self._answered_bytes > self._unread_bytes_max:

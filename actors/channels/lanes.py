@@ -7,14 +7,16 @@ its own calls, so a lane changes from one to the other only while none of its ca
 from __future__ import annotations
 
 import asyncio
+import threading
 
 
 class Lane:
-    """The calls of one sender to one receiver; on the event loop of the channel."""
+    """The calls of one sender to one receiver; on the event loop of the channel, or counted by other threads, too."""
 
-    __slots__ = ("_changed", "direct", "out")
+    __slots__ = ("_changed", "_turn", "direct", "out")
 
     def __init__(self) -> None:
+        self._turn = threading.Lock()
         self._changed: asyncio.Event | None = None
         self.direct = False
         self.out = 0  # calls without an answer
@@ -25,22 +27,34 @@ class Lane:
 
     def enter(self, direct: bool) -> bool:
         """Count a call that prefers this carrier; return whether it goes by the channel."""
-        if not self.out:
-            self.direct = direct
-        self.out += 1
-        return self.direct
+        with self._turn:
+            if not self.out:
+                self.direct = direct
+            self.out += 1
+            return self.direct
+
+    def enter_channel(self) -> bool:
+        """Count a call that goes by the channel, if one that is made now may; return whether it does."""
+        with self._turn:
+            if self.out and not self.direct:
+                return False
+            self.direct = True
+            self.out += 1
+            return True
 
     async def enter_ray(self) -> None:
         """Count a call that has to go by Ray, once no call is under way in the channel."""
         while self.out and self.direct:
             changed = self._changed = self._changed or asyncio.Event()
             await changed.wait()
-        self.direct = False
-        self.out += 1
+        with self._turn:
+            self.direct = False
+            self.out += 1
 
     def leave(self) -> None:
         """Note the end of a call."""
-        self.out -= 1
+        with self._turn:
+            self.out -= 1
         if not self.out and self._changed is not None:
             self._changed.set()
             self._changed = None

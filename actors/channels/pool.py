@@ -43,13 +43,13 @@ from .config import ChannelConfig, Door, Tls, tls_of_ray
 from .connection import NAME_BYTES, NONCE_BYTES, Connection, Self
 from .handshakes import Handshake
 from .lanes import Lane
+from .processes import KNOCK_SECONDS, has_ended
 from .replies import Answered, Awaited, Reply, follow, packed_error
 
 ByRay = Callable[[], ObjectRef[Any]]
 
 OPEN_SECONDS: Final = 2.0
 RETRY_SECONDS: Final = 30.0
-KNOCK_SECONDS: Final = 0.25
 INQUIRY_SECONDS: Final = 2.0
 SILENT_SECONDS: Final = 10.0
 """How long the machine of another process may be silent, where calls that are lost are repaired."""
@@ -83,6 +83,8 @@ class Way:
         self.name: bytes = actor._actor_id.binary()
         self.channel: Channel | None = None
         self.requests = Lane()
+        self._posting = threading.RLock()  # requests of threads take turns
+        self._passed = 0  # requests that threads have passed to the event loop, which has not made them yet
         self._lanes: dict[Any, Lane] = {}
         self._held: (
             list[tuple[bytes, Reply[Any], ByRay]] | None
@@ -145,8 +147,28 @@ class Way:
         """Make a request, from any thread: by the channel, or by `by_ray` if there is none."""
         if threading.get_ident() == self._channels.thread:
             self._request(content, reply, by_ray)
-        else:
-            self._channels.loop.call_soon_threadsafe(self._request, content, reply, by_ray)
+            return
+        with self._posting:
+            if not self._passed and self._written(content, reply):
+                return
+            self._passed += 1
+            self._channels.loop.call_soon_threadsafe(self._request_passed, content, reply, by_ray)
+
+    def _written(self, content: bytes, reply: Reply[Any]) -> bool:
+        """Write a request to the open channel from another thread; return False if it has to wait for its turn."""
+        channel = self.channel
+        if channel is None or self._held is not None or not self.requests.enter_channel():
+            return False
+        reply.lane = self.requests
+        if channel.call_from_thread(content, reply):
+            return True
+        self.requests.leave()
+        return False
+
+    def _request_passed(self, content: bytes, reply: Reply[Any], by_ray: ByRay) -> None:
+        with self._posting:
+            self._passed -= 1
+            self._request(content, reply, by_ray)
 
     def _request(self, content: bytes, reply: Reply[Any], by_ray: ByRay) -> None:
         if self._held is not None:
@@ -556,30 +578,6 @@ def node_here() -> str:
     if client.is_connected():
         return ""  # Ray would name the node of its server
     return str(ray.get_runtime_context().get_node_id())
-
-
-async def has_ended(pid: int) -> bool:
-    """Return whether a process of this node has ended, or ends in a moment; False if the system cannot tell.
-
-    A process that ends closes its sockets before it counts as ended.
-    """
-    try:
-        known = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    except (AttributeError, OSError):
-        return False
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(known, ended.set)
-    try:
-        async with asyncio.timeout(KNOCK_SECONDS):
-            await ended.wait()
-    except TimeoutError:
-        return False
-    finally:
-        loop.remove_reader(known)
-        os.close(known)
-    return True
 
 
 def unavailable(why: str, name: bytes) -> ActorUnavailableError:

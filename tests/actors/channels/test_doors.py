@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from rayvous.actors.channels import pool as pool_file
+from rayvous.actors.channels import processes
 from rayvous.actors.channels.config import ChannelConfig, Door
-from rayvous.actors.channels.pool import Channels, Way, has_ended
+from rayvous.actors.channels.pool import Channels, Way
+from rayvous.actors.channels.processes import has_ended
 
 
 class Actor:
@@ -104,10 +106,10 @@ def test_a_refused_connection_on_the_same_node_says_that_the_process_is_dead(
 
 
 def test_the_kernel_says_whether_a_process_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_file, "KNOCK_SECONDS", 0.01)
+    monkeypatch.setattr(processes, "KNOCK_SECONDS", 0.01)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         assert not asyncio.run(has_ended(process.pid))
-        monkeypatch.setattr(pool_file, "KNOCK_SECONDS", 10.0)
+        monkeypatch.setattr(processes, "KNOCK_SECONDS", 10.0)
 
         async def killed_meanwhile() -> bool:
             asyncio.get_running_loop().call_soon(process.send_signal, signal.SIGKILL)
