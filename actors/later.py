@@ -65,7 +65,7 @@ class Later(Generic[T]):
 
     def made_into(self, function: Callable[[T], U]) -> Later[U]:
         """Return what `function` makes of the value, or the error."""
-        made = Later[U](self)
+        made: Later[U] = Later(self)  # not `Later[U](self)`, a call of `typing`
 
         def make(given: Later[T]) -> None:
             if given.error is not None:

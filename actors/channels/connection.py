@@ -193,8 +193,10 @@ class Connection(Generic[W]):
         return events
 
     def _parse(self, data: bytes, events: list[Event[W]]) -> None:
-        held = self._held
-        held += data
+        held: bytes | bytearray = data  # most often whole frames arrive: they are not copied before they are read
+        if self._held:
+            self._held += data
+            held = self._held
         start, end = 0, len(held)
         while end - start >= _HEAD.size:
             length, kind, number = _HEAD.unpack_from(held, start)
@@ -210,7 +212,10 @@ class Connection(Generic[W]):
             if event is not None:
                 events.append(event)
             start = stop
-        del held[:start]
+        if held is data:
+            self._held += data[start:]
+        else:
+            del self._held[:start]
 
     def _told(self, kind: int, number: int, content: bytes) -> Event[W]:
         match kind:

@@ -140,7 +140,7 @@ class HostHandle:
         """Make a call of a client process, whose calls begin in order; from any thread."""
         if self._way is None:
             return by_ray()
-        reply = Reply[T]()
+        reply: Reply[T] = Reply()
         self._way.post(packed((method, arguments)), reply, by_ray)
         return reply
 

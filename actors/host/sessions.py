@@ -228,7 +228,7 @@ class Session:
             The maximum number of notifications in one answer; one parcel is always returned.
         """
         self.acknowledge(acknowledged)
-        answer = Later[list[Parcel | Proposal]]()
+        answer: Later[list[Parcel | Proposal]] = Later()
         if self._parcels:
             answer.give(self._handed_out(events_max))
         else:

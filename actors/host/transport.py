@@ -358,7 +358,8 @@ class Transport:
         call = peer.send(to, source, load, *self._said(source))
         if call is None:
             return None
-        landing, timer = Later[int](), None
+        landing: Later[int] = Later()
+        timer = None
         if seconds is not None:
             timer = asyncio.get_running_loop().call_later(seconds, call.fail, TimeoutError())
 
