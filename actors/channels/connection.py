@@ -193,7 +193,9 @@ class Connection(Generic[W]):
         return events
 
     def _parse(self, data: bytes, events: list[Event[W]]) -> None:
-        held: bytes | bytearray = data  # most often whole frames arrive: they are not copied before they are read
+        held: bytes | bytearray = (
+            data  # most often whole frames arrive: they are not copied before they are read
+        )
         if self._held:
             self._held += data
             held = self._held
