@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import ray
@@ -335,7 +336,12 @@ async def _by_ray(lane: Lane, call: ObjectRef[T]) -> T:
         answer: T = await answered(call)
     except asyncio.CancelledError:
         loop = asyncio.get_running_loop()
-        call.future().add_done_callback(lambda _: loop.call_soon_threadsafe(lane.leave))
+
+        def leave(_: object) -> None:
+            with suppress(RuntimeError):  # the loop has ended: this process calls nobody any more
+                loop.call_soon_threadsafe(lane.leave)
+
+        call.future().add_done_callback(leave)
         raise
     except BaseException:
         lane.leave()

@@ -3,12 +3,15 @@
 import ast
 import asyncio
 import inspect
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
+import pytest
 import rayvous
 from ray import ObjectRef
+from ray.exceptions import ActorDiedError
 from rayvous.actors.channels.lanes import Lane
 from rayvous.actors.channels.replies import Reply
 from rayvous.actors.host.frames import packed, unpacked
@@ -148,3 +151,37 @@ def test_hosts_are_called_through_the_handle_alone() -> None:
                     ):
                         found.append(f"{path}:{node.lineno}: write HostHandle(host).{name}(...)")
     assert not found, "\n".join(found)
+
+
+class Call:
+    """A call of Ray: it can be awaited, and others can be told when it is done."""
+
+    def __init__(self) -> None:
+        self.done: Future[bytes] = Future()
+
+    def __await__(self) -> Any:
+        return asyncio.wrap_future(self.done).__await__()
+
+    def future(self) -> Future[bytes]:
+        told: Future[bytes] = Future()
+        self.told = told
+        return told
+
+
+def test_a_call_by_ray_that_fails_after_its_process_has_left_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    call, way = Call(), FakeWay()
+    way.ready = False
+    actor = SimpleNamespace(call=SimpleNamespace(remote=lambda *pieces: call))
+    handle = HostHandle(actor, SimpleNamespace(way=lambda actor: way))  # type: ignore[arg-type]
+
+    async def leave() -> None:
+        poll = asyncio.get_running_loop().create_task(handle.poll("session", 0, 1.0))
+        await asyncio.sleep(0)
+        poll.cancel()
+        await asyncio.gather(poll, return_exceptions=True)
+
+    asyncio.run(leave())
+    call.told.set_exception(ActorDiedError())
+    assert not caplog.records and way.lanes["session"].out == 1
