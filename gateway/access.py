@@ -14,8 +14,10 @@ Source: covering is that of paper 3, definition 5. Deciding rights by covering i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -27,6 +29,9 @@ from ..routing.filters.filter import Filter, normalize_predicate, to_filter, to_
 from ..routing.language.predicates import And
 
 __all__ = ["Access", "Rights"]
+
+QUICK_CHARACTERS_MAX: Final = 256
+_NOT_QUICK: Final = re.compile(r"[(\[{]|<>|!=|\b(?:or|not|in|between|cesql)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,18 @@ def _rights(name: str, given: Principal) -> Rights:
         except InputError as error:
             raise InputError(f"access {name}: {right}: {error}") from None
     return Rights(name, filters["publish"], filters["subscribe"], given)
+
+
+def is_quick(selector: object) -> bool:
+    """Return whether a selector is a short row of conditions with AND, which is read in a fraction of a millisecond.
+
+    What has alternatives may be multiplied out, and what has parentheses may be nested deeply.
+    """
+    return (
+        isinstance(selector, str)
+        and len(selector) <= QUICK_CHARACTERS_MAX
+        and _NOT_QUICK.search(selector) is None
+    )
 
 
 def wanted_filter(selector: str | Mapping[str, object], limits: GatewayLimits) -> Filter:

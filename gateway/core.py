@@ -28,7 +28,7 @@ from ..protocol.errors import AccessDenied, ClientError, EventError, InputError,
 from ..protocol.gateways import ANONYMOUS, GatewayLimits
 from ..routing.filters.filter import Filter
 from ..routing.language.questions import doubts_to_tell
-from .access import Access, wanted_filter
+from .access import Access, is_quick, wanted_filter
 from .deliveries import Delivery, Texts
 from .lanes import Accepted, Key, Lane, columns_bytes_max, named_by, takes_long
 from .network import Upstream
@@ -372,11 +372,12 @@ class Session:
             return None, ()
         rights, limits = self._of.rights, self._gateway.limits
 
-        def decide() -> tuple[Filter, tuple[str, ...]]:  # an adversarial filter may take long to normalize
+        def decide() -> tuple[Filter, tuple[str, ...]]:
             allowed = rights.admit(wanted_filter(selector, limits), narrow=narrow)
             return allowed, doubts_to_tell(selector)
 
-        return await asyncio.to_thread(decide)
+        # An adversarial filter may take long to normalize, and an intersection too.
+        return decide() if is_quick(selector) and not narrow else await asyncio.to_thread(decide)
 
     async def _subscribe(self, allowed: Filter | None, after: str | None) -> Stream:
         assert allowed is not None

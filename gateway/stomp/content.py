@@ -27,10 +27,11 @@ from typing import Any, Final
 
 from ...protocol import checks
 from ...protocol.documents import of_json
-from ...protocol.errors import EventError, InputError
+from ...protocol.errors import EventError, InputError, SelectorError
 from ...protocol.json_events import parse, plain_value
 from ...protocol.values import Value, normalize_wide
 from ...routing.language.questions import parse_selector
+from ..access import is_quick
 from ..deliveries import Delivery
 from .frames import Frame
 
@@ -92,12 +93,20 @@ def selector_of(destination: str, selector: str) -> str:
         If the header is not a valid selector; the column counts from its start.
     """
     selector = selector.strip()
+    quoted = destination.replace("'", "''")
+    place = f"{DESTINATION} = '{quoted}'"
+    if selector and destination != EVERYTHING and is_quick(selector):
+        together = f"{place} AND {selector}"
+        try:
+            parse_selector(together)  # which keeps the result: it is parsed once
+        except SelectorError:
+            parse_selector(selector)  # for the column
+            raise
+        return together
     if selector:
         parse_selector(selector)  # parsed alone, so that it cannot close the parenthesis around it
     if destination == EVERYTHING:
         return selector or "TRUE"
-    quoted = destination.replace("'", "''")
-    place = f"{DESTINATION} = '{quoted}'"
     return f"{place} AND ({selector})" if selector else place
 
 

@@ -143,6 +143,50 @@ def test_a_selector_cannot_leave_its_parenthesis():
     assert matches("TRUE OR TRUE", {"JMSDestination": "/topic/b"}, "/topic/a") is False
 
 
+@pytest.mark.parametrize("selector", ["x = 1 OR y = 1", "NOT x = 1", "(x = 1)", "x <> 1", "x IN (1)"])
+def test_a_selector_with_alternatives_is_put_in_parentheses(selector):
+    assert selector_of("/topic/a", selector) == f"JMSDestination = '/topic/a' AND ({selector})"
+
+
+WORDS = [
+    "x",
+    "1",
+    "=",
+    ">",
+    "AND",
+    "LIKE",
+    "'a%'",
+    "IS",
+    "NULL",
+    "MISSING",
+    "ESCAPE",
+    "+",
+    "-",
+    "/*",
+    "UNKNOWN",
+    "'",
+]
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=7))
+@settings(max_examples=300, deadline=None)
+def test_a_short_selector_is_refused_with_a_destination_as_it_is_alone(words):
+    """It is put behind the destination without parentheses; so it must not mean anything only there."""
+    selector = " ".join(words)
+    try:
+        alone = parse_selector(selector)
+    except SelectorError as error:
+        with pytest.raises(SelectorError) as refused:
+            selector_of("/topic/a", selector)
+        assert str(refused.value) == str(error)
+        return
+    together = parse_selector(selector_of("/topic/a", selector))
+    for event in ({"x": 1}, {"x": 2}, {"x": "ab"}, {}):
+        at, elsewhere = event | {"JMSDestination": "/topic/a"}, event | {"JMSDestination": "/topic/b"}
+        assert evaluate(together, at) == evaluate(alone, at)
+        assert evaluate(together, elsewhere) is False
+
+
 # Outgoing events.
 
 

@@ -258,7 +258,7 @@ def test_a_header_that_is_missing_is_named(talk, error, command, lacks):
 def test_a_subscription_is_a_destination_and_a_selector(talk):
     """SUBSCRIBE."""
     (wish,) = talk("SUBSCRIBE", id="0", destination="/topic/a", selector="x > 1")
-    assert wish == Subscribe(1, "JMSDestination = '/topic/a' AND (x > 1)", None, narrow=False)
+    assert wish == Subscribe(1, "JMSDestination = '/topic/a' AND x > 1", None, narrow=False)
 
 
 def test_a_selector_that_is_none_is_refused_before_the_core_is_asked(talk, error):
