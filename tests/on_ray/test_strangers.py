@@ -183,3 +183,13 @@ def test_who_has_the_secret_and_a_certificate_of_another_authority_is_refused(
         await host.channels.close()
 
     run(test)
+
+
+def test_channels_where_ray_runs_with_tls(
+    found_by: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certified(tmp_path, "ray", monkeypatch)
+    found = found_by("with_tls.py")
+    assert found["came"] == list(range(50))
+    assert len(found["protocols"]) == 2 and all(each.startswith("TLS") for each in found["protocols"])
+    assert found["by_ray"] == [0, 0], "every host is reached by a channel"
