@@ -79,6 +79,13 @@ class Rested:
 
 
 @dataclass(frozen=True, slots=True)
+class Died:
+    """The transport knows for certain that the process of another broker is dead; a tick follows."""
+
+    broker: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
 class Drained:
     """Everything delivered before the `Drain` of this number has reached its clients, or the clients are gone."""
 

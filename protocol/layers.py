@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .configs import Placed
-from .effects import Drained, Effect, Missed, Plain, Received, Rested, Ticked, Write
+from .effects import Died, Drained, Effect, Missed, Plain, Received, Rested, Ticked, Write
 from .ids import BrokerId, ClientId, RoundNumber
 from .messages.pubsub import Cancel, Detach, Register
 from .messages.rounds import Forgotten, Marker
@@ -109,7 +109,17 @@ class Delivered:
 
 
 Event: TypeAlias = (
-    Received | Ticked | Rested | Drained | Missed | Tell | RoundWanted | RoundHeard | Restored | Delivered
+    Received
+    | Ticked
+    | Rested
+    | Died
+    | Drained
+    | Missed
+    | Tell
+    | RoundWanted
+    | RoundHeard
+    | Restored
+    | Delivered
 )
 """What layers handle: events from outside, and events from outer layers."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..faults.chaos.link_faults import BadPeriod, pair_of
 from ..protocol import checks
-from ..protocol.effects import Received, Ticked
+from ..protocol.effects import Died, Received, Ticked
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ..routing.schemes.claims import claims_of
@@ -108,9 +108,10 @@ class Faults:
 
     def _tell_dead(self, other: Host, life: int, dead: BrokerId) -> None:
         if other.alive and not other.paused and other.life == life:
-            self._network.step(other, Ticked(self._network.now))  # as a host does it
-            other.machine.learn_dead(dead)
-            self._network.step(other, Ticked(self._network.now))
+            now = Ticked(self._network.now)
+            for event in (now, Died(dead), now):  # as a host does it
+                if other.alive and other.life == life:
+                    self._network.step(other, event)
 
     def _last(self, broker: BrokerId) -> bool:
         return (self._network.staying() or self._network.living()) == [broker]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..faults.durability.stores import MemoryStore, Store
 from ..faults.durability.summed import SummedStore
-from ..protocol.effects import Drained, Effect, Missed, Received, Ticked
+from ..protocol.effects import Died, Drained, Effect, Missed, Received, Ticked
 from ..protocol.errors import StateDamaged
 from ..protocol.ids import BrokerId, ClientId
 
@@ -133,7 +133,7 @@ class Host:
         self.waiting: deque[Received | Drained | Missed | None] = deque()
         self.machine: Any = None
         self.store = MemoryStore() if store is None else store
-        self.handle: Callable[[Received | Ticked | Drained | Missed], list[Effect]]
+        self.handle: Callable[[Received | Ticked | Died | Drained | Missed], list[Effect]]
         self.start()
 
     def start(self) -> None:

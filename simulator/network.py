@@ -32,6 +32,7 @@ from ..faults.durability.stores import Store
 from ..protocol import checks
 from ..protocol.configs import Position, clusters_of
 from ..protocol.effects import (
+    Died,
     Drain,
     Drained,
     Effect,
@@ -70,7 +71,7 @@ class Step(NamedTuple):
 
     now: float
     broker: Broker
-    received: Received | Ticked | Drained | Missed
+    received: Received | Ticked | Died | Drained | Missed
     effects: list[Effect]
 
 
@@ -310,7 +311,7 @@ class SimulatedNetwork:
             action(value)
         return self.steps - before
 
-    def step(self, host: Host, event: Received | Ticked | Drained | Missed) -> None:
+    def step(self, host: Host, event: Received | Ticked | Died | Drained | Missed) -> None:
         """Let a process handle an event, and carry out the returned effects."""
         if isinstance(event, FromClient):
             host.attached[event.source] = event.connection

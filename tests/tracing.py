@@ -17,6 +17,7 @@ from rayvous.protocol.effects import (
     Acknowledge,
     Confirm,
     Deliver,
+    Died,
     Drain,
     Drained,
     Effect,
@@ -110,6 +111,8 @@ class Tracer:
             self.lines.append(f"{self.label(here)} at {received.now:.3f} s")
         elif isinstance(received, Drained):
             self.lines.append(f"{self.label(here)} has drained {received.number}")
+        elif isinstance(received, Died):
+            self.lines.append(f"{self.label(here)} learns that {self.label(received.broker)} is dead")
         elif isinstance(received, Missed):
             way = "the group" if received.over_group else "the link"
             self.lines.append(

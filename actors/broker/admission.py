@@ -279,6 +279,10 @@ class Admitting:
             "admission": self.admission.snapshot(),
             "unadvertised": self.unadvertised,
             "moment": moment,
+            "lingers": [(item, link, until) for (item, link), until in self._lingers.items()],
+            "above": self._above.snapshot()
+            if self._grace_seconds
+            else None,  # else it follows from the books
         }
 
     def restore(self, plain: Plain) -> None:
@@ -289,6 +293,10 @@ class Admitting:
             self._stands, self._now, self._grace_until = plain["moment"]
         self._gates = ()
         self._turn()
+        if plain.get("above") is not None:
+            self._lingers = {(item, link): until for item, link, until in plain["lingers"]}
+            self._above = RoutingTable()
+            self._above.restore(plain["above"])
 
     def describe(self) -> Mapping[str, int]:
         """Return the sizes of the layer's state, and how many events had no advertisement."""

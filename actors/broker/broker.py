@@ -242,11 +242,6 @@ class Broker:
         self.shaping = Shaping(advertised, config, again_seconds, timed=timed)
         return [self.shaping]
 
-    def learn_dead(self, other: BrokerId) -> None:
-        """Record what the transport knows for certain: the process of another broker is dead."""
-        if self.healing is not None:
-            self.healing.learn_dead(other)
-
     @property
     def listens_to(self) -> frozenset[BrokerId]:
         """The brokers whose silence this broker would detect, in a tree that heals."""

@@ -29,6 +29,7 @@ from ...protocol.effects import (
     Acknowledge,
     Confirm,
     Deliver,
+    Died,
     Drain,
     Drained,
     Effect,
@@ -183,7 +184,7 @@ class Driver:
     def drive(
         self,
         seat: HostedBroker,
-        event: Received | Ticked | Rested | Drained | Missed,
+        event: Received | Ticked | Rested | Died | Drained | Missed,
         pressure: Backpressure | None = None,
     ) -> None:
         """Pass an event to a broker, and carry out its effects, now or when everything before them is stable."""

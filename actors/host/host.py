@@ -31,7 +31,7 @@ from ray.exceptions import RayError
 from ...faults.durability.durable_cursor import DeadLetter
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Limits, Position
-from ...protocol.effects import Missed
+from ...protocol.effects import Died, Missed
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig
@@ -243,7 +243,7 @@ class BrokerHost:
         seat = self.seats.get(source)
         if seat is not None:
             self.driver.tell_time(seat)  # what is now known is not undone by what was heard before
-            seat.broker.learn_dead(other)
+            self.driver.drive(seat, Died(other))
             self.driver.tell_time(seat)
 
     def _missed(self, source: BrokerId, missed: Missed) -> None:

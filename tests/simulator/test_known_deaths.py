@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from rayvous.faults.membership.structure import problems
+from rayvous.protocol.effects import Died
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import draw_sim_case, run_case
@@ -105,7 +106,7 @@ def test_a_broker_that_is_wrongly_said_to_be_dead_takes_part_again(
     net.subscribe("t", 0, "x > 0")
     net.advance(6.0)
     for broker in (0, 1, 2):
-        net.broker(broker).learn_dead(speaks)
+        net.broker(broker).handle(Died(speaks))
     believed: list[str] = []
     for turn in range(20):
         net.publish("p", 1, [{"x": turn + 1}])

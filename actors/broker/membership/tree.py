@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from ....faults.membership.succession import successor
 from ....protocol.configs import Placed
-from ....protocol.effects import Meet, Missed, Received, Rested, Send, Ticked
+from ....protocol.effects import Died, Meet, Missed, Received, Rested, Send, Ticked
 from ....protocol.ids import BrokerId, ClusterId
 from ....protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
 from ....protocol.messages.pubsub import Events
@@ -82,6 +82,7 @@ class HealingBroker(Restorable):
         self._events: dict[type, Callable[[Any], list[Out]]] = {
             Ticked: self._on_tick,
             Rested: self._on_rested,
+            Died: self._on_died,
             Missed: self._on_missed,
             Tell: self.carrier.on_tell,
             RoundWanted: self.tree_rounds.on_wanted,
@@ -133,12 +134,6 @@ class HealingBroker(Restorable):
         """Whether the broker has left, and its process may end."""
         return self.leaving.left
 
-    def learn_dead(self, other: BrokerId) -> None:
-        """Record what the transport knows for certain: the process of another broker is dead."""
-        self._learned_dead.append((other, self.place.now))
-        self.place.succession.learn_dead(other)
-        self.place.probing.learn_dead(other)
-
     # Events.
 
     def handle(self, event: Event) -> list[Out]:
@@ -150,7 +145,7 @@ class HealingBroker(Restorable):
             out = self._handlers[type(event.message)](event.source, event.message)
             if self.tree_rounds.wanted and type(event.message) is not Events and not self.leaving.left:
                 out = [*out, *self.tree_rounds.ask_after(event.source)]
-        elif self.leaving.left and isinstance(event, Ticked | Missed):
+        elif self.leaving.left and isinstance(event, Ticked | Died | Missed):
             out = []
         else:
             out = self._events[type(event)](event)
@@ -168,6 +163,13 @@ class HealingBroker(Restorable):
             out.append(placed)
             self._moved_at.append(place.now)
         return out
+
+    def _on_died(self, event: Died) -> list[Out]:
+        """Act on it with the next tick."""
+        self._learned_dead.append((event.broker, self.place.now))
+        self.place.succession.learn_dead(event.broker)
+        self.place.probing.learn_dead(event.broker)
+        return []
 
     def _on_missed(self, event: Missed) -> list[Out]:
         return (self.group if event.over_group else self.neighbours).missed(event)

@@ -4,7 +4,7 @@ Rules
 -----
 * The rendezvous point decides which brokers are in the network (`view_registry`). A broker's beat keeps it in the view.
   A broker that is not in the view asks with its beat to be admitted. A broker that learns from its host that the
-  process of another is dead (`learn_dead`) tells the rendezvous point with the next tick, once.
+  process of another is dead (`Died`) tells the rendezvous point with the next tick, once.
 * Every view is a round. A broker takes part in a view once it knows the filters of all other brokers of the view. Then
   it retransmits, in order and before anything newer, the recent events of its publishers (`faults.replay.replay`). A
   message of a later view is held until then. A message of an earlier view is dropped, because it is sent again.
@@ -31,7 +31,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ....protocol.configs import Placed
-from ....protocol.effects import Deliver, Inform, Missed, Propose, Received, Renew, Send, Ticked
+from ....protocol.effects import Deliver, Died, Inform, Missed, Propose, Received, Renew, Send, Ticked
 from ....protocol.ids import BrokerId, ClientId, Link, RoundNumber
 from ....protocol.layers import (
     Event,
@@ -119,6 +119,7 @@ class HealingViews(Restorable):
         self._handlers = self._table()
         self._events: dict[type, Callable[[Any], list[Out]]] = {
             Ticked: self._on_tick,
+            Died: self._on_died,
             Missed: self._on_missed,
             Tell: self._on_tell,
             RoundWanted: self._on_round_wanted,
@@ -172,17 +173,17 @@ class HealingViews(Restorable):
         """The version of this broker's view; 0 for none."""
         return 0 if self.router.view is None else self.router.view.version
 
-    def learn_dead(self, other: BrokerId) -> None:
-        """Record what the transport knows for certain: the process of another broker is dead."""
-        self._dead[other] = None
-        self._learned_dead.append((other, self.now))
-
     @property
     def takes_part(self) -> bool:
         """Whether it knows the filters of all other brokers of its view, so that events may pass over it."""
         return self.router.view is not None and not self.router.missing
 
     # Time.
+
+    def _on_died(self, event: Died) -> list[Out]:
+        self._dead[event.broker] = None
+        self._learned_dead.append((event.broker, self.now))
+        return []
 
     def _on_tick(self, event: Ticked) -> list[Out]:
         now = self.now = event.now
