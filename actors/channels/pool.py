@@ -61,6 +61,7 @@ UNPROVEN_MAX: Final = 256
 """Connections that have not proved themselves; the oldest is closed for one more."""
 BACKLOG: Final = 1024
 CROWDED: Final = "too many connections have not proved themselves"
+LEFT: Final = "this process has left Ray"
 FULL: Final = "the process has as many connections as it may have"
 
 
@@ -104,7 +105,7 @@ class Way:
         """Whether the channel is open; if it is not, it is opened for later calls."""
         if self.channel is not None and self.channel.open:
             return True
-        if self.opening is None and time.monotonic() >= self._next_try:
+        if self.opening is None and time.monotonic() >= self._next_try and not self._channels.has_left_ray:
             self.open()
         return False
 
@@ -115,7 +116,9 @@ class Way:
 
     def open(self) -> None:
         """Open the channel in the background, unless that is under way."""
-        if self.opening is None:
+        if self._channels.has_left_ray:
+            self.decide()
+        elif self.opening is None:
             self._next_try = time.monotonic() + RETRY_SECONDS
             self.opening = self._channels.open_way(self)
 
@@ -178,6 +181,9 @@ class Way:
         elif self.requests.enter(self.ready):
             reply.lane = self.requests
             self._send(content, reply)
+        elif self._channels.has_left_ray:
+            self.requests.leave()
+            reply.failed(unavailable(LEFT, self.name))
         else:
             try:
                 follow(by_ray(), reply, self._left_ray)
@@ -269,6 +275,7 @@ class Channels:
         self._ways: dict[Any, Way] = {}
         self._by_name: dict[bytes, Way] = {}
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._joined = ray.is_initialized()
         self._most = OPEN_MAX if files == resource.RLIM_INFINITY else min(OPEN_MAX, files // 4)
         self._proven: dict[Channel, None] = {}
         self._unproven: dict[Channel, None] = {}
@@ -284,6 +291,11 @@ class Channels:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         return self._loop
+
+    @property
+    def has_left_ray(self) -> bool:
+        """Whether this process has left the Ray that it was in: a call of Ray would now join or start another."""
+        return self._joined and not ray.is_initialized()
 
     # Ways to hosts.
 
@@ -459,9 +471,11 @@ class Channels:
             way.lost()
         for waiting in lost:
             waiting.lane.leave()
-        if way is None or parted:
+        if way is None or parted or self.has_left_ray:
             for waiting in lost:
                 waiting.failed(unavailable(channel.why, channel.peer))
+            if way is not None and self.has_left_ray:
+                way.bury(unavailable(LEFT, way.name))
         else:
             self._go(self._inquire(way, lost, channel.why))
 

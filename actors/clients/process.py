@@ -435,6 +435,9 @@ class ClientProcess:
     def _give_up(self, host: Any, error: Exception) -> None:
         """Leave a host that is dead or silent, or tell the readers if there is no other host to go to."""
         del self._polls[host]
+        if self.has_left_ray:  # and its network with it, as far as this process can know
+            self._fail(host, error)
+            return
         left = isinstance(error, RayActorError | TimeoutError | BrokerUnavailable | StorageFailed)
         dead = isinstance(error, ActorDiedError)
         if not dead and not self.ending:
@@ -443,6 +446,10 @@ class ClientProcess:
             self.given_up[host] += not dead
             self._move_all(host, dead)
             return
+        self._fail(host, error)
+
+    def _fail(self, host: Any, error: Exception) -> None:
+        """Tell the readers of subscribers at a host that nothing more comes."""
         for inbox in self._inboxes.values():
             if inbox.host == host:
                 inbox.fail(error)

@@ -29,7 +29,7 @@ DOOR = Door("node", b"h" * 16, "10.0.0.9", 20000, pid=77)
 def _node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_file, "node_here", lambda: "node")
     address = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
-    monkeypatch.setattr(pool_file, "ray", SimpleNamespace(util=address))
+    monkeypatch.setattr(pool_file, "ray", SimpleNamespace(util=address, is_initialized=lambda: False))
 
 
 def door_of(ports: tuple[int, int] | None, use: Callable[[Channels, Door], None] = lambda *_: None) -> Door:

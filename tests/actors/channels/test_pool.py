@@ -400,6 +400,32 @@ def test_a_call_that_is_under_way_when_the_other_end_retires_is_answered() -> No
     run(test)
 
 
+def test_a_process_that_has_left_ray_asks_it_nothing_when_its_channels_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call of Ray would join it again, or start another one."""
+    joined = [True]
+    monkeypatch.setattr(pool_file, "ray", SimpleNamespace(is_initialized=lambda: joined[0]))
+
+    async def test() -> None:
+        by_ray, host, other = list[tuple[str, Ref]](), Actor(b"h"), Actor(b"o")
+        pool = Pool(CONFIG, loop=asyncio.get_running_loop())
+        way = pool.way(host)
+        await request(way, "before", by_ray)
+        host.gate.clear()
+        lost = request(way, "in flight", by_ray)
+        await turns(lambda: len(host.direct) == 2)
+        joined[0], host.dead = False, True
+        for channel in host.pool.taken:
+            channel.abort("cut")
+        for reply in (lost, request(way, "later", by_ray), request(pool.way(other), "first", by_ray)):
+            with pytest.raises(ActorUnavailableError):
+                await reply
+        assert host.asked_for_door == 1 and not other.asked_for_door and not by_ray
+
+    run(test)
+
+
 def test_a_process_that_ends_takes_its_leave_and_loses_no_request() -> None:
     async def test() -> None:
         host, died, by_ray = Actor(b"h"), list[Any](), list[tuple[str, Ref]]()

@@ -28,7 +28,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")  # these are sockets of Unix
     monkeypatch.setattr(pool_file, "node_here", lambda: "node")
     address = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
-    monkeypatch.setattr(pool_file, "ray", SimpleNamespace(util=address))
+    monkeypatch.setattr(pool_file, "ray", SimpleNamespace(util=address, is_initialized=lambda: False))
 
 
 class Harmed:
