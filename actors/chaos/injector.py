@@ -339,9 +339,11 @@ class Breaker:
             return "the links are calls of Ray"
         if fault.broker in self.silent():
             return "dead, paused, or behind a cut link"
+        host = self._host(fault.broker)
+        if host is None:
+            return "it has left"
         try:
-            host = HostHandle(self._net.host_of(fault.broker))
-            ray.get(host.inject(ConnectionHarm(fault)), timeout=REACHED_SECONDS)
+            ray.get(HostHandle(host).inject(ConnectionHarm(fault)), timeout=REACHED_SECONDS)
         except RayActorError:
             return "it has just ended"
         self._unconnected.add(fault.broker)

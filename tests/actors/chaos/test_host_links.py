@@ -180,6 +180,8 @@ def test_connections_are_harmed_where_there_are_any_and_all_that_lasts_ends_when
     monkeypatch.setattr(run.breaker, "_signal", lambda broker, number: True)
     assert run.breaker.pause(0)
     assert "paused" in run.breaker.harm_connections(StopReading(0.0, 0, 9.0)) and len(told) == 1
+    monkeypatch.setattr(run, "brokers", lambda: [0, 2])
+    assert run.breaker.harm_connections(StopReading(0.0, 3, 9.0)) == "it has left" and len(told) == 1
     ended: list[Any] = []
     monkeypatch.setattr(injector.ray, "wait", lambda calls, num_returns, timeout: (ended.extend(calls), []))
     run.breaker.calm()
