@@ -349,7 +349,8 @@ class Hosts:
 
     def inject(self, fault: Callable[[Any], T]) -> list[T]:
         """Call this with the `BrokerHost` of every living host, and return the answers; for tests of faults."""
-        checks.callback("fault", fault)
+        if not callable(fault):
+            raise checks.wrong("fault", fault, "a function of a host")
         return self.ask("inject", fault, timeout_seconds=60)
 
     def brokers(self) -> list[BrokerId]:

@@ -25,7 +25,7 @@ NOT_CALLED = {
     "close": "it ends what the other examples need", "start_closing": "as close", "shutdown": "as close",
     "end": "as close", "abandon": "as close",
     "move": "on the background loop only", "go_from": "as move", "go_to": "as move", "lose": "as move",
-    "launch": "in the fast tests",
+    "launch": "in the fast tests", "inject": "what the function raises is the caller's own",
 }  # fmt: skip
 
 
@@ -75,6 +75,12 @@ def test_wrong_arguments_give_a_named_error(
             asyncio.run(answer)
     except RayvousError as error:
         assert str(error).strip()
+
+
+@pytest.mark.parametrize("fault", [None, "look", 3])
+def test_only_a_function_is_injected(parts: dict[str, Any], fault: Any) -> None:
+    with pytest.raises(rv.InputError, match="fault"):
+        parts["Network"].inject(fault)
 
 
 @pytest.mark.parametrize("wait", ["2", -1, float("nan"), 1e300, [2]])
