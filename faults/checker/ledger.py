@@ -13,6 +13,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from math import inf
 from typing import NamedTuple
 
 from .trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Operation, Shed
@@ -76,6 +78,8 @@ class Ledger:
         self._totals: dict[tuple[int, str], _Totals] = {}
         self._all_own = _Totals()
         self._taken: dict[EventId, list[_Taking]] = {}
+        # What each broker took of each publisher: (position, sequence).
+        self._streams: dict[tuple[int, str], list[tuple[int, int]]] = {}
         self._own_start: dict[EventId, tuple[int, int]] = {}
         self._shed: dict[EventId, tuple[int, str]] = {}
         self._heard: set[EventId] = set()
@@ -99,6 +103,7 @@ class Ledger:
         event = op.publisher, op.sequence
         start = self._of(op.broker, op.publisher).add(position, op.batch, op.size_bytes)
         self._taken.setdefault(event, []).append(_Taking(position, op.broker, start, op.batch))
+        self._streams.setdefault((op.broker, op.publisher), []).append((position, op.sequence))
         # An event that a restarted publisher takes back counts once.
         if op.broker == ITSELF and event not in self._own_start:
             self._own_start[event] = position, self._all_own.add(position, op.batch, op.size_bytes)
@@ -133,7 +138,10 @@ class Ledger:
             return found[1]
         until = claimed if settled is None else min(claimed, settled)
         last = claimed if passed is None else min(claimed, passed)
-        if self._past_retention(event, published, until, last, self._durable_since(client)):
+        if self._too_old(published, until, last):
+            return "retention"
+        quiet = inf if settled is None else settled.position
+        if self._let_go(event, published, until, last, quiet, self._durable_since(client)):
             return "retention"
         if self._died_out(event, published.position, until.position, claimed.position):
             return "died"
@@ -158,23 +166,45 @@ class Ledger:
             if position < until.position and end.position > after:
                 yield bound, min(end, until)
 
-    def _past_retention(
-        self, event: EventId, published: Moment, until: Moment, last: Moment, durable_since: int | None
+    def _too_old(self, published: Moment, until: Moment, last: Moment) -> bool:
+        bounds = self._in_force("", published.position, min(until, last), last)
+        return any(end.at_seconds - published.at_seconds > bound.seconds for bound, end in bounds)
+
+    def _let_go(
+        self,
+        event: EventId,
+        published: Moment,
+        until: Moment,
+        last: Moment,
+        quiet: float,
+        durable_since: int | None,
     ) -> bool:
-        for bound, end in self._in_force("", published.position, min(until, last), last):
-            if end.at_seconds - published.at_seconds > bound.seconds:
-                return True
+        """Return whether a broker that is responsible for an event, or its publisher, had to release it."""
         taken = [each for each in self._taken.get(event, ()) if each.position < until.position]
         own = [each for each in taken if each.broker == ITSELF]
         brokers = [each for each in taken if each.broker != ITSELF]
         for takings in (own, brokers):
+            former: dict[int, _Taking] = {}
             ends = [*(each.position for each in takings[1:]), until.position]
             for place, (taking, end_position) in enumerate(zip(takings, ends, strict=False)):
+                former[taking.broker] = taking
                 # A durable subscriber may have been told at any time, and a report repeats that.
                 told = durable_since is not None and end_position > max(durable_since, published.position)
-                if (told or place == len(takings) - 1) and self._crowded(event, taking, end_position, last):
+                if (told or place == len(takings) - 1) and any(
+                    (each is taking or self._goes_on(each.broker, event, taking.position, quiet))
+                    and self._crowded(event, each, end_position, last)
+                    for each in former.values()
+                ):
                     return True
         return False
+
+    def _goes_on(self, broker: int, event: EventId, after: int, quiet: float) -> bool:
+        """Return whether a broker takes a newer event of the publisher, after a position and before all settled."""
+        publisher, sequence = event
+        stream = self._streams.get((broker, publisher), [])
+        following = islice(stream, bisect_left(stream, (after, 0)), None)
+        before = takewhile(lambda each: each[0] < quiet, following)
+        return any(number > sequence for _, number in before)
 
     def _crowded(self, event: EventId, taking: _Taking, until: int, last: Moment) -> bool:
         totals = self._of(taking.broker, event[0])

@@ -11,9 +11,10 @@ Rules
   the claim, because the record of it may come a little later.
 * *retention*: while the network had not settled since the publication, the event exceeded the retention
   period, or its keeper had to retain too much. The broker that took it last is responsible for it, and so is
-  its publisher. A keeper releases whole batches, the oldest first, and never the newest one. A durable
-  subscriber may have been disconnected when the loss was reported: for it, the event may have come to another
-  broker since.
+  its publisher. So is one that took it before and takes a newer event of the publisher afterwards: it does not
+  know yet that the publisher has left, or the publisher has come back. A keeper releases whole batches, the
+  oldest first, and never the newest one. A durable subscriber may have been disconnected when the loss was
+  reported: for it, the event may have come to another broker since.
 * *died*: the publisher died before the network had settled, and every broker that had taken the event has
   died since. If no broker is known to have taken it before the report, then none took it later and nobody was
   ever notified of it: who has an event has it from a broker.
@@ -26,19 +27,19 @@ Rules
   loss.
 
 Source: promise 2 of docs/spec.md (a loss within the limits is none);
-docs/decisions/0027-losses-are-checked.md and 0110-limits-at-their-time.md.
+docs/decisions/0027-losses-are-checked.md, 0082-who-answers-for-a-publisher.md and 0110-limits-at-their-time.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import numpy as np
 
 from .ltl import Formula, Positions, Truths, constant, earlier, eventually, operation
 from .predicates import in_pub_noti, publish, quiet, subscriptions, test_of
-from .trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Operation, Published, Shed, Trace
+from .trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Operation, Published, Settled, Shed, Trace
 
 Keeper: TypeAlias = tuple[int, str]
 """A broker and "", or ITSELF and a publisher."""
@@ -150,9 +151,9 @@ class Keepers:
             len(kept) > bound.events_max or sum(each.size_bytes for each in kept) > bound.bytes_max
         )
 
-    def let_go_of(self, event: EventId) -> bool:
-        """Return whether the broker that took an event last, or its publisher, had to release it."""
-        answer = [(ITSELF, event[0])]
+    def let_go_of(self, event: EventId, also: Iterable[int] = ()) -> bool:
+        """Return whether the broker that took an event last, its publisher, or one of `also`, had to release it."""
+        answer = [(ITSELF, event[0]), *((broker, "") for broker in also)]
         if event in self._last:
             answer.append((self._last[event], ""))
         return any(event in self.let_go.get(keeper, ()) for keeper in answer)
@@ -199,7 +200,7 @@ class _Passing:
 
 
 class _LetGo(_Absent):
-    """By now the broker that took an event last, or its publisher, had to release it; see :class:`_Passing`."""
+    """By now a broker that is responsible for an event, or its publisher, had to release it; see :class:`_Passing`."""
 
     def __init__(self, client: str, event: EventId) -> None:
         self.client = client
@@ -208,12 +209,30 @@ class _LetGo(_Absent):
     def truths(self, trace: Trace) -> Truths:
         keepers, passing = Keepers(), _Passing(self.client, self.event)
         out = np.zeros(len(trace), np.int8)
+        newer = self._newer(trace)
         for position, op in enumerate(trace):
-            out[position] = 2 * keepers.let_go_of(self.event)
+            out[position] = 2 * keepers.let_go_of(
+                self.event, (broker for _, broker in newer if broker != ITSELF)
+            )
             if not (passing.passed and type(op) is Bounded):
                 keepers.after(op)
+            if type(op) is Kept and op.broker != ITSELF and op[2:4] == self.event:
+                newer = [each for each in newer if each[0] > position]
             passing.after(op)
         return out
+
+    def _newer(self, trace: Trace) -> list[tuple[int, int]]:
+        """Return (position, broker) of each newer event of the publisher that a broker took before all settled."""
+        publisher, sequence = self.event
+        published = False
+        found: list[tuple[int, int]] = []
+        for position, op in enumerate(trace):
+            if published and type(op) is Settled:
+                break
+            published = published or (type(op) is Published and op[1:3] == self.event)
+            if type(op) is Kept and op.publisher == publisher and op.sequence > sequence:
+                found.append((position, op.broker))
+        return found
 
 
 class _Older(_Absent):

@@ -2,10 +2,13 @@
 
 import pytest
 from rayvous.actors.broker import Broker
+from rayvous.faults.checker.reliability import judge
+from rayvous.faults.replay.replay import Replay
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver, Received, Ticked
 from rayvous.protocol.messages.pubsub import Consumed, Events, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.messages.rounds import Round
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.chaos import run_chaos
@@ -250,9 +253,8 @@ def test_a_publisher_that_moves_without_a_failure_tells_no_losses():
     assert heard(net, "alice") == list(range(1, 11)) and not any(net.account.losses.values())
 
 
-@pytest.mark.parametrize("stable", [True, False])
-def test_what_a_publisher_takes_along_is_not_lost_by_the_word_of_the_broker_that_it_has_left(stable):
-    """The old broker had to forget it and is nearer: in the round its stream comes first, starting midway."""
+def without_the_first(stable):
+    """Return a network in which p's broker, 3, had to forget p's first event before carol, who is cut off, got it."""
     net = network(stable=stable, retention_events_max=4)
     net.subscribe("carol", 1, "n >= 0", 1)
     net.advance(2.0)
@@ -260,15 +262,60 @@ def test_what_a_publisher_takes_along_is_not_lost_by_the_word_of_the_broker_that
     for publisher in "ppqqq":
         net.publish(publisher, 3, [{"n": 1}])
         net.advance(0.1)
+    return net
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["knows-that-it-left", "does-not-heed-it"])
+@pytest.mark.parametrize("stable", [True, False])
+def test_what_a_publisher_takes_along_is_not_lost_by_the_word_of_the_broker_that_it_has_left(
+    stable, knows, monkeypatch
+):
+    """The old broker had to forget it and is nearer: in the round its stream comes first, starting midway."""
+    if not knows:
+        monkeypatch.setattr(Replay, "_answers_for", lambda replay, publisher: True)
+    net = without_the_first(stable)
     net.move("p", 5)
     net.advance(10.0)
     net.mend("apart")
     net.advance(20.0)
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    if not knows:
+        assert verdict.violated == ["complete"] and verdict.unexplained == 1
+        return
+    assert verdict.holds
     assert [note[2:] for note in net.account.notifications() if note[1:3] == ("carol", "p")] == [
         ("p", 1),
         ("p", 2),
     ]
     assert not net.account.losses.get("carol")
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_a_broker_that_does_not_know_yet_that_a_publisher_has_left_reports_what_it_had_to_forget(stable):
+    """It is slow: the round begins there before it takes in the publisher's last event, and then the news."""
+    net = without_the_first(stable)
+    net.slow(3, 50.0)
+    net.move("carol", 3)
+    net.advance(10.0)
+    net.mend("apart")
+    while not any(given is not None and isinstance(given.message, Round) for given in net.hosts[3].waiting):
+        assert net.now < 60.0, "no round"
+        net.advance(0.01)
+    net.publish("p", 3, [{"n": 1}])
+    net.move("p", 5)
+    net.advance(5.0)
+    net.slow(3, 1.0)
+    net.advance(10.0)
+    net.account.settled(net.now)
+    assert [note[2:] for note in net.account.notifications() if note[1:3] == ("carol", "p")] == [
+        ("p", 2),
+        ("p", 3),
+    ]
+    (loss,) = net.account.losses["carol"]
+    assert (loss.publisher, loss.first, loss.last) == ("p", 1, 1)
+    verdict = judge(net.account)
+    assert verdict.holds and verdict.losses == {"retention": 1}, verdict.examples
 
 
 def test_a_restart_within_retention_tells_no_losses():

@@ -97,6 +97,34 @@ def test_retention_by_number_and_by_size(operations, limit):
     assert explained(TWO, *operations, LOST, QUIET) == limit
 
 
+@pytest.mark.parametrize(
+    ("later", "limit"),
+    [
+        ([LOST, *kept(0, 1, first=4), QUIET], "retention"),
+        ([*kept(0, 1, first=4), LOST, QUIET], "retention"),
+        ([LOST, QUIET, *kept(0, 1, first=4)], ""),
+        ([LOST, *kept(2, 1, first=4), QUIET], ""),
+        ([LOST, *kept(0, 1, publisher="q"), QUIET], ""),
+        ([*kept(0, 1, first=4), *kept(1, 1), LOST, QUIET], ""),
+    ],
+    ids=[
+        "after-the-claim",
+        "before-it",
+        "after-all-settled",
+        "another-broker",
+        "another-publisher",
+        "before-the-move",
+    ],
+)
+def test_a_broker_that_takes_newer_events_is_responsible_although_another_one_took_the_event(later, limit):
+    assert explained(TWO, *kept(0, 1, 1, 1), *kept(1, 1), *later) == limit
+    assert explained(TWO, *kept(0, 1), *kept(1, 1), *later) == "", "it had not released the event"
+
+
+def test_the_broker_that_takes_newer_events_must_have_taken_the_event():
+    assert explained(TWO, *kept(0, 1, 1, 1, first=2), *kept(1, 1), LOST, *kept(0, 1, first=5), QUIET) == ""
+
+
 def test_retention_by_age_and_only_until_the_network_has_settled():
     late = LOST._replace(at_seconds=62.0)
     assert explained(TWO, LOST._replace(at_seconds=61.0), QUIET) == ""
