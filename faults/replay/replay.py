@@ -336,6 +336,7 @@ class Replay(Restorable):
         for number, age in message.ages_seconds.items():
             begins = message.begins.get(number)
             self.deduplicator.bring(event.source, number, now - age, begins, self._now)
+        self._learn(message.begins)
         self.rounds.close(event.source)
         self.rounds.doubt_from(self._now - message.away_seconds)
         return [Inward(RoundWanted())]
@@ -345,6 +346,7 @@ class Replay(Restorable):
         self.deduplicator.advance(event.source, event.message.marks)
         for number, begins in event.message.begins.items():  # how old they are is not known here
             self.deduplicator.bring(event.source, number, -math.inf, begins, self._now)
+        self._learn(event.message.begins)
         return []
 
     def _on_restored(self, event: Restored) -> list[Out]:
@@ -356,8 +358,14 @@ class Replay(Restorable):
             begins = event.begins.get(number)
             self.deduplicator.bring(event.client, number, event.since, begins, self._now)
             self.deduplicator.want(event.client, number, register.filter, self._now)
+        self._learn(event.begins)
         self._wanting[event.client] = dict.fromkeys(register.subscription for register in event.registers)
         return [Inward(event)]
+
+    def _learn(self, begins: Mapping[int, Marks]) -> None:
+        """Learn the numbers from which a subscriber's older subscriptions begin: others here begin no lower."""
+        for marks in begins.values():
+            self.rounds.high_water.taught(marks)
 
     # Time.
 

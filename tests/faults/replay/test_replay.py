@@ -11,10 +11,20 @@ from rayvous.faults.replay.rounds import AGAIN_EVENTS_MAX, Rounds
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, TellLost, Ticked, Write
 from rayvous.protocol.ids import RoundNumber
-from rayvous.protocol.layers import Delivered, Heard, Inward, IsDelivered, RoundBegan, RoundWanted, Tell
+from rayvous.protocol.layers import (
+    Delivered,
+    Heard,
+    Inward,
+    IsDelivered,
+    Restored,
+    RoundBegan,
+    RoundWanted,
+    Tell,
+)
 from rayvous.protocol.messages.pubsub import (
     Answer,
     Answers,
+    Consumed,
     Directed,
     Events,
     Register,
@@ -266,6 +276,25 @@ def test_a_subscription_begins_at_what_its_broker_knew_at_the_confirmation(moves
     deliver = Deliver(batch, ("s",), np.array([0, 6]), np.arange(6), brought_by=events)
     (delivered,) = machine.layer.alters[Deliver](deliver)
     assert delivered.rows.tolist() == [3, 4, 5]
+
+
+BEGINS = {1: {"p": 3}, 2: {"q": 5}}
+
+
+@pytest.mark.parametrize(
+    "comes",
+    [
+        pytest.param(Received("s", Resume({}, begins=BEGINS)), id="moves"),
+        pytest.param(Received("s", Consumed({}, 1, BEGINS)), id="returns"),
+        pytest.param(Restored("s", {}, 0.0, (), BEGINS), id="is-restored"),
+    ],
+)
+def test_a_broker_learns_numbers_from_the_subscribers_that_come(comes):
+    """It is new, or was restarted, and alone with them: nobody else can tell it. Promise 1."""
+    machine = Alone()
+    machine.take(Ticked(7.0))
+    machine.take(comes)
+    assert machine.subscribe("t") == {"p": 3, "q": 5}
 
 
 def test_a_subscription_that_publishers_here_satisfy_begins_with_that():
