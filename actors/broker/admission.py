@@ -42,6 +42,7 @@ from ...admission.advertisements import LOCAL
 from ...admission.books import Advert
 from ...admission.controller import Admission
 from ...admission.flows import HandOn
+from ...faults.replay.high_water import HighWater
 from ...protocol.configs import Placed
 from ...protocol.effects import Inform, Multicast, Plain, Received, Send, Ticked
 from ...protocol.ids import BrokerId, ClientId
@@ -50,6 +51,7 @@ from ...protocol.messages.admission import AdmissionConfig, Advertise, Everywher
 from ...protocol.messages.pubsub import Cancel, Detach, Events, Register
 from ...routing.filters.filter import Filter
 from ...routing.matching.table import RoutingTable
+from .membership.stating import learn, stated
 
 GRACE_HEARTBEATS: Final = 10
 
@@ -73,6 +75,8 @@ class Admitting:
         How long all events climb after a round has begun.
     inside
         The message types that layers inside take.
+    high_water
+        The numbers of publishers that this broker knows; None in a network that does not heal.
     """
 
     def __init__(
@@ -85,7 +89,9 @@ class Admitting:
         anew: bool = False,
         grace_seconds: float = 0.0,
         inside: Collection[type] = (),
+        high_water: HighWater | None = None,
     ) -> None:
+        self._high_water = high_water
         self._stands = placed
         self._grace_seconds = grace_seconds
         self._now = 0.0
@@ -125,7 +131,12 @@ class Admitting:
     def _on_message(self, event: Received) -> list[Out]:
         if isinstance(event.message, Greeting) and event.source in self._gates:
             self._climb_for_a_while()  # the restarted broker has yet to find out what others want through it
-        out = self.admission.handle(event.source, event.message)
+        if self._high_water is None:
+            out = self.admission.handle(event.source, event.message)
+        else:
+            # Events that nobody asks for climb nowhere, so a confirmation from above may know nothing of their numbers.
+            learn(self._high_water, event)
+            out = stated(self._high_water, self.admission.handle(event.source, event.message))
         self._follow()
         return out
 

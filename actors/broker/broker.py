@@ -227,6 +227,7 @@ class Broker:
             anew=anew,
             grace_seconds=grace,
             inside=inside,
+            high_water=None if self.replay is None else self.replay.rounds.high_water,
         )
 
     def _around(self, *, fan: FanOut | None) -> list[FanOut | Admitting]:

@@ -294,11 +294,15 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class AskAnswer:
-    """The answer to an `Ask`: the number of brokers asked, and the refusals with their reasons."""
+    """The answer to an `Ask`: the number of brokers asked, and the refusals with their reasons.
+
+    `high_water` is as in `Installed`.
+    """
 
     token: int
     asked: int
     refusals: tuple[Refusal, ...]
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

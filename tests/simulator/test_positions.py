@@ -2,6 +2,7 @@
 
 import pytest
 from rayvous.faults.checker.reliability import judge
+from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
@@ -130,3 +131,27 @@ def test_who_has_left_does_not_move_when_its_former_broker_dies():
     net.crash(3)
     net.advance(20.0)
     assert net.clients.moves == 0 and not net.move("p", 4)
+
+
+@pytest.mark.parametrize(
+    "scheme", ["hybrid", "hybrid+quench", "hierarchical", "hierarchical+nodes", "flooding", "match-first"]
+)
+def test_a_subscription_begins_after_events_that_nobody_had_asked_for(scheme):
+    """With admission control they stay at their publisher's broker; so its answer states their numbers."""
+    admission = AdmissionConfig(0.0, capacity=Capacity(1000, 1000))
+    net = Simulation(ClusterTree(3, 1, degree=2), scheme, recovery=Recovery(), admission=admission)
+    net.advance(3.0)
+    net.advertise("old", 2, "x >= 0", 100.0)
+    net.advance(1.0)
+    published_long_ago(net, "old", 2, 2)
+    subscribed(net, "new", 1, "x >= 0")
+    net.advance(0.5)
+    net.move("new", 0)
+    net.move("old", 1)
+    net.advance(20.0)
+    net.publish("old", 1, [{"x": 7}])
+    net.advance(5.0)
+    net.account.settled(net.now)
+    assert net.notifications("new") == [("old", 3)]
+    verdict = judge(net.account)
+    assert verdict.holds, verdict.examples

@@ -18,13 +18,14 @@ from ....faults.replay.high_water import HighWater
 from ....protocol.effects import Multicast, Received, Send
 from ....protocol.ids import GROUP
 from ....protocol.layers import Out
+from ....protocol.messages.admission import AskAnswer
 from ....protocol.messages.pubsub import Echo, Installed
 from ....protocol.messages.quench import AboveDone
 from ....protocol.messages.recovery import JoinAnswer, JoinRequest, MemberInstalled, TableCopy, Wants
 from ....protocol.messages.views import CubeWants
 
 JOINING: Final = frozenset({JoinRequest, JoinAnswer, TableCopy, Wants, CubeWants})
-ANSWERING: Final = frozenset({Installed, MemberInstalled, AboveDone, Echo})
+ANSWERING: Final = frozenset({Installed, MemberInstalled, AboveDone, Echo, AskAnswer})
 STATING: Final = JOINING | ANSWERING
 
 
