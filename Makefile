@@ -62,7 +62,7 @@ bench: setup           ## our speed beside its limits; JSON on standard output
 	$(BIN)/rayvous bench durability --json
 	$(BIN)/rayvous bench report --json
 
-FOLDERS ?= routing/interest routing/schemes faults/membership faults/replay admission
+FOLDERS ?= routing/interest routing/schemes recovery/membership recovery/replay clients admission
 mutants: setup         ## a sample of small changes to the code of folders, which tests have to find: FOLDERS=admission
 	$(BIN)/python tests/mutation.py $(FOLDERS)
 

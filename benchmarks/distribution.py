@@ -1,7 +1,7 @@
 """A payload to many hosts over links of limited bandwidth: LBDD and point-to-point, both compared with a plain copy.
 
 The set-up of paper 5, section 4.1, on one machine: each host is a network namespace with a Ray node and one
-broker, and each link is limited to 100 Mbit/s in both directions (:mod:`rayvous.actors.machines`). Where such
+broker, and each link is limited to 100 Mbit/s in both directions (:mod:`rayvous.faults.machines`). Where such
 hosts cannot be created, several Ray nodes run side by side, and times are hardly meaningful: no link is the
 bottleneck then, and there is no bound.
 
@@ -33,12 +33,12 @@ from ray.cluster_utils import Cluster
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ..actors.channels.config import LINKS_DEFAULT, Links
-from ..actors.machines.layout import STORE_BYTES, Layout
-from ..actors.machines.links import crossed, hosts_here
-from ..actors.machines.nodes import node_ids
 from ..actors.network.directory import NAMESPACE
 from ..actors.network.launching import joined_ray
 from ..actors.network.network import Network
+from ..faults.machines.layout import STORE_BYTES, Layout
+from ..faults.machines.links import crossed, hosts_here
+from ..faults.machines.nodes import node_ids
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId
 from ..routing.topologies.cluster_trees import ClusterTree
@@ -77,7 +77,7 @@ def run(
 ) -> dict[str, Any]:
     """Distribute one payload by each scheme and return the figures.
 
-    Runs on the hosts that this process is among (:func:`rayvous.actors.machines.fence.run_among_hosts`),
+    Runs on the hosts that this process is among (:func:`rayvous.faults.machines.fence.run_among_hosts`),
     otherwise on Ray nodes side by side.
 
     Parameters

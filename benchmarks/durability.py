@@ -1,7 +1,7 @@
 """The cost of stable storage: events per second through one broker's write path, in memory, in files and in PostgreSQL.
 
 The write path is what a broker with a store does with an event: the machine of
-`faults.durability.numbered_links` numbers it, retains it for the next broker and asks for the commit. The
+`recovery.durability.numbered_links` numbers it, retains it for the next broker and asks for the commit. The
 store encodes and commits several steps together, as the host does when they are queued together. The next
 broker's acknowledgement releases the event. It is measured in one process, without Ray, with publications of
 several sizes and several of them per commit. The messages exist when the clock starts.
@@ -34,16 +34,16 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from uuid import uuid4
 
-from ..actors.broker import Broker
-from ..faults.durability.codec import encode
-from ..faults.durability.sqlite_store import SqliteStore
-from ..faults.durability.stores import MemoryStore, Store
+from ..broker import Broker
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.effects import Effect, Persist, Received, Ticked, Write
 from ..protocol.extras import extra
 from ..protocol.messages.pubsub import Ack, Events, Numbered
 from ..protocol.stability import SYNCHRONOUS, Synchronous
 from ..protocol.stores import Database, database_of
+from ..recovery.durability.codec import encode
+from ..recovery.durability.sqlite_store import SqliteStore
+from ..recovery.durability.stores import MemoryStore, Store
 from ..routing.topologies.cluster_trees import ClusterTree
 
 STEPS_A_COMMIT: Final = 16
@@ -264,7 +264,7 @@ class _Tables:
         self._numbers = count()
 
     def store(self, synchronous: Synchronous) -> Store:
-        from ..faults.durability.postgresql_store import PostgresqlStores
+        from ..recovery.durability.postgresql_store import PostgresqlStores
 
         stores = PostgresqlStores(self._database, synchronous)
         store = stores.store_of(next(self._numbers))
@@ -292,7 +292,7 @@ class _BarePostgresql:
             import psycopg
             from psycopg import sql
 
-        from ..faults.durability.postgresql_store import settings_of
+        from ..recovery.durability.postgresql_store import settings_of
 
         self._connection = connection = psycopg.connect(database.conninfo, autocommit=True)
         for name, value in settings_of(database, synchronous).items():

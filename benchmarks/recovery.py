@@ -33,11 +33,11 @@ from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
 from ..actors.network.launching import joined_ray
 from ..actors.network.network import Network
-from ..faults.membership.structure import Survey, problems, speakers, structure_problems
 from ..protocol.errors import BrokerUnavailable
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.messages.recovery import Recovery
 from ..protocol.stability import Stable
+from ..recovery.membership.structure import Survey, problems, speakers, structure_problems
 from ..routing.topologies.cluster_trees import ClusterTree
 
 TREE: Final = ClusterTree(3, 3, degree=1)

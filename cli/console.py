@@ -25,9 +25,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from ..faults.checker.trace import describe
 from ..faults.checker.verdict import EXAMPLES_MAX, HOLDS, NOTHING_DUE, UNDECIDED, VIOLATED, Verdict
 from ..protocol.printable import printable
+from ..protocol.traces.trace import describe
 from .columns import GAP, fitting
 
 

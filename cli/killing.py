@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
-from ..actors.chaos.link_faults import Forecast
 from ..actors.network.network import Network
-from ..faults.chaos.link_faults import pair_of
+from ..faults.real.link_faults import Forecast
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.messages.recovery import Recovery
+from ..simulator.link_faults import pair_of
 
 KINDS: Final = ("deb", "neb", "cluster", "root", "link")
 HEALED_WITHIN_SECONDS: Final = 120.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from ..actors.machines.fence import run_among_hosts
-from ..actors.machines.layout import Layout
+from ..faults.machines.fence import run_among_hosts
+from ..faults.machines.layout import Layout
 from . import console
 
 SAME_VERB = "from rayvous.cli import main; main()"

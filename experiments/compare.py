@@ -24,7 +24,6 @@ from typing import Any, Final
 import numpy as np
 
 from ..faults.checker.reliability import judge
-from ..faults.checker.trace import EventId, Trace
 from ..faults.checker.verdict import worst
 from ..protocol.batch import EventBatch
 from ..protocol.effects import Deliver
@@ -35,6 +34,7 @@ from ..protocol.scenarios.scenario import Publish, Scenario, Subscribe, Unsubscr
 from ..protocol.scenarios.steps import broker_of
 from ..protocol.telemetry.recorder import empty_table, merge_tables
 from ..protocol.telemetry.tables import Table
+from ..protocol.traces.trace import EventId, Trace
 from ..routing.language.predicates import evaluate
 from ..routing.language.questions import to_predicate
 from ..routing.schemes.claims import claims_of
@@ -301,8 +301,8 @@ def _on_simulator(scenario: Scenario) -> _Seen:
 
 
 def _on_ray(scenario: Scenario) -> _Seen:
-    from ..actors.chaos.scenarios import replay, telemetry_of
     from ..actors.network.network import Network
+    from ..faults.real.scenarios import replay, telemetry_of
 
     topology = topology_of(scenario.topology)
     each = max(1, len(topology.positions()) // 4)

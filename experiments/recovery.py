@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..faults.chaos.plans import Crash, FaultPlan
+from ..faults.plans.plans import Crash, FaultPlan
+from ..faults.simulated.chaos import run_chaos
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import Recovery
 from ..routing.schemes.claims import claims_of
 from ..routing.topologies.cluster_trees import topology_of
-from ..simulator.chaos import run_chaos
 
 DIES_AT_SECONDS: Final = 5.0
 FELT_SECONDS: Final = 25.0

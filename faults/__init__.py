@@ -1,1 +1,1 @@
-"""Fault handling, fault injection, and the checks of what was delivered (papers 1 and 4)."""
+"""What goes wrong, and the judge. Nothing that ships imports it; `simulated` and `real` drive the two hosts."""

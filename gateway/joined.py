@@ -33,9 +33,9 @@ from ..actors.clients.subscriber import Subscriber
 from ..actors.host.errors import broker_errors
 from ..actors.network.network import Network
 from ..actors.network.rendezvous import KEYS
-from ..faults.replay.repeats import Answer, Wish
 from ..protocol.batch import EventBatch
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
+from ..recovery.replay.repeats import Answer, Wish
 from ..routing.filters.filter import Filter
 from .lanes import CALL_EVENTS_MAX
 from .network import Arrived, Feed, Outlet

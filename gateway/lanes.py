@@ -1,6 +1,6 @@
 """The publications of one principal, in order: while one batch is in flight, later events form the next batch.
 
-Events published under a key are claimed first, so that they are published once (`faults.replay.repeats`).
+Events published under a key are claimed first, so that they are published once (`recovery.replay.repeats`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from ..faults.replay.repeats import Published, Wish
 from ..protocol import checks
 from ..protocol.batch import ATTRIBUTES_MAX, EventBatch, cells_bytes, concat
 from ..protocol.errors import (
@@ -26,6 +25,7 @@ from ..protocol.errors import (
 )
 from ..protocol.gateways import GatewayLimits
 from ..protocol.ways import NestedEvent
+from ..recovery.replay.repeats import Published, Wish
 from .network import Outlet
 
 CALL_EVENTS_MAX: Final = 16_384

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..faults.replay.repeats import Answer, Wish
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.messages.pubsub import Lost
+from ..recovery.replay.repeats import Answer, Wish
 from ..routing.filters.filter import Filter
 
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from ..actors.network.network import Network
 from ..actors.pictures.graph import graph_of_places
-from ..faults.chaos.report import ChaosReport
 from ..faults.checker.verdict import HOLDS, UNDECIDED, VIOLATED
-from ..faults.membership.structure import standing
+from ..faults.report import ChaosReport
 from ..protocol import checks
 from ..protocol.errors import InputError
+from ..recovery.membership.structure import standing
 from ..simulator.simulation import Simulation
 from ..simulator.survey import survey_of
 

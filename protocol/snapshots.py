@@ -32,6 +32,15 @@ SHARED: Final = "SHARED"
 
 _PACKAGE: Final = __name__.partition(".")[0]
 _VALUES: Final = (f"{_PACKAGE}.protocol.", f"{_PACKAGE}.routing.filters.")
+MOVED: Final = (
+    (".actors.broker.membership.", ".recovery.membership."),
+    (".actors.broker.", ".broker."),
+    (".faults.membership.", ".recovery.membership."),
+    (".faults.replay.", ".recovery.replay."),
+    (".faults.durability.", ".recovery.durability."),
+)
+"""Where classes stand now that a snapshot of an earlier version names in a module of their old folder."""
+
 _ATOMS: Final = (type(None), bool, int, float, str, bytes, np.ndarray, np.generic)
 
 
@@ -184,6 +193,10 @@ def _class_of(name: str) -> Any:
         If there is none.
     """
     module, _, qualname = name.partition(":")
+    for old, new in MOVED:
+        if module.startswith(old):
+            module = new + module.removeprefix(old)
+            break
     found = getattr(sys.modules.get(_PACKAGE + module), qualname, None)
     if not isinstance(found, type) or found.__module__ != _PACKAGE + module:
         raise TypeError(f"{name} is not a class of {_PACKAGE}")

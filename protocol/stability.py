@@ -18,7 +18,7 @@ from .stores import Database, database_of, folder_of, is_database, shown_address
 
 Synchronous: TypeAlias = Literal["off", "normal", "full"]
 SYNCHRONOUS: Final = ("off", "normal", "full")
-"""What a commit waits for; `faults.durability.sqlite_store` says what each setting guarantees."""
+"""What a commit waits for; `recovery.durability.sqlite_store` says what each setting guarantees."""
 
 
 @dataclass(frozen=True, slots=True)

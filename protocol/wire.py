@@ -11,7 +11,7 @@ Rules
 * Words are one string with a separator, unless a word contains the separator. Successive batches of one source often
   have the same words: the last few are cached and shared as one object by all batches that have them.
 * Decoding does not validate: the bytes come from a process of the same network. Bytes of a store, which may come from
-  anywhere, are read by :mod:`...faults.durability.packed`.
+  anywhere, are read by :mod:`rayvous.recovery.durability.packed`.
 
 :data:`REDUCERS` is a `dispatch_table` of :class:`pickle.Pickler`; any unpickler reads what it writes.
 """

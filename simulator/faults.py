@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..faults.chaos.link_faults import BadPeriod, pair_of
 from ..protocol import checks
 from ..protocol.effects import Died, Received, Ticked
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ..routing.schemes.claims import claims_of
 from .hosts import Host
+from .link_faults import BadPeriod, pair_of
 
 if TYPE_CHECKING:
     from .network import SimulatedNetwork

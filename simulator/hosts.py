@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..faults.durability.stores import MemoryStore, Store
-from ..faults.durability.summed import SummedStore
 from ..protocol.effects import Died, Drained, Effect, Missed, Received, Ticked
 from ..protocol.errors import StateDamaged
 from ..protocol.ids import BrokerId, ClientId
+from ..recovery.durability.stores import MemoryStore, Store
+from ..recovery.durability.summed import SummedStore
 
 if TYPE_CHECKING:
     from .links import Connection

@@ -7,7 +7,7 @@ Rules
 * While a link is cut, messages that would arrive are held. When the link is mended, all of them arrive at once, in
   order, one delay later, before anything newer.
 * A connection may break while both ends live. Everything sent until it is renewed is lost, except heartbeats.
-* If a bad period delays a message, all messages behind it wait too (see :mod:`rayvous.faults.chaos.link_faults`).
+* If a bad period delays a message, all messages behind it wait too (see :mod:`rayvous.simulator.link_faults`).
 * A datagram may be lost, arrive twice, or overtake others.
 * The random choices of a link come from a generator of its own, seeded with (seed, link). What happens on one link
   therefore depends neither on other links nor on hash order.
@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from types import MethodType
 from typing import TypeAlias
 
-from ..faults.chaos.link_faults import LinkFaults, pair_of
 from ..protocol.effects import Received
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import RENDEZVOUS
 from ..protocol.scenarios.scenario import LinkModel
 from .hosts import Host
+from .link_faults import LinkFaults, pair_of
 
 
 @dataclass(frozen=True, slots=True)

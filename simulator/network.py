@@ -26,9 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
-from ..actors.broker import Broker, rendezvous_of, start_of
-from ..faults.chaos.link_faults import Cuts, LinkFaults
-from ..faults.durability.stores import Store
+from ..broker import Broker, rendezvous_of, start_of
 from ..protocol import checks
 from ..protocol.configs import Position, clusters_of
 from ..protocol.effects import (
@@ -50,10 +48,12 @@ from ..protocol.messages.pubsub import Events
 from ..protocol.messages.recovery import RENDEZVOUS, Recovery
 from ..protocol.scenarios.scenario import LinkModel
 from ..protocol.stability import Stability
+from ..recovery.durability.stores import Store
 from ..routing.schemes.registry import scheme as scheme_of
 from ..routing.topologies.cluster_trees import Topology, positions_of
 from .faults import Faults
 from .hosts import FromClient, Host
+from .link_faults import Cuts, LinkFaults
 from .links import Datagrams
 from .overload import Queues
 from .telemetry import SimulatedTelemetry

@@ -4,7 +4,7 @@ Rules
 -----
 * Ids are not reused. A broker that has left, or was to leave and died, is never restarted.
 * Clients leave first: before a broker is told to leave, its clients move to other brokers
-  (`faults.membership.places`).
+  (`clients.places`).
 * The last broker that is not to leave stays.
 * A tree is re-optimised one cluster after another. Where views define the membership, or every broker is a tree
   node by itself, a cluster is the set of brokers that joined together: it says near whom a broker joins, and where
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from ..actors.broker import newcomer
+from ..broker import newcomer
 from ..protocol.effects import Received
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClusterId

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..faults.checker.trace import Trace
 from ..protocol.errors import InputError, ScenarioError
 from ..protocol.ids import ClientId
 from ..protocol.scenarios.scenario import Publish, Scenario, Settle, Subscribe, Unsubscribe
 from ..protocol.scenarios.scenario import Step as ScenarioStep
 from ..protocol.scenarios.steps import broker_of
+from ..protocol.traces.trace import Trace
 from ..routing.topologies.cluster_trees import topology_of
 from .simulation import Simulation
 from .transport import Traffic

@@ -3,16 +3,16 @@
 Rules
 -----
 * A client detects `detect_seconds` after its broker's death that its connection is gone. It moves to the broker
-  that `faults.membership.places` chooses, possibly the same broker in a new life, and looks again later if there is
+  that `clients.places` chooses, possibly the same broker in a new life, and looks again later if there is
   none.
 * Where brokers number their messages, a client stays at its broker. When the broker is back, the client reconnects,
   sends BACK, and retransmits what is not acknowledged.
 * Messages between a client and its broker arrive in order, unless the broker dies first or the client has left it.
 * Events that wait for their publisher's quota are accepted when they are admitted; refused events are reported
   lost.
-* The state of clients is in `faults.replay.clients`, the same machines as on Ray.
+* The state of clients is in `clients.subscriber`, the same machines as on Ray.
 * A client's periodic report of what it has received or published is right: if its broker knows something else, the
-  broker's state is damaged (`faults.membership.comparing`). A client that is dead, detached or disconnected does not
+  broker's state is damaged (`recovery.membership.comparing`). A client that is dead, detached or disconnected does not
   report. A durable subscriber reports what it has acknowledged, because that is what its broker stores.
 """
 
@@ -21,17 +21,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..faults.chaos.account import Account
-from ..faults.durability.client_link import ClientLinks
-from ..faults.membership.places import Places
-from ..faults.replay.clients import SubscriberMachine
-from ..faults.replay.publishers import PublisherMachine
+from ..clients.link import ClientLinks
+from ..clients.places import Places
+from ..clients.publisher import PublisherMachine
+from ..clients.subscriber import SubscriberMachine
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Flushed, Inform, Propose, TellLost
 from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import Everywhere, HeldBack, Judgement, LetIn, News, OverQuota, Standing
 from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
+from ..protocol.traces.account import Account
 from .hosts import FromClient, Host
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..admission.meters import RateHistory
-from ..faults.chaos.account import Account
-from ..faults.replay.clients import SubscriberMachine
-from ..faults.replay.publishers import PublisherMachine
+from ..clients.publisher import PublisherMachine
+from ..clients.subscriber import SubscriberMachine
 from ..protocol import checks
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.configs import Position
@@ -33,6 +32,7 @@ from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import MICRO, News, WouldAdmit, required
 from ..protocol.messages.pubsub import Answers, Cancel, Detach
 from ..protocol.messages.recovery import Recovery
+from ..protocol.traces.account import Account
 from ..routing.language.questions import FilterLike, to_filter
 from ..routing.topologies.cluster_trees import Topology
 from .hosts import FromClient, Host

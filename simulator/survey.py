@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..faults.membership import structure
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import ClusterView
+from ..recovery.membership import structure
 
 if TYPE_CHECKING:
     from .network import SimulatedNetwork

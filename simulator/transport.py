@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..faults.chaos.link_faults import pair_of
 from ..protocol.effects import Deliver, Effect, Missed, Multicast, Received, Regroup, Renew, Send
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
@@ -24,6 +23,7 @@ from ..protocol.messages.recovery import RENDEZVOUS, TIMED
 from ..protocol.telemetry.tables import LINK_KINDS
 from ..routing.topologies.cluster_trees import GROUP_SECONDS, LINK_SECONDS
 from .hosts import Host
+from .link_faults import pair_of
 from .links import Connection, Datagrams, Ticket
 
 if TYPE_CHECKING:

@@ -15,22 +15,22 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
-from rayvous.actors.broker import routes_of
-from rayvous.actors.broker.membership.children import ChildLinks
-from rayvous.actors.broker.membership.copies import Copies
-from rayvous.actors.broker.membership.group import Group
-from rayvous.faults.membership import acceptance
-from rayvous.faults.membership.join import Join
-from rayvous.faults.membership.succession import HANDLERS, ClusterRole, Succession
+from rayvous.broker import routes_of
+from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.effects import Multicast
 from rayvous.protocol.messages.recovery import MemberBeat, Recovery, TableCopy
+from rayvous.recovery.membership import acceptance
+from rayvous.recovery.membership.children import ChildLinks
+from rayvous.recovery.membership.copies import Copies
+from rayvous.recovery.membership.group import Group
+from rayvous.recovery.membership.join import Join
+from rayvous.recovery.membership.succession import HANDLERS, ClusterRole, Succession
 from rayvous.routing.interest.announcer import Announcer, AnnouncerSteps
 from rayvous.routing.interest.outlets import Outlet
 from rayvous.routing.schemes.hybrid import Hybrid
 from rayvous.routing.schemes.tree import TreeRouter
 from rayvous.routing.schemes.viewed import ViewedRouter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 

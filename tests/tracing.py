@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rayvous.actors.broker import Broker
+from rayvous.broker import Broker
 from rayvous.protocol.batch import EventBatch, Rows
 from rayvous.protocol.configs import Position
 from rayvous.protocol.effects import (

@@ -7,7 +7,7 @@ Rules
   its advertisements along, with the time of the move, so that what is still known of its former broker does not
   count.
 * To a broker that recovers from crashes, advertisements and withdrawals are numbered. Each is retained until it
-  is stable there, and retransmitted to a restarted broker (`faults.durability.client_link`). What an earlier
+  is stable there, and retransmitted to a restarted broker (`clients.link`). What an earlier
   process of that name has left there is withdrawn first.
 """
 
@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from ...faults.durability.client_link import ClientLink
-from ...faults.replay.publishers import Advertised
+from ...clients.link import ClientLink
+from ...clients.publisher import Advertised
+from ...clients.quota import Excess, PublisherQuota
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId, ClientId
@@ -29,7 +30,6 @@ from ...routing.language.questions import to_filter
 from ..host.handle import HostHandle, waited
 from ..host.requests import Request, Stored
 from ..network.directory import Directory
-from .quota import Excess, PublisherQuota
 
 Call: TypeAlias = Callable[[Any, BrokerId, bool, float], Any]
 

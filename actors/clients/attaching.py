@@ -11,11 +11,11 @@ from uuid import uuid4
 
 import ray
 
-from ...faults.durability.durable_cursor import DeadLetter
-from ...faults.membership.places import Tiers
+from ...clients.places import Tiers
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
 from ...protocol.ids import BrokerId, ClientId
+from ...recovery.durability.durable_cursor import DeadLetter
 from ..host.errors import broker_errors
 from ..network.hosts import Hosts
 from ..network.names import BLOCK

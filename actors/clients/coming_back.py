@@ -15,7 +15,7 @@ from uuid import uuid4
 import ray
 from ray.exceptions import ActorDiedError, RayActorError
 
-from ...faults.membership.places import Former, Tiers
+from ...clients.places import Former, Tiers
 from ...protocol.ids import BrokerId, ClientId
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle

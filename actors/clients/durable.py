@@ -25,7 +25,7 @@ from typing import Any
 import ray
 from ray.exceptions import ActorDiedError, RayActorError
 
-from ...faults.replay.clients import SubscriberMachine
+from ...clients.subscriber import SubscriberMachine
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId

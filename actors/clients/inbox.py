@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
-from ...faults.replay.clients import SubscriberMachine
+from ...clients.subscriber import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.errors import BrokerUnavailable, NameTaken
 from ...protocol.messages.pubsub import Lost

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, TypeAlias
 import ray
 from ray.exceptions import RayError
 
-from ...faults.membership.places import Tiers
+from ...clients.places import Tiers
 from ...protocol.checks import one_of
 from ...protocol.ids import BrokerId
 from ..answers import answered

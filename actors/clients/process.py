@@ -14,7 +14,7 @@ Another process may take over the name of a client. The next poll says so, and t
 network that does not heal are not polled for: the process gives their hosts a sign of life periodically.
 
 If brokers compare state, every client reports from time to time what it has received or published
-(`faults.membership.comparing`).
+(`recovery.membership.comparing`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any, Final, Protocol, TypeVar
 import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
-from ...faults.membership.places import Owner, taken_over
+from ...clients.places import Owner, taken_over
 from ...protocol.configs import CONNECTION_BYTES_MAX
 from ...protocol.errors import BrokerUnavailable, ClientError, NameTaken, StorageFailed
 from ...protocol.ids import BrokerId, ClientId

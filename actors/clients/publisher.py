@@ -20,7 +20,8 @@ from typing import Any, Final, Literal, overload
 
 import numpy as np
 
-from ...faults.replay.publishers import PublisherMachine
+from ...clients.publisher import PublisherMachine
+from ...clients.quota import Excess
 from ...protocol import checks
 from ...protocol.batch import EventBatch, batch_of
 from ...protocol.errors import EventError, InputError
@@ -33,7 +34,6 @@ from .bulk import SLICE_BYTES
 from .client import Client, Context
 from .columns import accepted_from, batch_from
 from .distributing import CutPayload, Distribution
-from .quota import Excess
 
 _QUESTIONS: Final = itertools.count(1)
 """Numbers this process's questions about complete delivery (see `flushing`)."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from ray.exceptions import GetTimeoutError, RayTaskError
 
-from ...faults.replay.clients import SubscriberMachine
+from ...clients.subscriber import SubscriberMachine
 from ...protocol import checks
 from ...protocol.errors import (
     BrokerUnavailable,

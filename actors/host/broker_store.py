@@ -17,18 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from ...faults.durability.identity import IDENTITY
-from ...faults.durability.sqlite_store import OPEN_SECONDS, SUCCESSOR_SECONDS, SqliteStore
-from ...faults.durability.stores import Store
-from ...faults.durability.summed import SummedStore
 from ...protocol.errors import StateDamaged, StorageFailed
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.stability import Stable
+from ...recovery.durability.identity import IDENTITY
+from ...recovery.durability.sqlite_store import OPEN_SECONDS, SUCCESSOR_SECONDS, SqliteStore
+from ...recovery.durability.stores import Store
+from ...recovery.durability.summed import SummedStore
 from ..logs import Log
 
 if TYPE_CHECKING:
-    from ...faults.durability.postgresql_store import PostgresqlStores
+    from ...recovery.durability.postgresql_store import PostgresqlStores
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ class BrokerStores:
     def _database(self) -> PostgresqlStores | None:
         """Return the stores in a database; None if they are files."""
         if self._in_database is None and self.stable.database is not None:
-            from ...faults.durability.postgresql_store import PostgresqlStores
+            from ...recovery.durability.postgresql_store import PostgresqlStores
 
             self._in_database = PostgresqlStores(self.stable.database, self.stable.synchronous)
         return self._in_database

@@ -18,9 +18,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from ...faults.durability.stores import Store
 from ...protocol.effects import Effect, Persist, Write
 from ...protocol.errors import StorageFailed
+from ...recovery.durability.stores import Store
 from ..logs import HOST, Log
 
 

@@ -28,7 +28,7 @@ import psutil
 import ray
 from ray.exceptions import RayError
 
-from ...faults.durability.durable_cursor import DeadLetter
+from ...broker import Broker
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Limits, Position
 from ...protocol.effects import Died, Missed
@@ -39,8 +39,8 @@ from ...protocol.messages.pubsub import Gone
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stable
 from ...protocol.telemetry.recorder import TelemetryBuffer
+from ...recovery.durability.durable_cursor import DeadLetter
 from ...routing.schemes.claims import claims_of
-from ..broker import Broker
 from ..channels.config import ChannelConfig, Door
 from ..channels.pool import Channels
 from ..clients.bulk import Payloads

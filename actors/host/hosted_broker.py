@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+from ...broker import Broker
 from ...protocol.effects import Deliver
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.telemetry.recorder import TelemetryBuffer
-from ..broker import Broker
 from ..telemetry.latency import RecentLatencies
 from ..telemetry.metrics import BrokerMetrics
 from .absent import Absent

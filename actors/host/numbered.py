@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...faults.durability.numbered_links import CrashRecover
 from ...protocol.errors import BrokerUnavailable, ClientError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Ack, Events, Numbered
 from ...protocol.stability import Stability
+from ...recovery.durability.numbered_links import CrashRecover
 from .attachments import Attachments
 from .backpressure import Backpressure
 from .hosted_broker import HostedBroker

@@ -24,8 +24,8 @@ from collections.abc import Callable, Hashable, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ...faults.membership.detector import GAPS_KEPT
 from ...protocol.ids import BrokerId, BrokerLink
+from ...recovery.membership.detector import GAPS_KEPT
 
 LAPSE_HEARTBEATS: Final = 1.5
 SILENT_HEARTBEATS: Final = 1.5

@@ -9,16 +9,16 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ...faults.durability.durable_cursor import DeadLetter
-from ...faults.membership.structure import standing
+from ...broker import Broker, routes_of
+from ...broker import books_of as seen_books
+from ...broker.books import SeenBooks
+from ...broker.routes import SeenRoutes
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
 from ...protocol.ids import GROUP, BrokerLink, ClientId
 from ...protocol.messages.admission import Refusal
-from ..broker import Broker, routes_of
-from ..broker import books_of as seen_books
-from ..broker.books import SeenBooks
-from ..broker.routes import SeenRoutes
+from ...recovery.durability.durable_cursor import DeadLetter
+from ...recovery.membership.structure import standing
 from .hosted_broker import HostedBroker
 from .requests import Accepted, Lacking, WhoAnswers
 

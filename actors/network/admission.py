@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import ray
 
+from ...broker.books import SeenBooks
 from ...protocol import checks
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import Judgement, WouldAdmit, required
 from ...routing.language.questions import to_filter
-from ..broker.books import SeenBooks
 from ..clients.process import ClientProcess
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle, waited

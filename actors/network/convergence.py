@@ -1,6 +1,6 @@
 """What a network that heals reports about itself, to code that waits for it or displays it.
 
-Rule: this module asks the brokers and waits. `faults.membership.structure` judges whether what they report is sound.
+Rule: this module asks the brokers and waits. `recovery.membership.structure` judges whether what they report is sound.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from ...faults.membership.structure import Survey, in_views, problems
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId
+from ...recovery.membership.structure import Survey, in_views, problems
 
 if TYPE_CHECKING:
     from ..clients.attaching import Attaching

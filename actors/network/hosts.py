@@ -25,13 +25,13 @@ from uuid import uuid4
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 
-from ...faults.membership.structure import Survey, standing
+from ...broker.routes import SeenRoutes
 from ...protocol import checks
 from ...protocol.configs import Position
 from ...protocol.errors import BrokerUnavailable, ClientError, InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
-from ..broker.routes import SeenRoutes
+from ...recovery.membership.structure import Survey, standing
 from ..forks import require_same_process
 from ..host.errors import broker_errors
 from ..host.group import machine_here

@@ -30,13 +30,13 @@ import ray
 from ray import ObjectRef
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 
+from ...broker import check, newcomer
 from ...protocol import checks
 from ...protocol.configs import Position
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
 from ...routing.schemes.claims import claims_of
-from ..broker import check, newcomer
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle
 from .hosts import Hosts

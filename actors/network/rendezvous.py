@@ -3,8 +3,8 @@
 It knows the root, the actor of every broker, and the clients, so that a process that knows the network's name can
 attach to it. It takes no part in routing, so its placement does not matter.
 
-`faults.membership.places` decides to which broker a client goes. In a network that heals, the rendezvous point also
-decides which broker is root (`faults.membership.root_registry`), and the number from which a publisher resumes
+`clients.places` decides to which broker a client goes. In a network that heals, the rendezvous point also
+decides which broker is root (`recovery.membership.root_registry`), and the number from which a publisher resumes
 whose name was used before.
 
 If the network heals or its brokers have stores, the rendezvous point stores its state before it answers, so it
@@ -23,17 +23,17 @@ from typing import Any, Final, NamedTuple
 
 import ray
 
-from ...faults.membership.places import NOBODY, Former, Owner, Places, Tiers
-from ...faults.membership.root_registry import RendezvousMachine
-from ...faults.membership.view_registry import CubeRendezvous
-from ...faults.replay.repeats import Answer, Repeats, Wish
+from ...broker import rendezvous_of, start_of
+from ...clients.places import NOBODY, Former, Owner, Places, Tiers
 from ...protocol.configs import Position
 from ...protocol.effects import Received, Send, Ticked
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
+from ...recovery.membership.root_registry import RendezvousMachine
+from ...recovery.membership.view_registry import CubeRendezvous
+from ...recovery.replay.repeats import Answer, Repeats, Wish
 from ...routing.schemes.claims import claims_of
-from ..broker import rendezvous_of, start_of
 from ..host.handle import HostHandle
 from ..parts import of
 from .directory import Directory as Directory

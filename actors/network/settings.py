@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...broker import check
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
 from ...protocol.errors import InputError
@@ -16,7 +17,6 @@ from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import Topology
-from ..broker import check
 from ..channels.config import LINKS, LINKS_DEFAULT, Links, ports_of
 from .rights import check_rights
 

@@ -20,9 +20,9 @@ from typing import Any, Final, Protocol
 import ray
 from ray.experimental import internal_kv
 
-from ...faults.durability.stores import Store
 from ...protocol.effects import Write
 from ...protocol.stability import Stable
+from ...recovery.durability.stores import Store
 from ..host.broker_store import BrokerStores
 from ..logs import HOST
 

@@ -117,7 +117,7 @@ def index(kernel: str, instructions: str) -> Finding:
 
 def look_at_kernel() -> Iterator[Finding]:
     """Check whether hosts with separate links can be created here, as --hosts does: namespaces, and tc."""
-    from ...actors.machines.fence import hindrance
+    from ...faults.machines.fence import hindrance
 
     why = hindrance()
     if why is None:

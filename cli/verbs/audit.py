@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ...faults.checker.reliability import judge
-from ...faults.checker.trace import Trace
 from ...faults.checker.verdict import Verdict
 from ...protocol.errors import InputError
+from ...protocol.traces.trace import Trace
 from .. import console
 
 

@@ -305,9 +305,9 @@ def bench_distribute(
       sudo rayvous bench distribute
       sudo rayvous bench distribute --hosts 4 --mbit 50 --megabytes 16 --json
     """
-    from ...actors.machines.fence import why_not
-    from ...actors.machines.layout import Layout
-    from ...actors.machines.links import hosts_here
+    from ...faults.machines.fence import why_not
+    from ...faults.machines.layout import Layout
+    from ...faults.machines.links import hosts_here
 
     if hosts < 2 or megabytes < 1:
         raise InputError("--hosts must be at least 2, --megabytes at least 1")

@@ -10,15 +10,15 @@ from typing import Any
 
 import typer
 
-from ...actors.broker import check
 from ...actors.channels.config import LINKS
-from ...actors.machines.layout import HEALTH, Layout
-from ...actors.machines.links import hosts_here
-from ...faults.chaos.cases import Case
-from ...faults.chaos.plans import FaultPlan
-from ...faults.chaos.recovery_times import by_kind
-from ...faults.chaos.report import ChaosReport
+from ...broker import check
 from ...faults.checker.verdict import NOTHING_DUE, UNDECIDED, VIOLATED, Verdict, total, worst
+from ...faults.machines.layout import HEALTH, Layout
+from ...faults.machines.links import hosts_here
+from ...faults.plans.cases import Case
+from ...faults.plans.plans import FaultPlan
+from ...faults.recovery_times import by_kind
+from ...faults.report import ChaosReport
 from ...protocol import checks
 from ...protocol.errors import InputError
 from ...protocol.stability import Stable
@@ -50,14 +50,14 @@ def _where(on: str) -> _Where:
         If there is no such host.
     """
     if on == "sim":
-        from ...simulator.chaos import draw_sim_case, run_seeds
+        from ...faults.simulated.chaos import draw_sim_case, run_seeds
 
         def run_in_processes(seeds: Sequence[int], **options: Any) -> list[ChaosReport]:
             return run_seeds(seeds, processes=1 if len(seeds) == 1 else None, **options)
 
         return _Where(2, 60, draw_sim_case, run_in_processes)
     if on == "ray":
-        from ...actors.chaos.run import BROKERS_MAX, draw_ray_case, run_ray_seeds
+        from ...faults.real.run import BROKERS_MAX, draw_ray_case, run_ray_seeds
 
         return _Where(4, BROKERS_MAX, draw_ray_case, run_ray_seeds)
     raise InputError(f"--on {on}: it must be sim or ray")

@@ -24,10 +24,10 @@ from ...actors.clients.subscriber import Subscriber
 from ...actors.network.launching import joined_ray
 from ...actors.network.network import Network
 from ...faults.checker.reliability import judge
-from ...faults.checker.trace import Trace
 from ...faults.checker.verdict import Verdict
 from ...protocol.batch import EventBatch
 from ...protocol.errors import InputError, ScenarioError, SelectorError
+from ...protocol.traces.trace import Trace
 from ...routing.language.selectors import parse_selector
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import ClusterTree

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ...faults.checker.reliability import judge
-from ...faults.checker.trace import Trace
 from ...protocol.errors import InputError
 from ...protocol.scenarios.scenario import Scenario
+from ...protocol.traces.trace import Trace
 from ...routing.topologies.cluster_trees import topology_of
 from .. import console
 from .audit import check_trace_dir, keep_trace
@@ -59,8 +59,8 @@ def _on_simulator(scenario: Scenario) -> tuple[Trace, dict[str, Any]]:
 
 
 def _on_ray(scenario: Scenario) -> tuple[Trace, dict[str, Any]]:
-    from ...actors.chaos.scenarios import replay
     from ...actors.network.network import Network
+    from ...faults.real.scenarios import replay
 
     with Network.launch(topology_of(scenario.topology), scheme=scenario.scheme) as net:
         return replay(net, scenario), {}

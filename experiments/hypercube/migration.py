@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...actors.broker.nearing import REVIEW_HEARTBEATS
+from ...broker.nearing import REVIEW_HEARTBEATS
 from ...protocol.effects import Send
 from ...protocol.messages.pubsub import Echo, Events, Spread
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery

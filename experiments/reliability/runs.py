@@ -29,13 +29,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...faults.checker.reliability import judge
-from ...faults.durability.stores import MemoryStore
+from ...faults.simulated.judging import damage, structure_problems, subscription_problems
 from ...protocol.effects import Write
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stability
+from ...recovery.durability.stores import MemoryStore
 from ...routing.topologies.cluster_trees import ClusterTree
-from ...simulator.judging import damage, structure_problems, subscription_problems
 from ...simulator.simulation import Simulation
 from ..experiment import Repeated, Tables
 

@@ -34,6 +34,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...faults.checker.reliability import judge
+from ...faults.simulated.judging import structure_problems
 from ...protocol.configs import Position
 from ...protocol.effects import Multicast, Send
 from ...protocol.ids import BrokerId, ClusterId
@@ -47,7 +48,6 @@ from ...protocol.messages.recovery import (
     TreeBeat,
 )
 from ...routing.topologies.cluster_trees import ClusterTree
-from ...simulator.judging import structure_problems
 from ...simulator.network import Step
 from ...simulator.simulation import Simulation
 from ..experiment import Repeated, Tables

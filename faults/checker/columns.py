@@ -16,10 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .ledger import Ledger, Moment
-from .numbers import check_trace
-from .predicates import test_of
-from .trace import (
+from ...protocol.traces.trace import (
     Adv,
     Advertised,
     EventId,
@@ -33,6 +30,9 @@ from .trace import (
     by_client,
     lives,
 )
+from .ledger import Ledger, Moment
+from .numbers import check_trace
+from .predicates import test_of
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

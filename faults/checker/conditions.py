@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
+from ...protocol.traces.trace import Adv, Advertised, EventId, Life, Trace
 from .losses import explained
 from .ltl import (
     Formula,
@@ -66,7 +67,6 @@ from .predicates import (
     register,
     subscriptions,
 )
-from .trace import Adv, Advertised, EventId, Life, Trace
 
 # Definitions 8 and 9.
 

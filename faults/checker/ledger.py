@@ -17,7 +17,7 @@ from itertools import islice, takewhile
 from math import inf
 from typing import NamedTuple
 
-from .trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Operation, Shed
+from ...protocol.traces.trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Operation, Shed
 
 
 class Moment(NamedTuple):

@@ -37,9 +37,21 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ...protocol.traces.trace import (
+    ITSELF,
+    Bounded,
+    Died,
+    EventId,
+    Kept,
+    Notified,
+    Operation,
+    Published,
+    Settled,
+    Shed,
+    Trace,
+)
 from .ltl import Formula, Positions, Truths, constant, earlier, eventually, operation
 from .predicates import in_pub_noti, publish, quiet, subscriptions, test_of
-from .trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Operation, Published, Settled, Shed, Trace
 
 Keeper: TypeAlias = tuple[int, str]
 """A broker and "", or ITSELF and a publisher."""

@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...protocol.errors import InputError
-from .trace import Operation, State, Trace, steps
+from ...protocol.traces.trace import Operation, State, Trace, steps
 
 Truths: TypeAlias = npt.NDArray[np.int8]
 """One truth value per position: 0 False, 1 indeterminate, 2 True."""

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from .predicates import test_of
-from .trace import (
+from ...protocol.traces.trace import (
     ITSELF,
     Adv,
     Advertised,
@@ -35,6 +34,7 @@ from .trace import (
     by_client,
     lives,
 )
+from .predicates import test_of
 
 if TYPE_CHECKING:
     from random import Random

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...protocol.errors import InputError
-from .trace import Operation, Published
+from ...protocol.traces.trace import Operation, Published
 
 
 def check_trace(operations: Iterable[Operation], source: str = "") -> None:

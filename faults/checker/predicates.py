@@ -15,11 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ...protocol.ways import WAYS_MAX, Names, NestedEvent
-from ...routing.language.questions import compile_predicate, to_filter, to_predicate
-from ...routing.language.relations import names_of
-from .ltl import Formula, Positions, Truths, constant, earlier, operation, since, state, until
-from .trace import (
+from ...protocol.traces.trace import (
     Adv,
     Advertised,
     EventId,
@@ -32,6 +28,10 @@ from .trace import (
     Trace,
     lives,
 )
+from ...protocol.ways import WAYS_MAX, Names, NestedEvent
+from ...routing.language.questions import compile_predicate, to_filter, to_predicate
+from ...routing.language.relations import names_of
+from .ltl import Formula, Positions, Truths, constant, earlier, operation, since, state, until
 
 # The domains of quantifiers.
 

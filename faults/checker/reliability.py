@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...protocol.traces.trace import Cancelled, EventId, Life, LossTold, Trace
 from .columns import NEVER, Bools, Columns, Ints, columns_of, when
 from .conditions import RULES, Rule
-from .trace import Cancelled, EventId, Life, LossTold, Trace
 from .verdict import EXAMPLES_MAX, Finding, Verdict, Violation
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .trace import EventId, Registered, Trace, describe
+from ...protocol.traces.trace import EventId, Registered, Trace, describe
 
 HOLDS: Final = "holds"
 VIOLATED: Final = "violated"

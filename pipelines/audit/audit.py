@@ -29,10 +29,10 @@ from ...faults.checker.ledger import Ledger, Moment
 from ...faults.checker.numbers import number_error
 from ...faults.checker.predicates import test_of
 from ...faults.checker.reliability import explain_violation
-from ...faults.checker.trace import EventId, Life, Trace, placed_lives
 from ...faults.checker.verdict import EXAMPLES_MAX, Finding, Verdict, Violation
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
+from ...protocol.traces.trace import EventId, Life, Trace, placed_lives
 from ..spark.frames import checked
 from .trace_files import (
     WINDOWS,

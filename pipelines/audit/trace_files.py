@@ -40,7 +40,11 @@ import pyarrow.parquet
 from ...actors.telemetry.reading import check_present, reading
 from ...faults.checker.numbers import check_placed, check_trace
 from ...faults.checker.predicates import test_of
-from ...faults.checker.trace import (
+from ...protocol import checks
+from ...protocol.documents import is_form
+from ...protocol.errors import InputError, UnreadableFile
+from ...protocol.gathering import form_of_ways
+from ...protocol.traces.trace import (
     ENDS,
     Adv,
     Advertised,
@@ -61,10 +65,6 @@ from ...faults.checker.trace import (
     Trace,
     lives,
 )
-from ...protocol import checks
-from ...protocol.documents import is_form
-from ...protocol.errors import InputError, UnreadableFile
-from ...protocol.gathering import form_of_ways
 from ...protocol.values import NULL, Timestamp, Value, is_null
 from ...protocol.ways import NestedEvent
 

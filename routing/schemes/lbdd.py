@@ -10,7 +10,7 @@ Rules, beside those of the mesh
 * In a network that heals, all brokers of a set are in the origin's view, and only brokers with this view relay.
   So with the next view, brokers that failed or left are removed from all paths, and new ones are added (algorithm
   3). Numbers restart under each view: the origin retransmits events that were in flight through a broker that is
-  gone, together with all other events that it retains (`faults.replay.replay`). A receiver that would have to
+  gone, together with all other events that it retains (`recovery.replay.replay`). A receiver that would have to
   hold back too many events does not give up the gap: it discards further events, and when the gap has closed it
   asks for retransmission.
 * In a network that does not heal, the origin retains its most recent events. When a broker is gone, the origin

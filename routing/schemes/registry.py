@@ -93,7 +93,7 @@ SCHEMES: Final[dict[str, type[Router]]] = {
 
 OPTIONS: Final[dict[str, dict[frozenset[str], type[Router]]]] = {
     "hybrid": {
-        frozenset({"fanout"}): Hybrid,  # plus an outer layer (`actors.broker.fanout`)
+        frozenset({"fanout"}): Hybrid,  # plus an outer layer (`broker.fanout`)
         frozenset({"quench"}): QuenchedHybrid,
         frozenset({"merge"}): MergedHybrid,
         frozenset({"quench", "merge"}): QuenchedMergedHybrid,

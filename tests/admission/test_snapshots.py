@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from rayvous.admission.columns import FilterColumns
 from rayvous.admission.controller import Admission
 from rayvous.admission.spreading import Offer
-from rayvous.faults.durability.codec import decode, encode
 from rayvous.protocol.effects import Send
 from rayvous.protocol.messages.admission import (
     AdmissionConfig,
@@ -26,6 +25,7 @@ from rayvous.protocol.messages.admission import (
     WouldAdmit,
 )
 from rayvous.protocol.messages.pubsub import Cancel, Detach, Register
+from rayvous.recovery.durability.codec import decode, encode
 from rayvous.routing.filters.filter import Filter, to_filter
 
 LINKS = {0: (1, 2), 1: (0, 3), 2: (0,), 3: (1,)}

@@ -6,9 +6,9 @@ import pytest
 from rayvous.cli.verbs.audit import check_trace_dir, keep_trace, run_audit
 from rayvous.cli.verbs.chaos import run_chaos_seeds
 from rayvous.cli.verbs.scenarios import run_scenario_file
-from rayvous.faults.checker.trace import Trace, trace_of
 from rayvous.pipelines.audit.trace_files import load_trace, save_trace
 from rayvous.protocol.errors import InputError
+from rayvous.protocol.traces.trace import Trace, trace_of
 
 PUBLISHED = {("p", number): {"x": number} for number in (1, 2, 3)}
 

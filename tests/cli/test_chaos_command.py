@@ -4,17 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
-from rayvous.actors.chaos import run as on_ray
 from rayvous.cli.verbs.chaos import run_chaos_seeds
-from rayvous.faults.chaos.draws import AIMS
-from rayvous.faults.chaos.plans import Crash, Damage, FaultPlan
-from rayvous.faults.chaos.recovery_times import Recovered
-from rayvous.faults.chaos.report import ChaosReport
-from rayvous.faults.chaos.stable_cases import with_stores
 from rayvous.faults.checker.verdict import Verdict
+from rayvous.faults.plans.draws import AIMS
+from rayvous.faults.plans.plans import Crash, Damage, FaultPlan
+from rayvous.faults.plans.stable_cases import with_stores
+from rayvous.faults.real import run as on_ray
+from rayvous.faults.recovery_times import Recovered
+from rayvous.faults.report import ChaosReport
+from rayvous.faults.simulated import chaos as simulated
+from rayvous.faults.simulated.chaos import draw_sim_case
 from rayvous.protocol.errors import InputError
-from rayvous.simulator import chaos as simulated
-from rayvous.simulator.chaos import draw_sim_case
 
 
 def pretend(monkeypatch, fails=(), idle=()):

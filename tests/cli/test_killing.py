@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from rayvous.actors.broker import Broker
+from rayvous.broker import Broker
 from rayvous.cli.killing import Killing, check_kind, link_to_cut, recovery_for, victims
 from rayvous.protocol.errors import InputError
 from rayvous.routing.topologies.cluster_trees import ClusterTree

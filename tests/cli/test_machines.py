@@ -5,9 +5,9 @@ import os
 import sys
 
 import pytest
-from rayvous.actors.machines import fence
-from rayvous.actors.machines.layout import HEALTH, Layout
 from rayvous.benchmarks import distribution
+from rayvous.faults.machines import fence
+from rayvous.faults.machines.layout import HEALTH, Layout
 
 
 @pytest.fixture

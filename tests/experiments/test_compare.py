@@ -5,9 +5,9 @@ import pytest
 from rayvous.cli.verbs import compare as verb
 from rayvous.experiments import compare, recovery
 from rayvous.experiments.compare import aed_seconds
-from rayvous.faults.checker.trace import Trace
 from rayvous.protocol.errors import InputError, ScenarioError
 from rayvous.protocol.scenarios.scenario import Workload
+from rayvous.protocol.traces.trace import Trace
 from rayvous.routing.schemes.registry import SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 

@@ -2,7 +2,7 @@
 
 import pytest
 from rayvous.faults.checker.predicates import test_of as reference_test
-from rayvous.faults.checker.trace import (
+from rayvous.protocol.traces.trace import (
     ITSELF,
     Adv,
     Advertised,

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rayvous.faults.replay.repeats import Answer, Repeats, Wish
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.gateway.network import Arrived
@@ -17,6 +16,7 @@ from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import BrokerUnavailable, ClientError
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 from rayvous.protocol.messages.pubsub import Lost
+from rayvous.recovery.replay.repeats import Answer, Repeats, Wish
 from rayvous.routing.filters.filter import Filter
 
 

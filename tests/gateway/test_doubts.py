@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 from rayvous.actors.network.rendezvous import Rendezvous
-from rayvous.faults.replay.repeats import Wish
 from rayvous.gateway.joined import _RayOutlet
 from rayvous.gateway.lanes import Lane, named_by
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import BrokerUnavailable, InputError, RayvousError
 from rayvous.protocol.gateways import GatewayLimits
+from rayvous.recovery.replay.repeats import Wish
 
 CALL_SECONDS = 60.0
 DOUBT_SECONDS = 2 * CALL_SECONDS

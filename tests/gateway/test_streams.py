@@ -7,7 +7,7 @@ from collections import deque
 
 import numpy as np
 import pytest
-from rayvous.faults.membership.places import taken_over
+from rayvous.clients.places import taken_over
 from rayvous.gateway.deliveries import Texts
 from rayvous.gateway.network import Arrived
 from rayvous.gateway.positions import Seal

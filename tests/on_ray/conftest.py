@@ -16,7 +16,7 @@ import pytest
 import rayvous as rv
 from rayvous.actors.network import launching
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.checker.trace import trace_of
+from rayvous.protocol.traces.trace import trace_of
 
 SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}
 EVENTS_AT_LEAST = 100

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import rayvous as rv
-from rayvous.actors.chaos.injector import Breaker
-from rayvous.actors.chaos.run import run_ray_chaos
 from rayvous.actors.network.status import status_of
-from rayvous.faults.chaos import plans
-from rayvous.faults.chaos.plans import FaultPlan
+from rayvous.faults.plans import plans
+from rayvous.faults.plans.plans import FaultPlan
+from rayvous.faults.real.injector import Breaker
+from rayvous.faults.real.run import run_ray_chaos
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 60.0

@@ -27,7 +27,7 @@ def on_this_ray(ray_started):
 
 
 def test_a_scheme_and_a_layer_of_ones_own_run_on_ray(tmp_path, on_this_ray):
-    """Both are found in the current folder. With everything on: tests/actors/broker/test_own.py."""
+    """Both are found in the current folder. With everything on: tests/broker/test_own.py."""
     scenario = {
         "name": "own",
         "topology": {"clusters": 2, "brokers_per_cluster": 2},

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rayvous.actors.machines.fence import why_not
+from rayvous.faults.machines.fence import why_not
 from rayvous.routing.topologies.lbdd_plan import plan
 
 RAYVOUS = Path(sys.executable).with_name("rayvous")

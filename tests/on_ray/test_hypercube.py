@@ -9,8 +9,8 @@ from threading import Event
 
 import rayvous as rv
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.checker.trace import trace_of
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.traces.trace import trace_of
 
 BOUND_SECONDS = 40.0
 SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60", "moves": "x < 70"}

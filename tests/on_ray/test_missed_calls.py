@@ -3,7 +3,7 @@
 import time
 
 import rayvous as rv
-from rayvous.actors.chaos.link_faults import Forecast
+from rayvous.faults.real.link_faults import Forecast
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 60.0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
-from rayvous.actors.chaos.killable_clients import KillableClients, Spares
+from rayvous.faults.real.killable_clients import KillableClients, Spares
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.recovery import Recovery
 

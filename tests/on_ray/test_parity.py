@@ -2,8 +2,8 @@
 
 import pytest
 import rayvous as rv
-from rayvous.actors.chaos.scenarios import replay
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.real.scenarios import replay
 from rayvous.routing.topologies.cluster_trees import topology_of
 from rayvous.simulator.run import run_scenario
 

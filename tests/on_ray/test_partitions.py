@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rayvous.actors.machines.fence import why_not
+from rayvous.faults.machines.fence import why_not
 
 RAYVOUS = Path(sys.executable).with_name("rayvous")
 TO_RUN = f"sudo {sys.executable} -m pytest {Path(__file__).name} (with iproute2)"

@@ -11,7 +11,7 @@ from itertools import islice
 
 import pytest
 import rayvous as rv
-from rayvous.actors.chaos.link_faults import Forecast
+from rayvous.faults.real.link_faults import Forecast
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 40.0

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import rayvous as rv
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.checker.trace import trace_of
-from rayvous.faults.durability.sqlite_store import SqliteStore
 from rayvous.protocol.errors import StorageFailed
+from rayvous.protocol.traces.trace import trace_of
+from rayvous.recovery.durability.sqlite_store import SqliteStore
 
 SELECTORS = {"all": "x >= 0", "few": "x BETWEEN 20 AND 60", "none": "x < 0"}
 TREE = rv.ClusterTree(3, 1, degree=1)  # a chain: 0 is the root, 1 in the middle, 2 the leaf

@@ -12,7 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from rayvous.faults.checker.mutants import MUTANTS, NOT_DECIDED
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.checker.trace import (
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.pipelines.audit.audit import audit
+from rayvous.pipelines.audit.trace_files import load_trace, save_trace
+from rayvous.protocol.errors import InputError
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.traces.trace import (
     ITSELF,
     Adv,
     Advertised,
@@ -32,13 +37,8 @@ from rayvous.faults.checker.trace import (
     UnAdv,
     Unadvertised,
 )
-from rayvous.pipelines.audit.audit import audit
-from rayvous.pipelines.audit.trace_files import load_trace, save_trace
-from rayvous.protocol.errors import InputError
-from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.registry import SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 
 BROKERS_MAX = 1_000

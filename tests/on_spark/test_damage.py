@@ -10,7 +10,6 @@ import rayvous as rv
 from rayvous.actors.telemetry import arrow
 from rayvous.actors.telemetry.arrow import to_arrow
 from rayvous.actors.telemetry.files import PartKey, parts, write_part
-from rayvous.faults.checker.trace import Confirmed, Notified, Published, Registered, Settled, Trace
 from rayvous.pipelines.audit import trace_files
 from rayvous.pipelines.audit.audit import audit
 from rayvous.pipelines.audit.trace_files import save_trace
@@ -19,6 +18,7 @@ from rayvous.pipelines.figures.streaming import follow
 from rayvous.protocol.errors import InputError, SparkUnavailable, UnreadableFile
 from rayvous.protocol.telemetry import tables
 from rayvous.protocol.telemetry.tables import TABLES
+from rayvous.protocol.traces.trace import Confirmed, Notified, Published, Registered, Settled, Trace
 
 KEPT = Path(__file__).parents[1] / "actors" / "telemetry" / "versions" / "version-1.1"
 RUN = "kept-1a2b3c4d"

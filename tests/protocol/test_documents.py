@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rayvous.faults.durability.packed import pack, unpack
 from rayvous.protocol.batch import (
     ATTRIBUTES_MAX,
     NAME_CHARACTERS_MAX,
@@ -26,6 +25,7 @@ from rayvous.protocol.documents import ELEMENTS_MAX, NESTING_MAX, of_json
 from rayvous.protocol.errors import EventError
 from rayvous.protocol.values import INTEGER_BITS_MAX, NULL, Timestamp
 from rayvous.protocol.ways import Names, NestedEvent
+from rayvous.recovery.durability.packed import pack, unpack
 
 SCALARS = st.sampled_from([0, 1, 2.5, True, "a", "", "é", Timestamp(5), NULL, float("inf")])
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -8,14 +8,14 @@ from collections import defaultdict
 
 import pytest
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.replay.deduplicator import Deduplicator
+from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.scenarios.scenario import Publish, Settle, Subscribe, Unsubscribe
 from rayvous.protocol.scenarios.workload import random_event, random_selector
 from rayvous.protocol.stability import Stability
+from rayvous.recovery.replay.deduplicator import Deduplicator
 from rayvous.routing.language.predicates import evaluate
 from rayvous.routing.language.questions import to_predicate
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
 
 

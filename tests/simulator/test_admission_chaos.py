@@ -3,17 +3,17 @@
 import math
 
 import pytest
-from rayvous.actors.broker import HEALING
-from rayvous.actors.broker.admission import Admitting
 from rayvous.admission.advertisements import LOCAL
-from rayvous.faults.chaos.admission_cases import with_admission
-from rayvous.faults.chaos.cases import draw_case
+from rayvous.broker import HEALING
+from rayvous.broker.admission import Admitting
+from rayvous.faults.plans.admission_cases import with_admission
+from rayvous.faults.plans.cases import draw_case
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.faults.simulated.judging import books_problems, clients_of
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, Refusal
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.judging import books_problems, clients_of
 from rayvous.simulator.simulation import Simulation
 
 
@@ -233,6 +233,6 @@ def test_without_lingering_the_last_events_of_a_publisher_that_moves_are_held_ba
 @pytest.mark.usefixtures("nothing_lingers")
 def test_without_climbing_after_a_greeting_a_later_event_comes_before_an_earlier_one(monkeypatch):
     """Seed 1231: a designated broker comes back as a normal one and stops asking on behalf of the others."""
-    monkeypatch.setattr("rayvous.actors.broker.admission.Greeting", type(None))
+    monkeypatch.setattr("rayvous.broker.admission.Greeting", type(None))
     report = run_chaos(1231, stable=True, admission=True, operations=True)
     assert report.verdict.findings["complete"].violated == 1

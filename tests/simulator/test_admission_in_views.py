@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.flows import Flows
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.faults.simulated.judging import books_problems
 from rayvous.protocol.effects import Send
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.judging import books_problems
 from rayvous.simulator.simulation import Simulation
 
 SCHEMES = ("hypercube", "lbdd", "point-to-point")

@@ -5,6 +5,7 @@ brokers).
 """
 
 import pytest
+from rayvous.faults.simulated.judging import books_problems
 from rayvous.protocol.messages.admission import (
     AdmissionConfig,
     Advertised,
@@ -19,7 +20,6 @@ from rayvous.protocol.messages.admission import (
 from rayvous.routing.schemes.claims import CLAIMS
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.judging import books_problems
 from rayvous.simulator.simulation import Simulation
 
 KINDS = (Advertised, KnownBehind, Ask, AskAnswer, Release, Unadvertised)

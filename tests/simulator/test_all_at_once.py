@@ -4,8 +4,9 @@ from itertools import product
 from typing import Any
 
 import pytest
-from rayvous.actors.broker.capabilities import MISSING, check
+from rayvous.broker.capabilities import MISSING, check
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.simulated.judging import books_problems
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.protocol.messages.recovery import Recovery
@@ -14,7 +15,6 @@ from rayvous.routing.schemes.claims import claims_of
 from rayvous.routing.schemes.registry import SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.judging import books_problems
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.overload import Queues
 from rayvous.simulator.simulation import Simulation

@@ -4,21 +4,21 @@ import json
 from dataclasses import replace
 
 import pytest
-from rayvous.actors.broker import Broker
-from rayvous.faults.chaos.cases import draw_case
-from rayvous.faults.chaos.plans import Crash, FaultPlan, Restart
-from rayvous.faults.chaos.recovery_times import Recovered, by_kind
-from rayvous.faults.checker import trace as operations
+from rayvous.broker import Broker
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.plans.cases import draw_case
+from rayvous.faults.plans.plans import Crash, FaultPlan, Restart
+from rayvous.faults.recovery_times import Recovered, by_kind
+from rayvous.faults.simulated.chaos import run_case, run_chaos, run_seeds
+from rayvous.faults.simulated.judging import structure_problems, subscription_problems
+from rayvous.faults.simulated.timeline import Timeline
 from rayvous.protocol.effects import Confirm, Deliver, Multicast, Received, Send
 from rayvous.protocol.messages.pubsub import Announce, Cancel, Detach, Events, Installed, Register, Withdraw
 from rayvous.protocol.messages.recovery import ClusterView, Recovery
+from rayvous.protocol.traces import trace as operations
 from rayvous.routing.topologies.cluster_trees import topology_of
-from rayvous.simulator.chaos import run_case, run_chaos, run_seeds
-from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey
-from rayvous.simulator.timeline import Timeline
 
 QUIET = FaultPlan("nothing", heal_seconds=5.0)
 

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rayvous.actors.broker import Pipeline
+from rayvous.broker import Pipeline
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.checker.verdict import Verdict
-from rayvous.faults.durability.journal import TABLE
-from rayvous.faults.durability.sqlite_store import SqliteStore
+from rayvous.faults.simulated.judging import books_problems
 from rayvous.protocol.effects import Effect, Persist
 from rayvous.protocol.errors import InputError, StorageFailed
 from rayvous.protocol.messages.admission import AdmissionConfig
 from rayvous.protocol.stability import Stability
+from rayvous.recovery.durability.journal import TABLE
+from rayvous.recovery.durability.sqlite_store import SqliteStore
 from rayvous.routing.schemes.registry import OPTIONS, SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.judging import books_problems
 from rayvous.simulator.links import Datagrams
 from rayvous.simulator.simulation import Simulation
 

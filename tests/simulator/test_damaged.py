@@ -3,23 +3,23 @@
 from dataclasses import replace
 
 import pytest
-from rayvous.actors.broker.healing import HEALING_SCHEMES
 from rayvous.actors.network.network import Network
-from rayvous.faults.chaos.cases import draw_case
-from rayvous.faults.chaos.damage_cases import ALWAYS, COMPARE_HEARTBEATS
-from rayvous.faults.chaos.injector import Injector
-from rayvous.faults.chaos.plans import Damage, FaultPlan
+from rayvous.broker.healing import HEALING_SCHEMES
 from rayvous.faults.checker.conditions import safe
 from rayvous.faults.checker.ltl import always, holds
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.membership.comparing import STRIKES
+from rayvous.faults.injector import Injector
+from rayvous.faults.plans.cases import draw_case
+from rayvous.faults.plans.damage_cases import ALWAYS, COMPARE_HEARTBEATS
+from rayvous.faults.plans.plans import Damage, FaultPlan
+from rayvous.faults.simulated.chaos import draw_sim_case, run_case, run_chaos
+from rayvous.faults.simulated.judging import BreakableSimulation, structure_problems, subscription_problems
 from rayvous.protocol.errors import InputError, ScenarioError, StateDamaged
 from rayvous.protocol.ids import FIRST_ROUND
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.membership.comparing import STRIKES
 from rayvous.routing.matching.table import RoutingTable
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import draw_sim_case, run_case, run_chaos
-from rayvous.simulator.judging import BreakableSimulation, structure_problems, subscription_problems
 from rayvous.simulator.network import SimulatedNetwork
 
 BROKERS = 6

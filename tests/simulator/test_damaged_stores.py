@@ -3,21 +3,21 @@
 from dataclasses import replace
 
 import pytest
-from rayvous.faults.chaos.damage_cases import COMPARE_HEARTBEATS
-from rayvous.faults.chaos.plans import Crash, Damage
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.durability.durable_cursor import DurableCursor
-from rayvous.faults.durability.stores import MemoryStore
-from rayvous.faults.durability.summed import SummedStore
-from rayvous.faults.membership.comparing import STRIKES
+from rayvous.faults.plans.damage_cases import COMPARE_HEARTBEATS
+from rayvous.faults.plans.plans import Crash, Damage
+from rayvous.faults.simulated.chaos import draw_sim_case, run_chaos
+from rayvous.faults.simulated.judging import books_problems, damage, subscription_problems
 from rayvous.protocol.errors import StateDamaged
 from rayvous.protocol.messages.admission import AdmissionConfig
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.durability.durable_cursor import DurableCursor
+from rayvous.recovery.durability.stores import MemoryStore
+from rayvous.recovery.durability.summed import SummedStore
+from rayvous.recovery.membership.comparing import STRIKES
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import draw_sim_case, run_chaos
 from rayvous.simulator.hosts import in_memory, in_memory_with_sums
-from rayvous.simulator.judging import books_problems, damage, subscription_problems
 from rayvous.simulator.simulation import Simulation
 
 BROKERS = 4

@@ -1,17 +1,17 @@
 """Stores, durable subscribers, publishers that restart, flush, and reported losses (docs/exactly-once.md)."""
 
 import pytest
-from rayvous.actors.broker import Broker
+from rayvous.broker import Broker
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.replay.replay import Replay
+from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver, Received, Ticked
 from rayvous.protocol.messages.pubsub import Consumed, Events, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.messages.rounds import Round
+from rayvous.recovery.replay.replay import Replay
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 

@@ -6,15 +6,15 @@ Reference: promises 1 to 3 and 6; paper 5, section 3; docs/decisions/0022-fan-ou
 from collections import Counter
 
 import pytest
-from rayvous.actors.broker import fanout
-from rayvous.actors.broker.membership.group import Group
+from rayvous.broker import fanout
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.effects import Multicast, Renew, Send
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.recovery import ClusterBeat, Recovery
+from rayvous.recovery.membership.group import Group
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.routing.topologies.lbdd_plan import plan
-from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 

@@ -4,14 +4,14 @@ Reference: promises 1 to 3 and 6; docs/schemes.md, "Trees without clusters that 
 """
 
 import pytest
-from rayvous.actors.broker import HEALING_SCHEMES
+from rayvous.broker import HEALING_SCHEMES
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.claims import claims_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey
 

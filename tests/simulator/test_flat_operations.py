@@ -4,14 +4,14 @@ Reference: promises 1 to 3 and 6; paper 1, 4.2; docs/operations.md, "Trees witho
 """
 
 import pytest
-from rayvous.actors.broker import HEALING_SCHEMES
-from rayvous.faults.replay.ages import Ages
-from rayvous.faults.replay.rounds import Rounds
+from rayvous.broker import HEALING_SCHEMES
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.faults.simulated.judging import root_of, structure_problems, subscription_problems
 from rayvous.protocol.messages.recovery import Probe, Recovery, YieldRoot
+from rayvous.recovery.replay.ages import Ages
+from rayvous.recovery.replay.rounds import Rounds
 from rayvous.routing.schemes.claims import claims_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree, fixed
-from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.judging import root_of, structure_problems, subscription_problems
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey

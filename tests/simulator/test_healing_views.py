@@ -7,15 +7,15 @@ Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 """
 
 import pytest
-from rayvous.actors.broker import HEALING, healing
-from rayvous.actors.broker.membership.views import HealingViews
+from rayvous.broker import HEALING, healing
+from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.layers import RoundBegan
 from rayvous.protocol.messages.pubsub import Directed, Events
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
+from rayvous.recovery.membership.views import HealingViews
 from rayvous.routing.schemes import lbdd
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.routing.topologies.lbdd_plan import plan
-from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 
 BROKERS = 12

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 
 import pytest
-from rayvous.faults.chaos import plans
-from rayvous.faults.chaos.injector import Injector
-from rayvous.faults.chaos.link_faults import RETRY_SECONDS
-from rayvous.faults.chaos.plans import FaultPlan
+from rayvous.faults.injector import Injector
+from rayvous.faults.plans import plans
+from rayvous.faults.plans.plans import FaultPlan
+from rayvous.faults.simulated.judging import BreakableSimulation
 from rayvous.protocol.effects import Multicast, Received, Send, Ticked
 from rayvous.protocol.errors import ClientError, InputError, ScenarioError
 from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Register, Resume
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
 from rayvous.protocol.scenarios.scenario import LinkModel
 from rayvous.routing.topologies.cluster_trees import fixed
-from rayvous.simulator.judging import BreakableSimulation
+from rayvous.simulator.link_faults import RETRY_SECONDS
 from rayvous.simulator.network import SERVICE_SECONDS, TICKS_PER_HEARTBEAT
 
 TREE = fixed({"A": None, "B": "A"}, {"A": ["a"], "B": ["b1", "b2"]})  # a 0, A 1, b1 2, b2 3, B 4

@@ -3,18 +3,18 @@
 from collections import Counter
 
 import pytest
-from rayvous.actors.broker import HEALING
-from rayvous.actors.broker.membership import views as healing_views
-from rayvous.faults.chaos import plans
-from rayvous.faults.chaos.plans import FaultPlan
+from rayvous.broker import HEALING
+from rayvous.faults.plans import plans
+from rayvous.faults.plans.plans import FaultPlan
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.faults.simulated.judging import structure_problems
 from rayvous.protocol.effects import Propose
 from rayvous.protocol.messages.pubsub import Events, Spread
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
 from rayvous.protocol.messages.views import CubeBeat, CubeView
+from rayvous.recovery.membership import views as healing_views
 from rayvous.routing.interest.affinity import EVENTS_MIN, Affinity
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.judging import structure_problems
 from rayvous.simulator.simulation import Simulation
 
 SEEDS_THAT_TELL = (8,)

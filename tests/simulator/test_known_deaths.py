@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rayvous.faults.membership.structure import problems
+from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.protocol.effects import Died
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.membership.structure import problems
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import draw_sim_case, run_case
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey_of
 

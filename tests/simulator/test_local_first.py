@@ -2,13 +2,13 @@
 
 import pytest
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.simulated.judging import books_problems
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.admission import AdmissionConfig
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.registry import SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.judging import books_problems
 from rayvous.simulator.simulation import Simulation
 
 

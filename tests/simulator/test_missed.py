@@ -6,9 +6,9 @@ Reference: promises 1 to 3; docs/decisions/0015-exactly-once.md, "What a living 
 import random
 
 import pytest
-from rayvous.actors.broker import Broker
-from rayvous.actors.broker.membership.tree import HealingBroker
+from rayvous.broker import Broker
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.effects import Missed, Received, Renew, Ticked
 from rayvous.protocol.messages.recovery import (
     RENDEZVOUS,
@@ -19,9 +19,9 @@ from rayvous.protocol.messages.recovery import (
     TreeBeat,
 )
 from rayvous.protocol.messages.rounds import AskRound
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
 
 CHAIN = ClusterTree(3, 3, degree=1)

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rayvous.actors.broker import Broker
-from rayvous.faults.chaos.cases import draw_case
+from rayvous.broker import Broker
+from rayvous.faults.plans.cases import draw_case
+from rayvous.faults.simulated.chaos import run_case
 from rayvous.protocol.effects import Deliver, Multicast, Received, Send
 from rayvous.protocol.messages.pubsub import Cancel, Events
 from rayvous.protocol.messages.recovery import JoinRequest, Wants
-from rayvous.simulator.chaos import run_case
 
 SMALL = {"brokers_max": 8, "seconds": 8.0, "faults_max": 3}
 

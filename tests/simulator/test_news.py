@@ -6,10 +6,10 @@ Reference: decision 0139.
 from dataclasses import replace
 
 import pytest
-from rayvous.faults.chaos.cases import Known, Rumour
+from rayvous.faults.plans.cases import Known, Rumour
+from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import draw_sim_case, run_case
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey_of
 

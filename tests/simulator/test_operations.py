@@ -5,13 +5,13 @@ Reference: promises 1, 2, 3, 5 and 6; paper 1, 4.2; docs/operations.md.
 
 import pytest
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.recovery import ClusterBeat, JoinAnswer, Probe, Recovery, YieldRoot
 from rayvous.protocol.scenarios.scenario import LinkModel
 from rayvous.routing.topologies.cluster_trees import ClusterTree, fixed
-from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey

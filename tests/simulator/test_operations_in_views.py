@@ -4,15 +4,15 @@ Reference: promises 1 to 3 and 6; paper 2, 2.4; paper 5, 3.4; docs/operations.md
 """
 
 import pytest
-from rayvous.actors.broker import HEALING, check
-from rayvous.actors.broker.membership.views import HealingViews
-from rayvous.faults.chaos.cases import IN_TREES, draw_case
+from rayvous.broker import HEALING, check
+from rayvous.faults.plans.cases import IN_TREES, draw_case
+from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Directed
 from rayvous.protocol.messages.recovery import LeaveNetwork, Recovery
+from rayvous.recovery.membership.views import HealingViews
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.routing.topologies.cube import cube_of
-from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 

@@ -1,8 +1,8 @@
 """Chaos with late subscribers under every scheme, with and without stores: nothing that had settled reaches them."""
 
 import pytest
-from rayvous.actors.broker.healing import HEALING_SCHEMES
-from rayvous.simulator.chaos import run_chaos
+from rayvous.broker.healing import HEALING_SCHEMES
+from rayvous.faults.simulated.chaos import run_chaos
 
 SHORT = {"brokers_max": 6, "seconds": 4.0}
 WIDE = {"brokers_max": 16, "seconds": 6.0}

@@ -4,15 +4,15 @@ Reference: promises 1 to 3 and 6.
 """
 
 import pytest
-from rayvous.actors.broker import HEALING
+from rayvous.broker import HEALING
 from rayvous.faults.checker import reliability
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.quench import Above
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.quench_above import QuenchedAbove
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import run_chaos
-from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
 
 SCHEMES = ("hybrid+quench", "hybrid+merge", "hybrid+quench+merge")

@@ -4,7 +4,7 @@ Reference: promises 1 to 3, 8 and 9.
 """
 
 import pytest
-from rayvous.actors.broker.shaping import Shaping
+from rayvous.broker.shaping import Shaping
 from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.layers import Inward
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, HeldBack, LetIn, OverQuota

@@ -1,13 +1,13 @@
 """A designated broker's table is copied to its cluster, so a succession loses nothing (paper 1, 4.1.1)."""
 
 import pytest
-from rayvous.actors.broker import routes_of
-from rayvous.actors.broker.membership.copies import Copies
+from rayvous.broker import routes_of
+from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.effects import Received
 from rayvous.protocol.messages.recovery import Recovery, TableCopy, TableEntry, TableOfChild
+from rayvous.recovery.membership.copies import Copies
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 

@@ -8,12 +8,12 @@ Heartbeats and round trips are left out. `pytest --rewrite` writes the outputs a
 import json
 from pathlib import Path
 
+from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.effects import Deliver, Multicast, Received, Send
 from rayvous.protocol.messages.pubsub import Announce, Events, Withdraw
 from rayvous.protocol.messages.recovery import Goodbye, JoinAnswer, JoinRequest, Recovery, TableOfChild
 from rayvous.routing.schemes.hybrid import Hybrid
 from rayvous.routing.topologies.cluster_trees import figure_1
-from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
 from tracing import Tracer
 

@@ -8,14 +8,14 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
+from rayvous.faults.simulated import chaos
 from rayvous.protocol.errors import ProcessLost
-from rayvous.simulator import chaos
 
 BOUND_SECONDS = 60
 
 MANY_SEEDS = """
 import multiprocessing
-from rayvous.simulator.chaos import run_seeds
+from rayvous.faults.simulated.chaos import run_seeds
 
 def tell(report):
     print(*[child.pid for child in multiprocessing.active_children()], flush=True)

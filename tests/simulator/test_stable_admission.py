@@ -7,15 +7,15 @@ import random
 from typing import Any
 
 import pytest
-from rayvous.actors.broker import Pipeline
+from rayvous.broker import Pipeline
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.faults.simulated.judging import books_problems, clients_of
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes.registry import OPTIONS, SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.judging import books_problems, clients_of
 from rayvous.simulator.links import Datagrams
 from rayvous.simulator.simulation import Simulation
 

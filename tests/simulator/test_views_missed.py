@@ -7,13 +7,13 @@ import itertools
 import random
 
 import pytest
-from rayvous.actors.broker.membership.views import HealingViews
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.effects import Missed, Renew
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.membership.views import HealingViews
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.judging import structure_problems, subscription_problems
 from rayvous.simulator.simulation import Simulation
 
 BROKERS = 6

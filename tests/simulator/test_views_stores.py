@@ -4,12 +4,12 @@ Reference: promises 1, 2 and 7; docs/exactly-once.md.
 """
 
 import pytest
-from rayvous.faults.durability.durable_clients import DurableClients
-from rayvous.faults.membership.view_registry import CubeRendezvous
-from rayvous.faults.replay.replay import Replay
+from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.durability.durable_clients import DurableClients
+from rayvous.recovery.membership.view_registry import CubeRendezvous
+from rayvous.recovery.replay.replay import Replay
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 

@@ -7,11 +7,11 @@ import random
 
 import pytest
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.simulated.judging import books_problems, durable_problems, structure_problems
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.judging import books_problems, durable_problems, structure_problems
 from rayvous.simulator.simulation import Simulation
 
 SCHEMES = (

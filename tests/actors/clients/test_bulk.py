@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from ray.exceptions import ActorDiedError
-from rayvous.actors.broker import Broker
 from rayvous.actors.clients import bulk
 from rayvous.actors.clients.bulk import SLICES_WAITING_MAX, Payloads
 from rayvous.actors.clients.distributing import CutPayload, Distribution
+from rayvous.broker import Broker
 from rayvous.protocol.effects import Received
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Announce, Register, Spread

@@ -10,7 +10,7 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.clients import coming_back
 from rayvous.actors.clients.client import Context
-from rayvous.faults.membership.places import NOBODY
+from rayvous.clients.places import NOBODY
 from rayvous.protocol.errors import BrokerUnavailable
 
 AWAY = ActorUnavailableError("not now", None)

@@ -16,7 +16,7 @@ from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.host.requests import Away
-from rayvous.faults.replay.clients import SubscriberMachine
+from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerUnavailable, StorageFailed
 from rayvous.protocol.messages.pubsub import Consumed, HasConsumed

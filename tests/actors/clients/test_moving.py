@@ -22,7 +22,7 @@ from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.publisher import Publisher
 from rayvous.actors.clients.subscriber import Subscriber
 from rayvous.actors.host import handle
-from rayvous.faults.replay.clients import SubscriberMachine
+from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerLeaving, ClientError
 from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Unadvertise

@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
-from rayvous.actors.broker import Broker
 from rayvous.actors.host.commits import Commits
 from rayvous.actors.host.hosted_broker import HostedBroker
 from rayvous.actors.host.survey import look_at
+from rayvous.broker import Broker
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Confirm, Persist, Write
 from rayvous.protocol.errors import StorageFailed

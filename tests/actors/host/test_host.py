@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from packed_calls import PackedCalls
-from rayvous.actors.chaos.link_faults import Forecast
 from rayvous.actors.host.host import BrokerHost
+from rayvous.faults.real.link_faults import Forecast
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.errors import BrokerUnavailable, ClientError

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from packed_calls import PackedCalls
 from ray.exceptions import ActorDiedError
-from rayvous.actors.broker import HEALING_SCHEMES
 from rayvous.actors.host.host import BrokerHost
+from rayvous.broker import HEALING_SCHEMES
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Send, Ticked

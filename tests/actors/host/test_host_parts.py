@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from ray.exceptions import RayActorError
-from rayvous.actors.broker import Broker
 from rayvous.actors.host.admission import HostAdmission
 from rayvous.actors.host.attachments import GIVEN_UP_MAX, TAKEN_MAX, Attachments
 from rayvous.actors.host.host import BrokerHost
@@ -18,6 +17,7 @@ from rayvous.actors.host.sessions import Farewell, GivenUp, Taken
 from rayvous.actors.host.survey import accepted, books_of, dead_letters, lacking, sizes_of, standing_of
 from rayvous.actors.host.telemetry import HostTelemetry
 from rayvous.actors.telemetry.accounts import HandOver
+from rayvous.broker import Broker
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import (

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.requests import Stored, questions
-from rayvous.faults.durability.client_link import ClientLink
-from rayvous.faults.durability.unacknowledged import TABLE
+from rayvous.clients.link import ClientLink
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import ClientError, SubscriptionRejected
@@ -26,6 +25,7 @@ from rayvous.protocol.messages.admission import (
 )
 from rayvous.protocol.messages.pubsub import Back, Detach, Events, Register
 from rayvous.protocol.stability import Stability, Stable
+from rayvous.recovery.durability.unacknowledged import TABLE
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 

@@ -10,13 +10,9 @@ from unittest.mock import patch
 
 import pytest
 from packed_calls import PackedCalls
-from rayvous.actors.chaos.damage import Damage
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.requests import Accepted, Answers, Away, Lacking, Request, questions
-from rayvous.faults.durability.identity import IDENTITY
-from rayvous.faults.durability.sqlite_store import SqliteStore
-from rayvous.faults.durability.summed import SUMS
-from rayvous.faults.replay.replay import ACCEPTED, KEPT
+from rayvous.faults.real.damage import Damage
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Write
@@ -41,6 +37,10 @@ from rayvous.protocol.messages.pubsub import (
 )
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.stability import Stable
+from rayvous.recovery.durability.identity import IDENTITY
+from rayvous.recovery.durability.sqlite_store import SqliteStore
+from rayvous.recovery.durability.summed import SUMS
+from rayvous.recovery.replay.replay import ACCEPTED, KEPT
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from packed_calls import PackedCalls
 from ray.exceptions import ActorDiedError
-from rayvous.actors.chaos.link_faults import Forecast
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.ticking import TOLD_AT_ONCE
+from rayvous.faults.real.link_faults import Forecast
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.ids import BrokerId

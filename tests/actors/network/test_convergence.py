@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rayvous.actors.broker import Broker
 from rayvous.actors.network.convergence import state_of
-from rayvous.faults.membership.structure import problems, standing
+from rayvous.broker import Broker
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.membership.structure import problems, standing
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 POSITIONS = ClusterTree(3, 2, degree=1).positions()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from rayvous.actors.network.names import LastingNames
-from rayvous.faults.replay.clients import SubscriberMachine
+from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.errors import ClientError
 from rayvous.protocol.messages.pubsub import Register
 from rayvous.routing.language.questions import to_filter

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rayvous.actors.broker import newcomer
 from rayvous.actors.network.rendezvous import START_SECONDS, Directory, Rendezvous
+from rayvous.broker import newcomer
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError
 from rayvous.protocol.messages.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat

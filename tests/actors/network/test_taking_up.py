@@ -10,12 +10,12 @@ from rayvous.actors.network import launching, taking_up
 from rayvous.actors.network.directory import Directory
 from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.actors.network.store import CLIENTS, DIRECTORY, LastingStore
-from rayvous.faults.durability.sqlite_store import SqliteStore
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.effects import Write
 from rayvous.protocol.errors import ClientError, InputError, StorageFailed
 from rayvous.protocol.messages.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
 from rayvous.protocol.stability import Stable
+from rayvous.recovery.durability.sqlite_store import SqliteStore
 from rayvous.routing.schemes.registry import scheme as scheme_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 

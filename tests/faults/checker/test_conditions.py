@@ -15,7 +15,7 @@ from rayvous.faults.checker.conditions import (
 )
 from rayvous.faults.checker.ltl import always, earlier, holds
 from rayvous.faults.checker.reliability import judge, judge_by_formulas
-from rayvous.faults.checker.trace import (
+from rayvous.protocol.traces.trace import (
     Adv,
     Advertised,
     Cancelled,

@@ -5,7 +5,8 @@ import random
 import pytest
 from rayvous.faults.checker.mutants import MUTANTS
 from rayvous.faults.checker.reliability import judge, judge_by_formulas
-from rayvous.faults.checker.trace import (
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.protocol.traces.trace import (
     ITSELF,
     Bounded,
     Confirmed,
@@ -19,7 +20,6 @@ from rayvous.faults.checker.trace import (
     Shed,
     Trace,
 )
-from rayvous.simulator.chaos import run_chaos
 
 WANT = Registered(0.0, "c", 1, "TRUE"), Confirmed(0.0, "c", 1)
 EVENT = Published(1.0, "p", 1, {})

@@ -24,8 +24,8 @@ from rayvous.faults.checker.ltl import (
     until,
     weak_next,
 )
-from rayvous.faults.checker.trace import Cancelled, Notified, Published, Registered, Trace
 from rayvous.protocol.errors import InputError
+from rayvous.protocol.traces.trace import Cancelled, Notified, Published, Registered, Trace
 
 TRUTHS = (False, None, True)
 

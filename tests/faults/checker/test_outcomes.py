@@ -5,7 +5,8 @@ import random
 import pytest
 from rayvous.faults.checker.mutants import NOT_DECIDED
 from rayvous.faults.checker.reliability import judge, judge_by_formulas
-from rayvous.faults.checker.trace import (
+from rayvous.faults.checker.verdict import HOLDS, UNDECIDED, VIOLATED, Verdict, total, worst
+from rayvous.protocol.traces.trace import (
     Confirmed,
     LossTold,
     Notified,
@@ -16,7 +17,6 @@ from rayvous.faults.checker.trace import (
     Trace,
     trace_of,
 )
-from rayvous.faults.checker.verdict import HOLDS, UNDECIDED, VIOLATED, Verdict, total, worst
 
 WANT, SURE = Registered(0.0, "c", 1, "x > 1"), Confirmed(0.0, "c", 1)
 EVENT, QUIET, NOTE = Published(1.0, "p", 1, {"x": 2}), Settled(3.0), Notified(2.0, "c", "p", 1)

@@ -10,7 +10,9 @@ from rayvous.faults.checker.conditions import RULES
 from rayvous.faults.checker.ltl import holds
 from rayvous.faults.checker.mutants import MUTANTS, REFUSED
 from rayvous.faults.checker.reliability import judge, judge_by_formulas
-from rayvous.faults.checker.trace import (
+from rayvous.faults.checker.verdict import EXAMPLES_MAX, Verdict, total
+from rayvous.protocol.errors import InputError
+from rayvous.protocol.traces.trace import (
     Answered,
     Confirmed,
     EventId,
@@ -22,8 +24,6 @@ from rayvous.faults.checker.trace import (
     Trace,
     trace_of,
 )
-from rayvous.faults.checker.verdict import EXAMPLES_MAX, Verdict, total
-from rayvous.protocol.errors import InputError
 
 PUBLISHED = {("p", i): {"x": i} for i in range(1, 9)} | {("q", i): {"x": i, "s": "a"} for i in range(1, 5)}
 SUBSCRIPTIONS = {"all": ["x > 0"], "two": ["x <= 3", "s = 'a'"], "none": ["x > 99"]}

@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.faults.checker.trace import (
+from rayvous.pipelines.audit.trace_files import TABLES, check_folder, check_values, load_trace, save_trace
+from rayvous.protocol.errors import InputError, UnreadableFile
+from rayvous.protocol.traces.trace import (
     ITSELF,
     Advertised,
     Bounded,
@@ -28,8 +30,6 @@ from rayvous.faults.checker.trace import (
     Settled,
     Trace,
 )
-from rayvous.pipelines.audit.trace_files import TABLES, check_folder, check_values, load_trace, save_trace
-from rayvous.protocol.errors import InputError, UnreadableFile
 
 STORY = Trace(
     [

@@ -9,7 +9,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rayvous.faults.checker.mutants import MUTANTS
 from rayvous.faults.checker.reliability import judge
-from rayvous.faults.checker.trace import (
+from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.pipelines.audit.trace_files import (
+    TABLES,
+    check_folder,
+    decode_event,
+    encode_event,
+    load_trace,
+    save_trace,
+)
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.errors import InputError
+from rayvous.protocol.traces.trace import (
     ITSELF,
     Adv,
     Advertised,
@@ -29,21 +40,10 @@ from rayvous.faults.checker.trace import (
     UnAdv,
     Unadvertised,
 )
-from rayvous.pipelines.audit.trace_files import (
-    TABLES,
-    check_folder,
-    decode_event,
-    encode_event,
-    load_trace,
-    save_trace,
-)
-from rayvous.protocol.batch import batch_of
-from rayvous.protocol.errors import InputError
 from rayvous.protocol.values import NULL, Timestamp
 from rayvous.protocol.ways import array_at
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import run_chaos
 from rayvous.simulator.simulation import Simulation
 
 STORY = Trace(

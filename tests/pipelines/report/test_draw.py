@@ -7,8 +7,8 @@ import rayvous as rv
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from rayvous.faults.chaos.recovery_times import Recovered
-from rayvous.faults.chaos.report import ChaosReport
+from rayvous.faults.recovery_times import Recovered
+from rayvous.faults.report import ChaosReport
 from rayvous.pipelines.report.chaos_plots import timeline_figure
 from rayvous.pipelines.report.report import write_report
 from rayvous.pipelines.run import _timeline_of

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from rayvous.admission.columns import FilterColumns
-from rayvous.faults.durability.codec import Encoder, decode
 from rayvous.gateway.access import Rights
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import AccessDenied
 from rayvous.protocol.gateways import Principal
+from rayvous.recovery.durability.codec import Encoder, decode
 from rayvous.routing.filters.covering import covers, intersects
 from rayvous.routing.filters.filter import Filter, to_filter
 from rayvous.routing.interest.merging import MergingAnnouncer

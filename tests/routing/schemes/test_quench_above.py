@@ -6,10 +6,10 @@ Reference: decision 0018; promises 2 and 4. Whole brokers: tests/simulator/test_
 from collections import deque
 
 import pytest
-from rayvous.faults.durability.codec import decode, encode
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Confirm, Deliver, Received, Send
 from rayvous.protocol.messages.pubsub import Cancel, Events, Register
+from rayvous.recovery.durability.codec import decode, encode
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.schemes.quench_above import MatchFirstAbove, QuenchedAbove, QuenchedMergedAbove
 from rayvous.routing.topologies.cluster_trees import ClusterTree

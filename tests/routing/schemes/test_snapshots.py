@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.actors.broker import HEALING
-from rayvous.faults.durability.codec import decode, encode
+from rayvous.broker import HEALING
+from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Position
 from rayvous.protocol.effects import Effect, Multicast, Received, Send
 from rayvous.protocol.ids import Link
 from rayvous.protocol.messages.admission import Advertise, Unadvertise
 from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Gone, Register
+from rayvous.recovery.durability.codec import decode, encode
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.matching.covering_dag import SCAN_MAX
 from rayvous.routing.matching.index import MatchIndex
@@ -32,7 +33,6 @@ from rayvous.routing.schemes.mesh import MeshRouter
 from rayvous.routing.schemes.registry import OPTIONS, SCHEMES, scheme
 from rayvous.routing.schemes.viewed import ViewedRouter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.simulator.chaos import draw_sim_case, run_case
 from rayvous.simulator.network import Step
 
 NAMES = [*SCHEMES, *("+".join((base, *sorted(each))) for base, made in OPTIONS.items() for each in made)]

@@ -1,0 +1,342 @@
+"""The admission layer: passes admitted subscriptions to the router, and limits which events climb the tree.
+
+Rules
+-----
+* A subscription passes inwards once it is admitted. A refused subscription never does.
+* Routing on a tree sends every event towards the root. With admission control an event climbs only where an admitted
+  subscription wants it. Otherwise the root would carry the events of every publisher, whatever is subscribed to, and
+  no broker's books could hold. The demand for an advertisement is known once its answer has arrived; until then all
+  of its events climb.
+* Under flooding, an event goes nowhere unless an admitted subscription wants it, and then everywhere.
+* While a tree is repaired, the root may know of a subscription before the publisher's broker is asked for its events.
+  So retransmitted events always climb, and for `GRACE_HEARTBEATS` after the start of each round of retransmission all
+  events climb.
+* The same holds after a greeting from the broker above: it has restarted and asks for nothing yet, but a multicast
+  reaches other brokers too. One of those would receive a later event before an earlier one, and discard the earlier
+  one as old.
+* A publisher that moves is advertised from its new broker while its last events are still in flight from the old one,
+  and the brokers that asked for them there now ask elsewhere. So events that are no longer wanted above keep climbing
+  for the same time.
+* Control messages use the links that membership reports (`Placed`): those of a fixed network, of a tree that heals,
+  in which a cluster is a star around its designated broker, or of a view. When the links change, both ends of a new
+  link start from scratch.
+* A layer inside may restore subscriptions from a store (`Held`), and may release some by itself (`Released`). The
+  books are updated in both cases.
+* An event that no advertisement of its publisher covers goes no further, and is counted.
+* Layers inside that ask for it are told which publishers advertise here. The books decide when an advertisement is
+  known everywhere.
+* A subscription that asks local publishers first (`Register.local_first`) is judged like any other: all other brokers
+  may have to be told of it at any time, and it must not be refused then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from ..admission.advertisements import LOCAL
+from ..admission.books import Advert
+from ..admission.controller import Admission
+from ..admission.flows import HandOn
+from ..protocol.configs import Placed
+from ..protocol.effects import Inform, Multicast, Plain, Received, Send, Ticked
+from ..protocol.ids import BrokerId, ClientId
+from ..protocol.layers import Handler, Held, Inward, Out, Released, RoundBegan
+from ..protocol.messages.admission import AdmissionConfig, Advertise, Everywhere, Greeting, Unadvertise
+from ..protocol.messages.pubsub import Cancel, Detach, Events, Register
+from ..recovery.membership.stating import learn, stated
+from ..recovery.replay.high_water import HighWater
+from ..routing.filters.filter import Filter
+from ..routing.matching.table import RoutingTable
+
+GRACE_HEARTBEATS: Final = 10
+
+
+class Admitting:
+    """Admission control as a layer.
+
+    Parameters
+    ----------
+    broker
+        The broker that the layer belongs to.
+    placed
+        The initial place of the broker in the network.
+    config
+        Admission policy and capacity.
+    hand_on
+        How members of the cluster pass events on among themselves; None where events are multicast.
+    anew
+        Whether the broker has been restarted: its neighbours know more than it does, and it has to greet them.
+    grace_seconds
+        How long all events climb after a round has begun.
+    inside
+        The message types that layers inside take.
+    high_water
+        The numbers of publishers that this broker knows; None in a network that does not heal.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        placed: Placed,
+        config: AdmissionConfig,
+        *,
+        hand_on: HandOn | None = None,
+        anew: bool = False,
+        grace_seconds: float = 0.0,
+        inside: Collection[type] = (),
+        high_water: HighWater | None = None,
+    ) -> None:
+        self._high_water = high_water
+        self._stands = placed
+        self._grace_seconds = grace_seconds
+        self._now = 0.0
+        self._grace_until = -math.inf
+        self.admission = Admission(broker, config, () if anew else placed.neighbours, placed.ways, hand_on)
+        self.unadvertised = 0
+        self._advertised_here: dict[ClientId, dict[int, Advert]] | None = None  # None: has to be rebuilt
+        self._above = RoutingTable()  # filters of events that go up; under flooding, that go anywhere
+        self._gates: tuple[int, ...] = ()  # the links over which those filters are wanted
+        self._lingers: dict[
+            tuple[Filter, int], float
+        ] = {}  # until when a filter still lets events climb after it is no longer wanted
+        self._turn()
+        adverts = [kind for kind in (Advertise, Unadvertise) if kind in inside]
+        looked_at: dict[type, Handler] = {
+            **dict.fromkeys((Register, Cancel, Detach), self._on_message),
+            **dict.fromkeys(adverts, self._on_advert),
+            Events: self._on_events,
+            Ticked: self._on_tick,
+        }
+        self.takes: Mapping[type, Handler] = dict.fromkeys(
+            self.admission.takes - looked_at.keys(), self._on_message
+        )
+        self.sees: Mapping[type, Handler] = looked_at
+        self.alters: Mapping[type, Handler] = {
+            Send: self._on_send,
+            Multicast: self._on_send,
+            Placed: self._on_placed,
+            RoundBegan: self._on_round,
+            Held: self._on_held,
+            Released: self._on_released,
+            Inform: self._on_inform,
+        }
+
+    # Inbound.
+
+    def _on_message(self, event: Received) -> list[Out]:
+        if isinstance(event.message, Greeting) and event.source in self._gates:
+            self._climb_for_a_while()  # the restarted broker has yet to find out what others want through it
+        if self._high_water is None:
+            out = self.admission.handle(event.source, event.message)
+        else:
+            # Events that nobody asks for climb nowhere, so a confirmation from above may know nothing of their numbers.
+            learn(self._high_water, event)
+            out = stated(self._high_water, self.admission.handle(event.source, event.message))
+        self._follow()
+        return out
+
+    def _on_advert(self, event: Received) -> list[Out]:
+        return [*self._on_message(event), Inward(event)]
+
+    def _on_tick(self, event: Ticked) -> list[Out]:
+        self._now = event.now
+        self._expire(self._now)
+        return [Inward(event)]
+
+    def _on_events(self, event: Received) -> list[Out]:
+        if isinstance(event.source, str):
+            message: Any = event.message
+            advertised = self._advertised(event.source, message)
+            if advertised is None:
+                return []
+            if advertised is not message:
+                event = Received(event.source, advertised)
+        return [Inward(event)]
+
+    def advertised_by(self, publisher: ClientId) -> Mapping[int, Advert]:
+        """Return the advertisements of a publisher that is attached here, by number."""
+        if self._advertised_here is None:
+            self._advertised_here = {}
+            for (name, number), advert in self.admission.books.adverts.items():
+                if advert.link == LOCAL:
+                    self._advertised_here.setdefault(name, {})[number] = advert
+        return self._advertised_here.get(publisher, {})
+
+    def _advertised(self, publisher: ClientId, message: Events) -> Events | None:
+        """Return the events that the publisher has advertised; None if there are none."""
+        hits = np.zeros(len(message.batch), np.bool_)
+        for advert in self.advertised_by(publisher).values():
+            hits |= advert.filter.evaluate_batch(message.batch, every=True)
+        rows = np.flatnonzero(hits)
+        self.unadvertised += len(hits) - len(rows)
+        return _part(message, rows)
+
+    # Outbound.
+
+    def _on_send(self, effect: Send | Multicast) -> list[Out]:
+        """Reduce events that climb to those that are wanted above."""
+        message = effect.message
+        if not isinstance(message, Events) or message.again or not self._climbs(effect):
+            return [effect]
+        if self._now < self._grace_until:
+            return [effect]
+        cut = self._cut(message)
+        if cut is None:
+            return []
+        return [effect if cut is message else _with(effect, cut)]
+
+    def _on_inform(self, effect: Inform) -> list[Out]:
+        return [] if isinstance(effect.news, Everywhere) else [effect]
+
+    def _climbs(self, effect: Send | Multicast) -> bool:
+        """Return whether an effect sends events towards the root."""
+        if isinstance(effect, Multicast):
+            return self._stands.over_group
+        return self._stands.ways.floods or effect.to == self._stands.way_up
+
+    def _cut(self, message: Events) -> Events | None:
+        """Return the events that are, or may be (while an answer is missing), wanted over the way up; None if none."""
+        hits = np.zeros(len(message.batch), np.bool_)
+        for _, rows in self._above.route(message.batch).links:
+            hits[slice(None) if rows is None else rows] = True
+        for gate in self._gates:
+            for item in self.admission.spreading.unanswered(gate):
+                hits |= item.evaluate_batch(message.batch)
+        return _part(message, np.flatnonzero(hits))
+
+    def _on_round(self, news: RoundBegan) -> list[Out]:
+        self._climb_for_a_while()
+        return []
+
+    def _climb_for_a_while(self) -> None:
+        self._grace_until = self._now + self._grace_seconds
+
+    def _on_held(self, news: Held) -> list[Out]:
+        """Enter into the books a subscription that was admitted earlier and that a layer inside already has."""
+        out = self.admission.handle(news.client, replace(news.register, admitted=True))
+        return self._but(out, news.client)
+
+    def _on_released(self, news: Released) -> list[Out]:
+        """Remove from the books a subscription, or a client, that a layer inside has released."""
+        return self._but(self.admission.handle(news.client, news.message), news.client)
+
+    def _but(self, out: list[Out], client: ClientId) -> list[Out]:
+        """Return the results without messages of this client to layers inside, which know of them already."""
+        self._follow()
+        return [each for each in out if not (isinstance(each, Inward) and _is_from(each, client))]
+
+    def _on_placed(self, placed: Placed) -> list[Out]:
+        """Take a new place in the network."""
+        self._stands = placed
+        out: list[Out] = []
+        now = self.admission.neighbours, self.admission.books.flows.ways
+        if (placed.neighbours, placed.ways) != now:
+            out = self.admission.relink(placed.neighbours, placed.ways)
+        self._turn()
+        return out
+
+    def _turn(self) -> None:
+        """Determine the way up, and the filters that are wanted over it."""
+        stands = self._stands
+        gates: tuple[int, ...] = () if stands.way_up is None else (stands.way_up,)
+        if stands.ways.floods:
+            gates = (LOCAL, *stands.neighbours)
+        if gates != self._gates:
+            self._gates, self._above = gates, RoutingTable()
+            self._lingers.clear()
+            self.admission.books.changes.clear()
+            for gate in gates:
+                for item in self.admission.books.held.get(gate, ()):
+                    self._above.add(item, 0, gate)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Update the local advertisements, and the filters that are wanted over the way up, from the books."""
+        self._advertised_here = None
+        changes = self.admission.books.changes
+        for item, link, held in changes:
+            if link not in self._gates:
+                continue
+            if not held:
+                self._lingers[item, link] = self._now + self._grace_seconds
+            elif self._lingers.pop((item, link), None) is None:
+                self._above.add(item, 0, link)
+        changes.clear()
+        self._expire(self._now)
+
+    def _expire(self, now: float) -> None:
+        """Remove filters whose grace period after they were last wanted is over."""
+        for (item, link), until in list(self._lingers.items()):
+            if now >= until:
+                del self._lingers[item, link]
+                if self._above.remove(item, 0, link):
+                    self._above.drop(item)
+
+    # Recorded state, in a network that does not heal.
+
+    def changed_by(self, event: Received) -> bool:
+        """Return whether a message can change the state of the layer."""
+        return type(event.message) in self.admission.takes
+
+    def snapshot(self) -> Plain:
+        """Return the state of the layer; in a fixed network without time and place."""
+        moment = (self._stands, self._now, self._grace_until) if self._grace_seconds else None
+        return {
+            "admission": self.admission.snapshot(),
+            "unadvertised": self.unadvertised,
+            "moment": moment,
+            "lingers": [(item, link, until) for (item, link), until in self._lingers.items()],
+            "above": self._above.snapshot()
+            if self._grace_seconds
+            else None,  # else it follows from the books
+        }
+
+    def restore(self, plain: Plain) -> None:
+        """Restore the state of a snapshot; only for a layer that has not handled anything."""
+        self.admission.restore(plain["admission"])
+        self.unadvertised = plain["unadvertised"]
+        if plain.get("moment") is not None:  # stores of earlier versions have none
+            self._stands, self._now, self._grace_until = plain["moment"]
+        self._gates = ()
+        self._turn()
+        if plain.get("above") is not None:
+            self._lingers = {(item, link): until for item, link, until in plain["lingers"]}
+            self._above = RoutingTable()
+            self._above.restore(plain["above"])
+
+    def describe(self) -> Mapping[str, int]:
+        """Return the sizes of the layer's state, and how many events had no advertisement."""
+        books = self.admission.books
+        return {
+            "advertisements": len(books.adverts),
+            "wanted": sum(map(len, books.held.values())),
+            "degraded": self.admission.standings.count(),
+            "unadvertised_events": self.unadvertised,
+        }
+
+    def check(self) -> None:
+        """Assert that the books balance, and that exactly the filters wanted above let events climb; for tests."""
+        self.admission.check()
+        held = self.admission.books.held
+        wanted = {item for gate in self._gates for item in held.get(gate, ())}
+        wanted |= {item for item, _ in self._lingers}
+        assert {entry.filter for entry in self._above} == wanted
+
+
+def _part(message: Events, rows: Any) -> Events | None:
+    if len(rows) == len(message.batch):
+        return message
+    return replace(message, batch=message.batch.take(rows)) if len(rows) else None
+
+
+def _is_from(inward: Inward, client: ClientId) -> bool:
+    return isinstance(inward.event, Received) and inward.event.source == client
+
+
+def _with(effect: Send | Multicast, message: Events) -> Send | Multicast:
+    return Multicast(message) if isinstance(effect, Multicast) else Send(effect.to, message)

@@ -1,0 +1,1 @@
+"""What publishers and subscribers do, as machines that both hosts drive: Ray actors and virtual time. Pure."""

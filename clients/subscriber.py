@@ -1,0 +1,307 @@
+"""The state that lets a subscriber continue at another broker when its broker dies, or after its own process has died.
+
+Rules
+-----
+* A subscriber retains its subscriptions and, per publisher, the last sequence that it was given. At a new
+  broker it first sends these marks, and then registers everything again. An event at or below a mark is a
+  duplicate and is dropped.
+* A durable subscriber also retains its *position*: what it has acknowledged. The position, the subscriptions
+  and the life number outlive the process (`record`). When it recovers or moves, it sends its position,
+  because it may need events again that it was given and has not acknowledged.
+* It also retains where each subscription begins, as the broker that confirmed it first has said: per publisher, the
+  last sequence that it is not owed. Wherever it goes, the subscription begins there.
+* A subscription is in force when the present broker has confirmed it, or has said that local publishers
+  satisfy it.
+
+Pure: a host tells this machine what happens and sends what it returns, over one connection, in order.
+`publishers` has the same for publishers.
+Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+
+from ..protocol.batch import EventBatch, Rows
+from ..protocol.ids import ClientId
+from ..protocol.messages.admission import Judgement, Refusal, Standing
+from ..protocol.messages.pubsub import (
+    Answers,
+    Cancel,
+    ClientMessage,
+    Consumed,
+    HasConsumed,
+    HasHad,
+    Lost,
+    Register,
+    Resume,
+    Unanswered,
+)
+from ..recovery.replay.rising import rising
+from ..routing.filters.filter import Filter
+
+
+class SubscriberMachine:
+    """One subscriber.
+
+    Parameters
+    ----------
+    durable
+        Whether the broker retains what the subscriber has not acknowledged, also while it is disconnected.
+
+    Attributes
+    ----------
+    life
+        For a durable subscriber, how often it has come to a broker; 0 for one that is not durable.
+    marks
+        Per publisher, the last sequence that the subscriber was given.
+    position
+        Per publisher, the last sequence that the subscriber has acknowledged.
+    losses
+        The losses that were reported to it.
+    unconfirmed
+        The subscriptions that the present broker has not confirmed.
+    last_number
+        The highest number that was used for a subscription.
+    admitted
+        The subscriptions that are known to have been admitted. They are not judged again.
+    lacking
+        What each subscription lacks at the present broker, as far as it was reported.
+    answers
+        The publishers that may satisfy each subscription, as reported by the present broker.
+    """
+
+    __slots__ = (
+        "_begins",
+        "_begun",
+        "_local_first",
+        "_priorities",
+        "_since",
+        "_subscriptions",
+        "admitted",
+        "answers",
+        "durable",
+        "lacking",
+        "last_number",
+        "life",
+        "losses",
+        "marks",
+        "position",
+        "unconfirmed",
+    )
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self.durable = durable
+        self.last_number = 0
+        self.admitted: set[int] = set()
+        self.lacking: dict[int, tuple[Refusal, ...]] = {}
+        self.answers: dict[int, Answers] = {}
+        self._priorities: dict[int, int] = {}
+        self._local_first: set[int] = set()
+        self.life = 0
+        self.marks: dict[ClientId, int] = {}
+        self.position: dict[ClientId, int] = {}
+        self.losses: list[Lost] = []
+        self.unconfirmed: set[int] = set()
+        self._since: float | None = None
+        self._subscriptions: dict[int, Filter] = {}
+        self._begun: dict[int, float] = {}
+        self._begins: dict[int, Mapping[ClientId, int]] = {}  # of those that were confirmed somewhere
+
+    # Subscriptions.
+
+    def subscribe(
+        self,
+        number: int,
+        wanted: Filter,
+        now: float,
+        priority: int = 0,
+        *,
+        local_first: bool = False,
+    ) -> list[ClientMessage]:
+        """Return the messages for a new subscription."""
+        self._since = now if self._since is None else self._since
+        if self._subscriptions.get(number) != wanted:
+            self._begun[number] = now
+            self._begins.pop(number, None)
+        self._subscriptions[number] = wanted
+        self.last_number = max(self.last_number, number)
+        self.unconfirmed.add(number)
+        if priority:
+            self._priorities[number] = priority
+        if local_first:
+            self._local_first.add(number)
+        else:
+            self._local_first.discard(number)
+        return [self._register(number, wanted)]
+
+    def cancel(self, number: int) -> list[ClientMessage]:
+        """Return the messages for the cancellation of a subscription."""
+        if self._subscriptions.pop(number, None) is None:
+            return []
+        for known in (self.unconfirmed, self.admitted, self._local_first):
+            known.discard(number)
+        for told in (self._priorities, self.lacking, self.answers):
+            told.pop(number, None)
+        self._begun.pop(number, None)
+        self._begins.pop(number, None)
+        return [Cancel(number)]
+
+    def confirmed(self, number: int, begins: Mapping[ClientId, int] | None = None) -> None:
+        """Record that a subscription is installed up to the root, and where it begins."""
+        self.unconfirmed.discard(number)
+        self._begin(number, begins)
+
+    def _begin(self, number: int, begins: Mapping[ClientId, int] | None) -> None:
+        if number in self._subscriptions:
+            self._begins.setdefault(number, begins or {})
+
+    def answered(self, news: Answers | Unanswered) -> bool:
+        """Record which publishers may satisfy a subscription, or that no local one does; return whether it exists.
+
+        A subscription that local publishers satisfy is in force. One that they no longer satisfy is not in
+        force until it is confirmed.
+        """
+        if news.number not in self._subscriptions:
+            return False
+        if isinstance(news, Answers):
+            self.answers[news.number] = news
+            if news.here:
+                self.confirmed(news.number, news.begins)
+        else:
+            self.answers.pop(news.number, None)
+            self.unconfirmed.add(news.number)
+        return True
+
+    def granted(self, number: int, begins: Mapping[ClientId, int] | None = None) -> None:
+        """Record that a subscription is in force, and was therefore admitted, and where it begins."""
+        self.confirmed(number, begins)
+        if number in self._subscriptions:
+            self.admitted.add(number)
+
+    def subscriptions(self) -> dict[int, Filter]:
+        """Return the wanted filters, by number."""
+        return dict(self._subscriptions)
+
+    def in_force(self) -> dict[int, Filter]:
+        """Return the wanted filters that were admitted, by number."""
+        return {number: wanted for number, wanted in self.subscriptions().items() if number in self.admitted}
+
+    # Admission control.
+
+    def judged(self, news: Judgement) -> bool:
+        """Record whether a subscription was admitted; return whether it is gone because it was refused."""
+        if news.number not in self._subscriptions:
+            return False
+        if news.admitted:
+            self.admitted.add(news.number)
+        else:
+            self.cancel(news.number)
+        return not news.admitted
+
+    def stands(self, news: Standing) -> None:
+        """Record what a subscription lacks; no refusals mean that it lacks nothing any more."""
+        if news.refusals and news.number in self._subscriptions:
+            self.lacking[news.number] = news.refusals
+        else:
+            self.lacking.pop(news.number, None)
+
+    # Notifications.
+
+    def admit(self, batch: EventBatch, rows: Rows) -> Rows:
+        """Return those of the rising rows that are new to this subscriber, and record them as given."""
+        return rising(batch, rows, self.marks)
+
+    def notified(self, publisher: ClientId, sequence: int) -> None:
+        """Record one notification that the host has judged itself."""
+        if sequence > self.marks.get(publisher, 0):
+            self.marks[publisher] = sequence
+
+    def lost(self, losses: Iterable[Lost]) -> list[Lost]:
+        """Record reported losses; return those that were not known before."""
+        news = [each for each in losses if each not in self.losses]
+        self.losses += news
+        return news
+
+    def acknowledge(self, marks: Mapping[ClientId, int] | None = None) -> list[ClientMessage]:
+        """Advance the position to `marks`, or to everything given if None; return the messages for the broker."""
+        given = self.marks if marks is None else marks
+        news = {name: mark for name, mark in given.items() if mark > self.position.get(name, 0)}
+        if not news:
+            return []
+        self.position |= news
+        return [Consumed(news, self.life)]
+
+    def has_had(self) -> HasHad | HasConsumed:
+        """Return what the subscriber was given, or if durable what it has acknowledged, for the broker to compare."""
+        return HasConsumed(dict(self.position), self.life) if self.durable else HasHad(dict(self.marks))
+
+    # Moves and restarts.
+
+    def arrive(self, now: float, away_seconds: float = 0.0) -> list[ClientMessage]:
+        """Return the messages for a broker to which the subscriber comes.
+
+        Parameters
+        ----------
+        now
+            The time, on the clock that was used for the first subscription.
+        away_seconds
+            The longest time for which the subscriber may not have heard from its broker.
+        """
+        self.life += self.durable
+        return self.here(now, away_seconds, self._subscriptions)
+
+    def here(self, now: float, away_seconds: float, wanted: Mapping[int, Filter]) -> list[ClientMessage]:
+        """Return the messages for a broker in this life: what the subscriber has had, and these of its filters."""
+        self.unconfirmed = set(self._subscriptions)
+        self.lacking.clear()
+        self.answers.clear()
+        resume = self.resume(now, away_seconds, tuple(wanted))
+        return [resume, *(self._register(number, item) for number, item in wanted.items())]
+
+    def resume(self, now: float, away_seconds: float, numbers: tuple[int, ...] = ()) -> Resume:
+        """Return the first message to another broker."""
+        since = float("inf") if self._since is None else now - self._since
+        begun = {number: self._begun.get(number, self._since) for number in numbers}
+        ages = {number: float("inf") if at is None else now - at for number, at in begun.items()}
+        begins = {number: self._begins[number] for number in numbers if number in self._begins}
+        if not self.durable:
+            return Resume(dict(self.marks), since, away_seconds, ages_seconds=ages, begins=begins)
+        return Resume(dict(self.position), since, away_seconds, self.life, numbers, ages, begins)
+
+    def _register(self, number: int, wanted: Filter) -> Register:
+        priority, admitted = self._priorities.get(number, 0), number in self.admitted
+        return Register(number, wanted, priority, admitted, number in self._local_first)
+
+    def died(self) -> None:
+        """Discard what only the process knew: all but the record of a durable subscriber."""
+        self.marks = dict(self.position)
+        self.losses = []
+
+    def record(self, without: Container[int] = ()) -> dict[str, Any]:
+        """Return what must outlive the process of a durable subscriber, except for some subscriptions."""
+        wanted = {number: item for number, item in self.subscriptions().items() if number not in without}
+        return {
+            "life": self.life,
+            "position": dict(self.position),
+            "subscriptions": wanted,
+            "priorities": {number: self._priorities.get(number, 0) for number in wanted},
+            "local_first": [number for number in wanted if number in self._local_first],
+            "since": self._since,
+            "begun": {number: at for number, at in self._begun.items() if number in wanted},
+            "begins": {number: dict(marks) for number, marks in self._begins.items() if number in wanted},
+        }
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Restore what `record` returned."""
+        self.life, self._since = record["life"], record["since"]
+        self.position, self._subscriptions = dict(record["position"]), dict(record["subscriptions"])
+        # Records of earlier versions lack these.
+        self._begun = dict(record.get("begun", {}))
+        self._begins = dict(record.get("begins", {number: {} for number in self._subscriptions}))
+        self._priorities = dict(record.get("priorities", {}))
+        self._local_first = set(record.get("local_first", ()))
+        self.admitted = set(self._subscriptions)  # a subscription is recorded when it is in force
+        self.last_number = max(self._subscriptions, default=0)
+        self.marks = dict(self.position)

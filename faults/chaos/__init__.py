@@ -1,1 +1,0 @@
-"""Chaos testing, on any host: cases and fault plans drawn from a seed, executed, timed, reported."""

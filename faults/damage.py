@@ -1,0 +1,246 @@
+"""Damage to the state of a broker: a fault of paper 4, which changes the state and not the behaviour.
+
+Rules
+-----
+* This module reaches into the private state of a broker's machines. Nothing else may do that.
+* Damaged state holds values of the right types, like memory in which other numbers stand. The values are drawn at
+  random, and all values of a kind are damaged at once. The error of a number is drawn too, up to :data:`FAR`.
+* A broker's clients and the rendezvous point are not damaged, because they define what is correct. Table and book
+  entries of a broker's own clients are not damaged either.
+
+Source: paper 4, section 2 and definition 8; docs/decisions/0028-damaged-tables.md, 0043-damaged-state.md and
+0052-damaged-stores-books-and-positions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from ..admission.advertisements import LOCAL
+from ..broker.broker import Broker
+from ..protocol.effects import Write
+from ..protocol.ids import RoundNumber
+from ..protocol.messages.recovery import ClusterView
+from ..protocol.messages.views import CubeView
+from ..recovery.durability.stores import Store
+from ..recovery.durability.summed import SUMS, SummedStore
+from ..recovery.membership.tree import HealingBroker
+from ..recovery.membership.views import HealingViews
+from ..routing.language.questions import to_filter
+from ..routing.schemes.lbdd import Lbdd
+from ..routing.schemes.viewed import ViewedRouter
+
+if TYPE_CHECKING:
+    from random import Random
+
+FAR: Final = 1_000
+"""The largest error of a damaged number."""
+
+
+def damage(broker: Broker, what: str, dice: Random) -> int:
+    """Damage one kind of a broker's state; return how many values were changed."""
+    return _KINDS[what](broker, dice)
+
+
+def _tables(broker: Broker, dice: Random) -> int:
+    """Damage half of the table entries of other brokers: remove each, or add a filter that was never announced.
+
+    At normal brokers, half of the copies of such tables is removed too.
+    """
+    router: Any = broker.router
+    tables = [router.table, *([router.others] if isinstance(router, ViewedRouter) else [])]
+    changed = 0
+    for table in tables:
+        entries = [
+            (entry.filter, link, holder)
+            for entry in table
+            for link, holders in entry.links.items()
+            for holder in holders
+        ]
+        for item, link, holder in entries:
+            if isinstance(link, str) or dice.random() < 0.5:
+                continue
+            changed += 1
+            if dice.random() < 0.5:
+                table.remove(item, link, holder)
+            else:
+                table.add(to_filter(f"damaged = {changed}"), link, holder)
+    if isinstance(broker.healing, HealingBroker):
+        for items in broker.healing.group.copies.tables.values():
+            for item in [item for item in items if dice.random() < 0.5]:
+                changed += 1
+                del items[item]
+    return changed
+
+
+def _off(value: Any, dice: Random) -> Any:
+    """Return a number, or a value that holds one, with a different number that is not negative."""
+    if isinstance(value, RoundNumber):
+        return value._replace(number=_off(value.number, dice))
+    if isinstance(value, ClusterView):
+        return replace(value, epoch=_off(value.epoch, dice))
+    if value is None:
+        return None
+    return max(0, value + dice.choice((-1, 1)) * dice.randint(1, FAR))
+
+
+def _numbers(broker: Broker, dice: Random) -> int:
+    """Change some of the numbers: of publishers' events, rounds, terms, epochs, view versions, streams."""
+    replay, healing = broker.replay, broker.healing
+    assert replay is not None and healing is not None
+    rounds = replay.rounds
+    numbers: list[tuple[Any, Any]] = [
+        *((replay._accepted, publisher) for publisher in replay._accepted),
+        (rounds, "current"),
+        *((entry, "open_from") for entry in rounds._links.values()),
+        *((entry, "ready_after") for entry in rounds._links.values()),
+    ]
+    if isinstance(healing, HealingBroker):
+        place = healing.place
+        numbers += [(healing.tree_rounds, "known"), (place, "term")]
+        numbers += [(place.succession, "_epoch_seen"), (place.succession, "view")]
+    else:
+        router: Any = healing.router
+        numbers += [(router, "_number"), *((router._have, other) for other in router._have)]
+        if isinstance(router, Lbdd):
+            numbers += [(router._numbers._last, other) for other in router._numbers._last]
+            numbers += [(order, "_next") for order in router._incoming.values()]
+    chosen = dice.sample(numbers, dice.randint(1, len(numbers)))
+    for owner, name in chosen:
+        if isinstance(owner, dict):
+            owner[name] = _off(owner[name], dice)
+        else:
+            setattr(owner, name, _off(getattr(owner, name), dice))
+    return len(chosen)
+
+
+def _marks(broker: Broker, dice: Random) -> int:
+    """Change how much of each publisher non-durable subscribers seem to have received."""
+    assert broker.replay is not None and broker.durable is not None
+    changed = 0
+    for client, marks in broker.replay.deduplicator._marks.items():
+        for publisher in () if client in broker.durable.entries else marks:
+            marks[publisher] = _off(marks[publisher], dice)
+            changed += 1
+    return changed
+
+
+def _positions(broker: Broker, dice: Random) -> int:
+    """Change how much of each publisher durable subscribers seem to have acknowledged."""
+    assert broker.durable is not None
+    changed = 0
+    for entry in broker.durable.entries.values():
+        for publisher in entry.marks:
+            entry.marks[publisher] = _off(entry.marks[publisher], dice)
+            changed += 1
+    return changed
+
+
+def _books(broker: Broker, dice: Random) -> int:
+    """Damage half of the book entries of other brokers: remove or replace filters, and change advertised rates.
+
+    One of the counters in the books may be changed as well.
+    """
+    if broker.admitting is None:
+        return 0
+    admission = broker.admitting.admission
+    books, changed = admission.books, 0
+    for link in [link for link in books.held if link != LOCAL]:
+        for item in [item for item in books.held[link] if dice.random() < 0.5]:
+            changed += 1
+            books.drop(item, link)
+            if dice.random() < 0.5:
+                books.hold(to_filter(f"damaged = {changed}"), link, 0)
+    for key, offers in admission.spreading.offers.items():
+        for link in [link for link in offers if link != LOCAL and dice.random() < 0.5]:
+            changed += 1
+            before = link, offers[link]
+            offers[link] = replace(offers[link], rate=_off(offers[link].rate, dice))
+            if admission.spreading.chosen[key] == before:
+                admission.spreading.chosen[key] = link, offers[link]
+                books.advertise(key, offers[link].filter, offers[link].rate, link)
+    broker.admitting._follow()
+    if dice.random() < 0.5:
+        place = dice.randrange(books._met.size)
+        books._met.flat[place] = _off(int(books._met.flat[place]), dice)
+        changed += 1
+    return changed
+
+
+def damage_store(store: Store, dice: Random) -> int:
+    """Delete or replace a third of the rows of a store with checksums, at least one; return how many."""
+    if not isinstance(store, SummedStore):
+        return 0
+    tables = [SUMS, *sorted(store._sums)]
+    rows = [(table, key, data) for table in tables for key, data in store.inner.rows(table)]
+    writes = []
+    for table, key, data in rows:
+        if dice.random() < 1 / 3:
+            other = dice.choice(rows)[2]
+            writes.append(Write(table, key, None if dice.random() < 0.5 or other == data else other))
+    if rows and not writes:
+        table, key, _ = dice.choice(rows)
+        writes.append(Write(table, key, None))
+    store.inner.commit(writes)
+    return len(writes)
+
+
+def _membership(broker: Broker, dice: Random) -> int:
+    """Change a broker's place: another view, another parent, other children, designated or not."""
+    healing = broker.healing
+    if isinstance(healing, HealingViews):
+        return _view(healing, dice)
+    assert isinstance(healing, HealingBroker)
+    place, group = healing.place, healing.group
+    known = [*place.children.values(), place.view, *([place.parent] if place.parent else [])]
+    draws: list[Callable[[], object]] = [
+        lambda: setattr(place, "parent", dice.choice((None, *known))),
+        lambda: place.children.pop(dice.choice([-1, *place.children]), None),
+        lambda: place.children.update({each.cluster: each for each in known}),
+        lambda: setattr(place, "path", tuple(each.cluster for each in known if dice.random() < 0.5)),
+        lambda: setattr(place, "root", not place.root),
+        lambda: setattr(place.succession, "view", _other_members(place.view, known, dice)),
+        lambda: setattr(place, "fellows", {each for each in place.fellows if dice.random() < 0.5}),
+        lambda: setattr(place.router, "attached", not place.router.attached),
+        lambda: setattr(group, "dropped", not group.dropped),
+    ]
+    chosen = dice.sample(draws, dice.randint(1, 3))
+    for change in chosen:
+        change()
+    return len(chosen)
+
+
+def _view(healing: HealingViews, dice: Random) -> int:
+    router, view = healing.router, healing.router.view
+    if view is None:
+        return 0
+    labels = [seat.label for seat in view.seats]
+    dice.shuffle(labels)
+    seats = tuple(seat._replace(label=label) for seat, label in zip(view.seats, labels, strict=True))
+    gone = dice.choice(seats).broker
+    if dice.random() < 0.5 and gone != healing.home.broker:
+        seats = tuple(seat for seat in seats if seat.broker != gone)
+    version = _off(view.version, dice) if dice.random() < 0.5 else view.version
+    router.enter(CubeView(version, view.dimensions, view.cluster_max, seats, view.doubt_seconds))
+    return 2
+
+
+def _other_members(view: ClusterView, known: Sequence[ClusterView], dice: Random) -> ClusterView:
+    strangers = {each.designated for each in known}
+    members = tuple(sorted({*view.members, *strangers} - {dice.choice(view.members)})) or view.members
+    return replace(view, members=members, designated=dice.choice(members))
+
+
+_KINDS: Final[Mapping[str, Callable[[Broker, Random], int]]] = MappingProxyType(
+    {
+        "tables": _tables,
+        "numbers": _numbers,
+        "membership": _membership,
+        "deduplicator": _marks,
+        "positions": _positions,
+        "books": _books,
+    }
+)

@@ -1,0 +1,197 @@
+"""The trace of a run in which clients may die: a dead process has not received what it had not acknowledged.
+
+Rules
+-----
+* A durable subscriber that dies has received what it acknowledged. Its other notifications are removed from
+  the trace, because the next process must get them.
+* A loss that is reported to a subscriber is in the trace, for that subscriber only. The trace also has what
+  the judge needs to check such claims: the retention limits, what each broker and publisher has retained and
+  its size, what died with each of them, and what was dropped for another limit.
+* A publisher that recovers continues after what was accepted, so it may reuse numbers whose events were never
+  accepted. All those events, also with higher numbers than it uses at first, then were never published.
+* An event of a dead publisher that no living broker has accepted is lost with the publisher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..batch import EventBatch, batch_of
+from ..ids import BrokerId, ClientId
+from ..messages.pubsub import Lost
+from ..messages.recovery import Recovery
+from .trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Published, Shed, Trace
+
+
+class Account(Trace):
+    """The trace of what clients did and received, corrected for clients that died.
+
+    Parameters
+    ----------
+    recovery
+        The retention limits; None if nothing is retained.
+    stable
+        Whether brokers have stores, from which they know what they have taken before.
+
+    Attributes
+    ----------
+    losses
+        The losses that were reported to each subscriber.
+    accepted_at
+        The brokers that have accepted each event.
+    orphans
+        Events of publishers that have died since. Only brokers can tell whether they were accepted.
+    """
+
+    __slots__ = ("_batches", "_recovery", "_stable", "accepted_at", "losses", "orphans")
+
+    def __init__(self, recovery: Recovery | None = None, *, stable: bool = False) -> None:
+        super().__init__()
+        self.losses: dict[ClientId, list[Lost]] = {}
+        self.accepted_at: dict[EventId, set[BrokerId]] = {}
+        self.orphans: set[EventId] = set()
+        self._recovery = recovery
+        self._stable = stable
+        self._batches = 0
+        if recovery is not None:
+            self.operations.append(
+                Bounded(
+                    0.0,
+                    "",
+                    recovery.retention_events_max,
+                    recovery.retention_bytes_max,
+                    recovery.retention_seconds,
+                )
+            )
+
+    def durable(self, now: float, client: ClientId) -> None:
+        """Record how much is retained for a durable subscriber until it acknowledges."""
+        recovery = self._recovery
+        if recovery is not None:
+            bounds = recovery.durable_events_max, recovery.durable_bytes_max, recovery.durable_seconds
+            self.operations.append(Bounded(now, client, *bounds))
+
+    def accepted(self, now: float, broker: BrokerId, batch: EventBatch) -> None:
+        """Record that a broker has accepted events, and retains those that it has not taken before."""
+        events = [batch.identity(row) for row in range(len(batch))]
+        known = {event for event in events if broker in self.accepted_at.get(event, ())}
+        for event in events:
+            self.accepted_at.setdefault(event, set()).add(broker)
+        fresh = [event for event in events if not (self._stable and event in known)]
+        self._keep(now, broker, fresh, batch.nbytes * len(fresh) // max(1, len(events)))
+
+    def accepted_up_to(self, now: float, broker: BrokerId, publisher: ClientId, last: int) -> None:
+        """Record that a broker has accepted a publisher's events up to a sequence, if no broker is known to have."""
+        for (name, sequence), op in self.publications().items():
+            if name == publisher and sequence <= last and (name, sequence) not in self.accepted_at:
+                batch = batch_of([op.event], publisher=name, first_sequence=sequence)
+                self.accepted(now, broker, batch)
+
+    def _keep(self, now: float, broker: BrokerId, events: Sequence[EventId], size_bytes: int) -> None:
+        if self._recovery is None:
+            return
+        self._batches += 1
+        each, more = divmod(size_bytes, max(1, len(events)))
+        for place, (publisher, sequence) in enumerate(events):
+            size = each + (more if place == 0 else 0)
+            self.operations.append(Kept(now, broker, publisher, sequence, self._batches, size))
+
+    def shed(
+        self, now: float, events: Iterable[EventId], limit: str, measured: float, allowed: float
+    ) -> None:
+        """Record that events were dropped for a limit, and are therefore lost for all subscribers."""
+        for publisher, sequence in events:
+            self.operations.append(Shed(now, publisher, sequence, limit, measured, allowed))
+            self.lost(now, publisher, sequence)
+
+    def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, Any]]) -> None:
+        """Record publications. They replace all earlier ones from `first` on that no broker has accepted."""
+        given = list(events)
+        again = {event for event in self.orphans if event[0] == client and event[1] >= first}
+        vain = again - self.accepted_at.keys()
+        if vain:
+            self.operations = [
+                op
+                for op in self.operations
+                if not (isinstance(op, Published | Kept) and (op.publisher, op.sequence) in vain)
+            ]
+        self.orphans -= vain
+        super().published(now, client, first, given)
+        if self._recovery is not None:
+            mine = [(client, first + place) for place in range(len(given))]
+            self._keep(now, ITSELF, mine, batch_of(given).nbytes)
+
+    def taken_back(self, now: float, publisher: ClientId, kept: Iterable[tuple[int, int, int]]) -> None:
+        """Write down that a restarted publisher keeps again what its broker retained for it.
+
+        Parameters
+        ----------
+        now, publisher
+            When, and which publisher.
+        kept
+            (first sequence, number of events, bytes) of each batch, the oldest first.
+        """
+        for first, count, size_bytes in kept:
+            self._keep(now, ITSELF, [(publisher, first + place) for place in range(count)], size_bytes)
+
+    def died(self, now: float, publisher: ClientId) -> None:
+        """Record that a publisher has died. Now only brokers have its events."""
+        self.operations.append(Died(now, ITSELF, publisher))
+        self.orphans.update(event for event in self.publications() if event[0] == publisher)
+
+    def crashed(self, now: float, broker: BrokerId) -> None:
+        """Record that a broker has died. With a store it still has what it retained."""
+        if self._recovery is not None and not self._stable:
+            self.operations.append(Died(now, broker, ""))
+
+    def dead_for_good(self, now: float, brokers: Iterable[BrokerId]) -> None:
+        """Record that brokers are dead for good. Events of dead publishers that only they had are lost."""
+        dead = set(brokers)
+        self.operations += [Died(now, broker, "") for broker in sorted(dead)]
+        for publisher, sequence in sorted(self.orphans):
+            if not self.accepted_at.get((publisher, sequence), set()) - dead:
+                self.lost(now, publisher, sequence)
+
+    def never_accepted(self, publisher: ClientId, last: int) -> None:
+        """Record that no broker has accepted the events of a recovered publisher with numbers above `last`."""
+        self.operations = [
+            op
+            for op in self.operations
+            if not (isinstance(op, Published | Kept) and op.publisher == publisher and op.sequence > last)
+        ]
+
+    def died_with_broker(
+        self, now: float, publisher: ClientId, last: int, brokers: Iterable[BrokerId]
+    ) -> None:
+        """Record that a publisher's events above `last` were only with it and with brokers that are dead for good.
+
+        The publisher may have died before it could say which of these brokers had accepted an event. A subscriber may
+        have had it from there, so the trace must not say that no broker ever had it.
+        """
+        dead = sorted(brokers)
+        gone = [op for event, op in self.publications().items() if event[0] == publisher and event[1] > last]
+        for op in gone if dead else ():
+            if (publisher, op.sequence) not in self.accepted_at:
+                batch = batch_of([op.event], publisher=publisher, first_sequence=op.sequence)
+                self.accepted(now, dead[0], batch)
+        self.operations += [Died(now, broker, "") for broker in dead]
+        for op in gone:
+            self.lost(now, publisher, op.sequence)
+
+    def rolled_back(self, client: ClientId, position: Mapping[ClientId, int]) -> None:
+        """Record that a durable subscriber has died: remove the notifications that it had not acknowledged."""
+        self.operations = [
+            op
+            for op in self.operations
+            if not (
+                type(op) is Notified and op.client == client and op.sequence > position.get(op.publisher, 0)
+            )
+        ]
+
+    def told(self, now: float, client: ClientId, losses: Sequence[Lost]) -> None:
+        """Record the losses that were reported to a subscriber."""
+        self.losses.setdefault(client, []).extend(losses)
+        for publisher, sequence in self.publications():
+            if any(loss.publisher == publisher and loss.first <= sequence <= loss.last for loss in losses):
+                self.lost(now, publisher, sequence, client)

@@ -1,0 +1,58 @@
+"""Clients of a run on Ray: the kind of each, whatever its first action is."""
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rayvous.faults.plans.cases import Action, DrawnAdvertisement
+from rayvous.faults.real import workload
+from rayvous.faults.real.workload import RunningWorkload
+
+
+class Net:
+    """A fake network that records its clients and what they do."""
+
+    name, rendezvous = "net", None
+
+    def __init__(self) -> None:
+        self.came: list[tuple[str, str]] = []
+        self.done: list[tuple[Any, ...]] = []
+
+    def brokers(self) -> list[int]:
+        return [0, 1]
+
+    def publisher(self, name: str, broker: int) -> Any:
+        self.came.append(("publisher", name))
+        return SimpleNamespace(
+            published=0,
+            move_to=lambda broker: self.done.append((name, "move", broker)),
+            advertise=lambda selector, max_rate: self.done.append((name, "advertise", selector)),
+            publish_batch=lambda events: self.done.append((name, "publish", events)),
+        )
+
+
+def test_a_publisher_is_one_also_when_it_moves_before_it_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With admission control it also advertises before its first action."""
+    monkeypatch.setattr(workload, "Spares", lambda name, count: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(
+        workload, "time", SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)
+    )
+    net, wrong = Net(), list[str]()
+    event = {"price": 1.0}
+    players = RunningWorkload(
+        net,  # type: ignore[arg-type]
+        lambda: 10.0,
+        0.0,
+        wrong.append,
+        say=lambda what: None,
+        silent=tuple,
+        adverts={"p1": DrawnAdvertisement("TRUE", 5.0)},
+    )
+    players.await_end(
+        players.play([Action(0.0, "move", "p1", 1), Action(0.1, "publish", "p1", 1, events=(event,))], 0.0),
+        10.0,
+    )
+    players.close()
+    assert not wrong and net.came == [("publisher", "p1")]
+    assert net.done == [("p1", "advertise", "TRUE"), ("p1", "move", 1), ("p1", "publish", [event])]

@@ -1,0 +1,218 @@
+"""The layer of durable subscribers: after each step, a layer restored from the store has the same state."""
+
+import random
+
+import numpy as np
+import pytest
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
+from rayvous.protocol.layers import Held, Inward, Released, Restored
+from rayvous.protocol.messages.pubsub import (
+    Answers,
+    Cancel,
+    Consumed,
+    Detach,
+    HasConsumed,
+    Lost,
+    Register,
+    Resume,
+)
+from rayvous.protocol.messages.recovery import Holds, LetGo, Recovery
+from rayvous.recovery.durability.durable_clients import DurableClients
+from rayvous.recovery.durability.stores import MemoryStore
+from rayvous.recovery.replay.rounds import REMEMBERED_RETENTIONS
+from rayvous.routing.language.questions import to_filter
+
+BOUNDS = Recovery.for_simulator(durable_events_max=6, dead_letters_max=4)
+WANTS = to_filter("n >= 0")
+
+
+class Alone:
+    def __init__(self, store):
+        self.store = store
+        self.layer = DurableClients(BOUNDS, store)
+
+    def take(self, event):
+        key = type(event.message) if isinstance(event, Received) else type(event)
+        return self._done((self.layer.takes.get(key) or self.layer.sees[key])(event))
+
+    def leave(self, effect):
+        return self._done(self.layer.alters[type(effect)](effect))
+
+    def _done(self, out):
+        self.store.commit([each for each in out if isinstance(each, Write)])
+        return [each for each in out if not isinstance(each, Write)]
+
+    def deliver(self, publisher, sequence, *clients):
+        batch = batch_of([{"n": 1}], publisher=publisher, first_sequence=sequence)
+        rows = np.zeros(len(clients), np.intp)
+        return self.leave(Deliver(batch, clients, np.arange(len(clients) + 1), rows))
+
+    def held(self):
+        return {
+            name: (
+                entry.life,
+                entry.marks,
+                entry.subscriptions,
+                entry.priorities,
+                entry.losses,
+                entry.begins,
+                [batch.identity(row) for batch, rows in entry.unacknowledged() for row in rows],
+            )
+            for name, entry in self.layer.entries.items()
+        }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_made_of_the_store_holds_the_same(seed):
+    dice = random.Random(f"durable clients/{seed}")
+    machine, lives, sequence = Alone(MemoryStore()), {}, 0
+    for turn in range(150):
+        client = dice.choice(("alice", "bob", "carol"))
+        what = dice.choice(
+            ("resume", "register", "confirm", "deliver", "deliver", "acknowledge", "cancel", "lose", "gone")
+        )
+        if what == "resume":
+            lives[client] = lives.get(client, 0) + 1
+            marks = {"p": dice.randint(0, sequence)}
+            begins = {dice.randint(1, 3): {"p": sequence}}
+            machine.take(Received(client, Resume(marks, life=lives[client], numbers=(1, 2), begins=begins)))
+        elif what == "confirm":
+            machine.leave(Confirm(client, dice.randint(1, 3), begins={"p": sequence, "q": turn}))
+        elif what == "register":
+            machine.take(Received(client, Register(dice.randint(1, 3), WANTS, dice.randint(0, 2))))
+        elif what == "cancel":
+            machine.take(Received(client, Cancel(dice.randint(1, 3))))
+        elif what == "deliver":
+            sequence += 1
+            machine.deliver("p", sequence, *dice.sample(("alice", "bob", "carol", "dave"), 2))
+        elif what == "acknowledge":
+            life = lives.get(client, 1) - (dice.random() < 0.2)
+            machine.take(Received(client, Consumed({"p": dice.randint(0, sequence)}, life)))
+        elif what == "lose":
+            machine.leave(TellLost(client, (Lost("q", turn, turn),)))
+        elif dice.random() < 0.2:
+            machine.take(Received(client, Detach()))
+        machine.layer.check()
+        twin = Alone(machine.store)
+        assert twin.held() == machine.held()
+        assert list(twin.layer.letters) == list(machine.layer.letters)
+        assert [each.client for each in twin.layer.begin()] == list(machine.layer.entries)
+
+
+def test_a_subscriber_of_an_earlier_life_is_taken_inwards_first_and_told_around_in_the_first_step():
+    first = Alone(MemoryStore())
+    first.take(Received("alice", Resume({}, life=1)))
+    first.take(Received("alice", Register(1, WANTS, 2)))
+    first.deliver("p", 3, "alice")
+    second = Alone(first.store)
+    (restored,) = second.layer.begin()
+    register = Register(1, WANTS, 2, admitted=True)
+    assert isinstance(restored, Restored) and restored.marks == {"p": 3} and restored.registers == (register,)
+    out = second.take(Ticked(1.0))
+    assert Held("alice", register) in out and Inward(Ticked(1.0)) in out
+    assert not any(isinstance(each, Held) for each in second.take(Ticked(2.0)))
+
+
+def test_one_that_has_come_back_elsewhere_is_let_go_and_those_around_are_told():
+    machine = Alone(MemoryStore())
+    (holds,) = machine.take(Received("alice", Resume({}, life=1)))
+    assert isinstance(holds, Send) and holds.message == Holds((("alice", 1),))
+    assert machine.take(Received(-2, LetGo((("alice", 1),)))) == [], "that life is here"
+    out = machine.take(Received(-2, LetGo((("alice", 2),))))
+    assert out == [Released("alice", Detach()), Inward(Received("alice", Detach()))]
+    assert machine.held() == {} == Alone(machine.store).held()
+
+
+def test_who_speaks_in_an_earlier_life_is_not_listened_to():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=2)))
+    machine.deliver("p", 1, "alice")
+    assert machine.take(Received("alice", Resume({"p": 1}, life=1))) == []
+    assert machine.take(Received("alice", Consumed({"p": 1}, 1))) == []
+    assert machine.held()["alice"][-1] == [("p", 1)]
+    assert machine.take(Received("alice", Consumed({"p": 1}, 2))) != []
+    assert machine.held()["alice"][-1] == []
+
+
+def test_a_subscriber_that_is_not_durable_goes_by():
+    machine = Alone(MemoryStore())
+    for message in (Resume({}), Register(1, WANTS), Cancel(1), Detach()):
+        assert machine.take(Received("bob", message)) == [Inward(Received("bob", message))]
+    assert list(machine.store.rows("subscribers")) == []
+
+
+def test_what_goes_beyond_the_bounds_is_lost_by_name_and_kept_as_a_dead_letter():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=1)))
+    for sequence in range(1, 9):
+        machine.deliver("p", sequence, "alice")
+    (marks, losses, left) = (machine.held()["alice"][place] for place in (1, 4, -1))
+    assert left == [("p", sequence) for sequence in range(3, 9)]
+    assert losses == [Lost("p", 1, 2)] and marks == {"p": 2}
+    assert [(letter.sequence, letter.reason) for letter in machine.layer.letters] == [
+        (1, "count"),
+        (2, "count"),
+    ]
+    (_, report, *_) = [
+        each for each in machine.take(Received("alice", Resume({}, life=2))) if not isinstance(each, Inward)
+    ]
+    assert report == TellLost("alice", (Lost("p", 1, 2),))
+
+
+def begun(machine):
+    """Return where the subscriptions of a broker that is restored from the store begin."""
+    return {each.client: each.begins for each in Alone(machine.store).layer.begin()}
+
+
+def test_where_a_subscription_begins_is_stable_before_it_is_confirmed_and_does_not_change():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Register(1, WANTS)))
+    machine.take(Received("alice", Register(2, WANTS)))
+    assert begun(machine) == {"alice": {}}, "neither is confirmed"
+    confirm = Confirm("alice", 1, begins={"p": 3})
+    assert machine.leave(confirm) == [confirm]
+    answers = Inform("alice", Answers(2, (), here=True, begins={"p": 4}))
+    assert machine.leave(answers) == [answers]
+    machine.leave(Confirm("alice", 1, begins={"p": 9}))
+    machine.take(Received("alice", Register(1, WANTS)))
+    assert begun(machine) == {"alice": {1: {"p": 3}, 2: {"p": 4}}}
+    machine.take(Received("alice", HasConsumed({"p": 7}, 1)))
+    assert begun(machine) == {"alice": {1: {"p": 3}, 2: {"p": 4}}}, "another position is no other beginning"
+    machine.take(Received("alice", Register(2, to_filter("n > 7"))))
+    assert begun(machine) == {"alice": {1: {"p": 3}}}, "another filter is another subscription"
+    machine.take(Received("alice", Cancel(1)))
+    machine.take(Received("alice", Detach()))
+    assert list(machine.store.rows("begins")) == []
+
+
+def test_who_comes_from_elsewhere_brings_where_its_subscriptions_begin():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=2, numbers=(1,), begins={1: {"p": 3}})))
+    machine.take(Received("alice", Register(1, WANTS)))
+    assert begun(machine) == {"alice": {1: {"p": 3}}}
+    out = machine.take(Received("alice", Resume({}, life=3, numbers=(1, 2), begins={1: {"p": 9}, 2: {}})))
+    assert Inward(Received("alice", Consumed({}, 3, {1: {"p": 9}, 2: {}}))) in out
+    machine.take(Received("alice", Register(2, WANTS)))
+    assert begun(machine) == {"alice": {1: {"p": 3}, 2: {}}}
+
+
+def test_where_a_subscription_begins_is_dropped_when_nobody_retains_what_is_older():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Register(1, WANTS)))
+    machine.leave(Confirm("alice", 1, begins={"p": 3}))
+    seconds = BOUNDS.retention_seconds * REMEMBERED_RETENTIONS
+    machine.take(Ticked(seconds))
+    assert begun(machine) == {"alice": {1: {"p": 3}}}
+    machine.take(Ticked(seconds + BOUNDS.retention_seconds))
+    assert begun(machine) == {"alice": {1: {}}}
+
+
+def test_a_subscription_that_an_earlier_version_has_stored_has_begun():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Register(1, WANTS)))
+    machine.store.commit([Write("begins", ("alice", 1), None)])
+    assert begun(machine) == {"alice": {1: {}}}

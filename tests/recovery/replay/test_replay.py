@@ -1,0 +1,318 @@
+"""The replay layer: it keeps and sends again what a simple reference does, and is restored from a store."""
+
+import random
+
+import numpy as np
+import pytest
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, TellLost, Ticked, Write
+from rayvous.protocol.ids import RoundNumber
+from rayvous.protocol.layers import (
+    Delivered,
+    Heard,
+    Inward,
+    IsDelivered,
+    Restored,
+    RoundBegan,
+    RoundWanted,
+    Tell,
+)
+from rayvous.protocol.messages.pubsub import (
+    Answer,
+    Answers,
+    Consumed,
+    Directed,
+    Events,
+    Register,
+    Resume,
+    TakenOver,
+)
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.messages.rounds import Forgotten, Marker
+from rayvous.recovery.durability.identity import Identity
+from rayvous.recovery.durability.stores import MemoryStore
+from rayvous.recovery.replay.replay import KEPT, TAKEN_OVER, Replay
+from rayvous.recovery.replay.rounds import AGAIN_EVENTS_MAX, Rounds
+from rayvous.routing.language.questions import to_filter
+
+WANTS = Register(1, to_filter("n >= 0"))
+
+
+class Alone:
+    """The replay layer without the others; its writes are committed, and its other outputs returned."""
+
+    def __init__(self, store=None, confirms=False, **recovery):
+        self.recovery = Recovery.for_simulator(**recovery)
+        self.store = store
+        self.rounds = Rounds(self.recovery.retention_events_max, self.recovery.retention_seconds)
+        identity = Identity(self.rounds, self.recovery.retention_seconds, store)
+        self.layer = Replay(1, self.recovery, self.rounds, store, identity.alive_at, confirms=confirms)
+
+    def take(self, event):
+        key = type(event.message) if isinstance(event, Received) else type(event)
+        out = (self.layer.takes.get(key) or self.layer.sees[key])(event)
+        if self.store is not None:
+            self.store.commit([each for each in out if isinstance(each, Write)])
+        return [each for each in out if not isinstance(each, Write)]
+
+    def publish(self, publisher, first, count=1, **how):
+        batch = batch_of([{"n": 1}] * count, publisher=publisher, first_sequence=first)
+        return self.take(Received(publisher, Events(batch, **how)))
+
+    def subscribe(self, client):
+        self.take(Received(client, WANTS))
+        (confirm,) = self.layer.alters[Confirm](Confirm(client, 1))
+        return confirm.begins
+
+    def round(self, number, doubt=1e9):
+        assert self.rounds.begin(RoundNumber(1, number), doubt)
+        return self.layer.alters[RoundBegan](RoundBegan(RoundNumber(1, number)))
+
+
+def sent(out):
+    """Return the identities of the events that are passed inwards."""
+    batches = [
+        each.event.message.batch
+        for each in out
+        if isinstance(each, Inward) and isinstance(each.event, Received)
+    ]
+    return [batch.identity(row) for batch in batches for row in range(len(batch))]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_round_sends_again_what_was_accepted_within_bounds_in_order(seed, stable):
+    """Compared with a list of (time, events); with a store, also with a restored twin after each step."""
+    dice = random.Random(f"replay/{seed}")
+    bounds = {"retention_events_max": 30, "retention_seconds": 20.0}
+    machine = Alone(MemoryStore() if stable else None, **bounds)
+    reference, next_of, now = [], {}, 0.0
+    for turn in range(120):
+        now += dice.choice((0.0, 0.3, 4.0)) * dice.random()
+        machine.take(Ticked(now))
+        reference = [each for each in reference if now - each[0] <= 20.0]
+        publisher = dice.choice("abc")
+        count = dice.randint(1, 4)
+        known = next_of.get(publisher, 1)
+        again = stable and known > 1 and dice.random() < 0.3
+        first = max(1, known - dice.randint(1, 3)) if again else known
+        machine.publish(publisher, first, count, again=again, forgot_seconds=1e9 if again else 0.0)
+        fresh = [(publisher, number) for number in range(max(first, known), first + count)]
+        next_of[publisher] = max(known, first + count)
+        if fresh:
+            reference.append((now, fresh))
+        while len(reference) > 1 and sum(len(events) for _, events in reference) > 30:
+            reference.pop(0)
+        if dice.random() < 0.2:
+            out = machine.round(turn + 1)
+            assert sent(out) == [event for _, events in reference for event in events]
+        machine.layer.check()
+        if stable:
+            twin = Alone(machine.store, **bounds)
+            twin.take(Ticked(now))
+            for name, number in next_of.items():
+                assert twin.layer.accepted(name) == machine.layer.accepted(name) == number - 1
+                ages = [(age, len(batch)) for age, batch in twin.layer.kept_of(name)]
+                assert ages == [(age, len(batch)) for age, batch in machine.layer.kept_of(name)]
+
+
+def test_what_is_not_kept_any_more_goes_ahead_and_is_told_once_to_whom_it_may_have_been_for():
+    machine = Alone(retention_seconds=10.0)
+    machine.take(Ticked(0.0))
+    machine.subscribe("s")
+    machine.publish("p", 1, 3)
+    machine.take(Ticked(11.0))
+    machine.publish("p", 4)
+    news, tell, report, again = machine.round(1)
+    assert isinstance(news, RoundBegan) and sent([again]) == [("p", 4)]
+    assert isinstance(tell.event, Tell) and tell.event.message.entries == (("p", 3, 11.0),)
+    assert isinstance(report, TellLost) and [(loss.first, loss.last) for loss in report.losses] == [(1, 3)]
+    assert not any(isinstance(each, TellLost) for each in machine.round(2)), "it knows"
+
+
+def test_what_is_older_than_the_round_mends_is_not_told():
+    machine = Alone(retention_seconds=10.0)
+    machine.take(Ticked(0.0))
+    machine.subscribe("s")
+    machine.publish("p", 1)
+    machine.take(Ticked(30.0))
+    assert machine.round(1, doubt=20.0) == [RoundBegan(RoundNumber(1, 1))]
+
+
+def test_what_is_missing_ahead_of_a_publishers_first_event_here_is_lost_by_name_at_once():
+    """The publisher comes from elsewhere, and no longer keeps the earlier events. Reference: promise 2."""
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    machine.subscribe("s")
+    tell, report, events = machine.publish("p", 4, again=True)
+    assert isinstance(tell.event, Tell) and [each[:2] for each in tell.event.message.entries] == [("p", 3)]
+    assert [(loss.publisher, loss.first, loss.last) for loss in report.losses] == [("p", 1, 3)]
+    assert sent([events]) == [("p", 4)]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_who_has_forgotten_what_another_broker_keeps_does_not_answer_for_that_publisher(stable):
+    """The incomplete stream of this broker would hide the events that the other broker keeps. Promise 2."""
+    store = MemoryStore() if stable else None
+    machine = Alone(store, retention_events_max=4)
+    machine.take(Ticked(0.0))
+    machine.subscribe("s")
+    machine.publish("p", 1, 1)
+    machine.publish("p", 2, 2)
+    machine.publish("q", 1, 2)  # event 1 of p is forgotten
+    machine.take(Received("p", TakenOver(2, 3)))
+    told = machine.round(1)[1].event.message
+    assert [each[:2] for each in told.entries] == [("p", 1)], "nobody keeps that"
+    machine.take(Received("p", TakenOver(1, 2)))  # outdated: p has published here since
+    assert sent(machine.round(2)) == [("p", 2), ("p", 3), ("q", 1), ("q", 2)]
+    machine.take(Received("p", TakenOver(1, 3)))
+    lives = [machine, *([Alone(store, retention_events_max=4)] if stable else [])]
+    for life in lives:
+        life.take(Ticked(1.0))
+        _, *out = life.round(3)
+        assert sent(out) == [("q", 1), ("q", 2)] and len(out) == 1, (
+            "no loss of p is told, and none of it is sent"
+        )
+        assert life.layer.kept_of("p"), "for its process, should that die and come back here"
+    machine.publish("p", 2, 3, again=True)
+    assert ("p", 4) in sent(machine.round(4)), "it is here again"
+    assert store is None or not list(store.rows(TAKEN_OVER))
+    machine.take(Received("r", TakenOver(1, 3)))
+    assert store is None or not list(store.rows(TAKEN_OVER)), "it has never published here"
+
+
+def test_of_losses_of_others_is_told_nothing_who_is_owed_the_events_of_publishers_here():
+    """The subscription is satisfied by publishers at its own broker. Reference: paper 2, 2.3."""
+    for here, more, told in ((True, 0, ["here"]), (True, 1, ["far", "here"]), (False, 0, ["far", "here"])):
+        machine = Alone()
+        machine.take(Ticked(0.0))
+        machine.subscribe("s")
+        news = Inform("s", Answers(1, (Answer("here", 1, WANTS.filter),), more, here))
+        assert machine.layer.alters[Inform](news) == [news]
+        gone = Forgotten((("far", 2, 0.0), ("here", 3, 0.0)), RoundNumber(0, 0), 0.0)
+        _, *reports = machine.layer.alters[Heard](Heard(2, gone))
+        assert [loss.publisher for each in reports for loss in each.losses] == told
+
+
+def test_who_moved_here_waits_for_a_round():
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    assert machine.take(Received("s", Resume({}))) == [Inward(RoundWanted())]
+    machine.subscribe("s")
+    batch = batch_of([{"n": 1}], publisher="p", first_sequence=1)
+    events = Events(batch, machine.rounds.current)
+    deliver = Deliver(batch, ("s",), [0, 1], batch.sequence[:1] * 0, brought_by=events)
+    assert machine.layer.alters[Deliver](deliver) == []
+    marker = Tell(1, Marker(1, 1, RoundNumber(0, 0), 0.0), whole=True)
+    assert machine.take(marker) == [], "where an event could not have passed, a marker does not"
+    assert machine.take(Tell(2, Forgotten((), RoundNumber(0, 0), 0.0))) != []
+    machine.rounds.make_ready("s", machine.rounds.current)
+    machine.round(1)
+    assert machine.take(marker) != []
+
+
+def test_it_asks_whether_all_has_come_before_half_a_retention_is_over_and_counts_as_lost_what_goes_before():
+    machine = Alone(MemoryStore(), confirms=True, retention_seconds=10.0)
+    machine.take(Ticked(0.0))
+    machine.publish("p", 1)
+    assert machine.take(Ticked(4.9))[:-1] == []
+    (question, _) = machine.take(Ticked(5.0))
+    assert isinstance(question, IsDelivered)
+    machine.publish("p", 2)
+    machine.take(Ticked(16.0))  # both are forgotten
+    told = machine.round(1, doubt=0.0)[1].event.message
+    assert told.entries == (("p", 2, 11.0),)
+    machine.take(Delivered(question.number))
+    (again, _) = machine.take(Ticked(16.5))
+    assert isinstance(again, IsDelivered) and again.number == 2
+    machine.take(Delivered(again.number))
+    assert machine.round(2, doubt=0.0) == [RoundBegan(RoundNumber(1, 2))]
+    assert machine.take(Ticked(60.0))[:-1] == [], "nothing has come since"
+
+
+def test_many_small_batches_go_again_in_few():
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    for number in range(AGAIN_EVENTS_MAX // 8):
+        machine.publish(f"p{number % 3}", 1 + 16 * (number // 3), 16)
+    again = [each for each in machine.round(1) if isinstance(each, Inward)]
+    assert len(again) == 2 and len(sent(again)) == 2 * AGAIN_EVENTS_MAX - (2 * AGAIN_EVENTS_MAX) % 16
+
+
+def test_rows_that_are_not_needed_go_with_the_next_change():
+    machine = Alone(MemoryStore(), retention_seconds=10.0)
+    machine.take(Ticked(0.0))
+    for number in range(5):
+        machine.publish("p", 1 + number)
+    machine.take(Ticked(20.0))
+    assert len(list(machine.store.rows(KEPT))) == 5, "few rows wait for a change"
+    machine.publish("p", 6)
+    assert len(list(machine.store.rows(KEPT))) == 1
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_subscription_begins_at_what_its_broker_knew_at_the_confirmation(moves):
+    """Also at any other broker, which knows something else. Promise 1."""
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    machine.publish("p", 1, 3)
+    far = batch_of([{"n": 1}] * 2, publisher="q", first_sequence=4)
+    machine.take(Received(2, Directed(far, 2, ((3,), (3,)), ((1,), (2,)))))  # for others
+    begins = machine.subscribe("s")
+    assert begins == {"p": 3, "q": 5}
+    machine.publish("p", 4)
+    (again,) = machine.layer.alters[Confirm](Confirm("s", 1))
+    assert again.begins == begins
+    if moves:
+        machine = Alone()
+        machine.take(Ticked(7.0))
+        machine.publish("p", 1, 4)
+        machine.take(Received("s", Resume({}, ages_seconds={1: 0.0}, begins={1: begins})))
+        assert machine.subscribe("s") == begins
+        machine.rounds.make_ready("s", machine.rounds.current)
+        machine.round(1)
+    batch = batch_of([{"n": 1}] * 6, publisher="p", first_sequence=1)
+    events = Events(batch, machine.rounds.current, True)
+    deliver = Deliver(batch, ("s",), np.array([0, 6]), np.arange(6), brought_by=events)
+    (delivered,) = machine.layer.alters[Deliver](deliver)
+    assert delivered.rows.tolist() == [3, 4, 5]
+
+
+BEGINS = {1: {"p": 3}, 2: {"q": 5}}
+
+
+@pytest.mark.parametrize(
+    "comes",
+    [
+        pytest.param(Received("s", Resume({}, begins=BEGINS)), id="moves"),
+        pytest.param(Received("s", Consumed({}, 1, BEGINS)), id="returns"),
+        pytest.param(Restored("s", {}, 0.0, (), BEGINS), id="is-restored"),
+    ],
+)
+def test_a_broker_learns_numbers_from_the_subscribers_that_come(comes):
+    """It is new, or was restarted, and alone with them: nobody else can tell it. Promise 1."""
+    machine = Alone()
+    machine.take(Ticked(7.0))
+    machine.take(comes)
+    assert machine.subscribe("t") == {"p": 3, "q": 5}
+
+
+def test_a_subscription_that_publishers_here_satisfy_begins_with_that():
+    machine = Alone()
+    machine.take(Ticked(0.0))
+    machine.publish("p", 1, 3)
+    machine.take(Received("s", WANTS))
+    news = Inform("s", Answers(1, (Answer("p", 1, WANTS.filter),), here=True))
+    (informed,) = machine.layer.alters[Inform](news)
+    assert informed == news and informed.news.begins == {"p": 3}
+    machine.publish("p", 4)
+    (confirm,) = machine.layer.alters[Confirm](Confirm("s", 1))
+    assert confirm.begins == {"p": 3}
+
+
+def test_a_broker_knows_the_numbers_that_it_has_stored():
+    store = MemoryStore()
+    machine = Alone(store)
+    machine.take(Ticked(0.0))
+    machine.publish("p", 1, 3)
+    assert Alone(store).subscribe("s") == {"p": 3}
