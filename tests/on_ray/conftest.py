@@ -13,6 +13,7 @@ from threading import Barrier, Event
 from typing import Any
 
 import pytest
+import ray
 import rayvous as rv
 from rayvous.actors.network import launching
 from rayvous.faults.checker.reliability import judge
@@ -22,6 +23,14 @@ SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60",
 EVENTS_AT_LEAST = 100
 EVENTS_BEFORE = 20
 PACE_SECONDS = 0.01
+
+
+@pytest.fixture(autouse=True)
+def _one_ray(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that leaves the Ray of all tests fails, and not those after it, which would start another one."""
+    yield
+    if "ray_started" in request.fixturenames:
+        assert ray.is_initialized(), "this process has left the Ray of all tests"
 
 
 class Traffic:

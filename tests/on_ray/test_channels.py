@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
-from ray.util.client.server.server import serve
 from rayvous.actors.channels.config import Door
 from rayvous.actors.channels.pool import OPEN_SECONDS, UNPROVEN_MAX
 from rayvous.actors.host.handle import HostHandle
@@ -22,6 +21,17 @@ from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.stability import Stable
 
 BOUND_SECONDS = 40.0
+SERVE = """
+import sys
+import ray
+from ray.util.client.server.server import serve
+
+ray.init(address=sys.argv[1], namespace="rayvous", log_to_driver=False)
+serving = serve("127.0.0.1", int(sys.argv[2]))
+print("serving", flush=True)
+sys.stdin.read()
+serving.stop(0)
+"""
 
 
 @pytest.fixture
@@ -82,9 +92,13 @@ def client_server(ray_started: None) -> Iterator[str]:
     """The address at which drivers outside the cluster join the tests' Ray."""
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
-    serving = serve("127.0.0.1", port)
-    yield f"ray://127.0.0.1:{port}"
-    serving.stop(0)
+    # In a process of its own: a server leaves Ray when its last client has gone.
+    line = [sys.executable, "-c", SERVE, ray.get_runtime_context().gcs_address, str(port)]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdin is not None and serving.stdout is not None
+        assert serving.stdout.readline() == "serving\n"
+        yield f"ray://127.0.0.1:{port}"
+        serving.stdin.close()
 
 
 def test_a_driver_outside_the_network_of_the_cluster_uses_ray_until_it_gets_in(
