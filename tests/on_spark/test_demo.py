@@ -23,7 +23,7 @@ def test_the_demo_takes_files_kills_and_spark_writes_the_report(tmp_path):
     assert result["verdict"] == "holds" and result["events_published"] == 3_000
     assert result["notifications_delivered"] == result["notifications_expected"] == wanted
     assert result["missing"] == result["duplicates"] == result["spurious"] == 0
-    assert len(result["killed"]) == 1 and 0.5 < result["recovery_seconds"] < BOUND_SECONDS
+    assert len(result["killed"]) == 1 and 0 < result["recovery_seconds"] < BOUND_SECONDS
     said = [moment["what"] for moment in result["timeline"]]
     assert said[0] == f"killed broker {result['killed'][0]}"
     assert said[-1] == "everything published was delivered"
