@@ -161,7 +161,9 @@ class Succession:
         self._next_beat += slept
         ahead = self._clock - event.now
         for other in sorted(self.listens_to):
-            self._detector.was_heard(other, [at + ahead for at in event.heard.get(other, ())])
+            # After a stall the host has heard some later than it last knew the time, but nobody is heard in the future.
+            moments = [min(at + ahead, self._clock) for at in event.heard.get(other, ())]
+            self._detector.was_heard(other, moments)
         if not self.designated:
             self._patience = self._detector.patience(self._awaited)
             self._deadline = self._detector.deadline(self._awaited)

@@ -74,6 +74,17 @@ def test_who_rested_notices_a_silence_when_who_was_awake_does(me: int, source: i
     )
 
 
+def test_after_a_stall_of_the_host_nobody_was_heard_in_the_future() -> None:
+    machine = member(1)
+    for now in (0.0, 0.5, 1.0):
+        machine.handle(Ticked(now))
+        machine.handle(Received(3, BEAT))
+    machine.rested(Rested(5.0, {3: [2.0, 4.0, 9.0]}))
+    machine.check()
+    machine.handle(Ticked(9.0))
+    machine.check()
+
+
 def test_a_neighbour_is_probed_for_when_it_would_have_been_awake() -> None:
     def probed_at(rest: bool) -> float:
         machine, now = Probing(RECOVERY), 0.0
