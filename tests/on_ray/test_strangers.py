@@ -42,7 +42,7 @@ class Host:
     def __init__(self, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pool_file, "node_here", lambda: "node")
         known = SimpleNamespace(get_node_ip_address=lambda: address)
-        monkeypatch.setattr(pool_file, "ray", SimpleNamespace(util=known))
+        monkeypatch.setattr(pool_file, "ray", SimpleNamespace(util=known, is_initialized=lambda: False))
         self._actor_id = SimpleNamespace(binary=lambda: b"h" * 16)
         self.door = SimpleNamespace(remote=self._door)
         self.pid = SimpleNamespace(remote=self._door)
