@@ -46,6 +46,7 @@ class Timeline:
     def __init__(self) -> None:
         self.entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
         self._before: NetworkStatus | None = None
+        self._looked_at = 0.0
         self._unwell_since: float | None = None
 
     def look(self, now: NetworkStatus, at: float) -> None:
@@ -53,7 +54,8 @@ class Timeline:
         before, self._before = self._before, now
         if before is not None:
             self._brokers(before, now, at)
-        self._condition(now, at)
+        self._condition(before, now, at)
+        self._looked_at = at
 
     def _brokers(self, before: NetworkStatus, now: NetworkStatus, at: float) -> None:
         then = {one.broker: one for one in before.brokers}
@@ -71,14 +73,17 @@ class Timeline:
         for one in then.values():
             self._say(at, f"broker {one.broker} left")
 
-    def _condition(self, now: NetworkStatus, at: float) -> None:
+    def _condition(self, before: NetworkStatus | None, now: NetworkStatus, at: float) -> None:
         if now.problems or now.condition in ("healing", "broken"):
             if self._unwell_since is None:
                 self._unwell_since = at
                 self._say(at, f"{now.condition}: {'; '.join(now.problems[:2])}".rstrip(": "), "bad")
-        elif self._unwell_since is not None:
-            self._say(at, f"{now.condition} after {at - self._unwell_since:.1f} s", "good")
-            self._unwell_since = None
+            return
+        since, self._unwell_since = self._unwell_since, None
+        if since is None and before is not None and not now.healthy and now.condition != before.condition:
+            since = self._looked_at  # it has healed between two looks
+        if since is not None:
+            self._say(at, f"{now.condition} after {at - since:.1f} s", "good")
 
     def _say(self, at: float, text: str, mood: Mood = "") -> None:
         self.entries.append(Entry(at, printable(text), mood))

@@ -31,6 +31,17 @@ def test_what_differs_between_looks_is_told_and_how_long_healing_took(look):
     assert said(timeline)[-1] == ("broker 0 is back", "good")
 
 
+def test_what_heals_between_two_looks_is_told_to_have_healed_within_that_time(look):
+    timeline = Timeline()
+    for at, broker in enumerate([{}, {"state": "dead"}, {"state": "dead"}, {}, {}]):
+        timeline.look(look(at, broker, {}), 100.0 + 0.5 * at)
+    assert said(timeline) == [
+        ("broker 0 is dead", "bad"),
+        ("whole without broker 0 after 0.5 s", "good"),
+        ("broker 0 is back", "good"),
+    ]
+
+
 def test_what_happened_is_kept_up_to_a_limit(look):
     timeline = Timeline()
     for at in range(ENTRIES_MAX + 20):
