@@ -284,30 +284,29 @@ class Admitting:
         return type(event.message) in self.admission.takes
 
     def snapshot(self) -> Plain:
-        """Return the state of the layer; in a fixed network without time and place."""
-        moment = (self._stands, self._now, self._grace_until) if self._grace_seconds else None
+        """Return the state of the layer; in a fixed network without what changes with time and place."""
+        moment = None
+        if self._grace_seconds:
+            lingers = list(self._lingers.items())
+            moment = self._stands, self._now, self._grace_until, lingers, self._above.snapshot()
         return {
             "admission": self.admission.snapshot(),
             "unadvertised": self.unadvertised,
             "moment": moment,
-            "lingers": [(item, link, until) for (item, link), until in self._lingers.items()],
-            "above": self._above.snapshot()
-            if self._grace_seconds
-            else None,  # else it follows from the books
         }
 
     def restore(self, plain: Plain) -> None:
         """Restore the state of a snapshot; only for a layer that has not handled anything."""
         self.admission.restore(plain["admission"])
         self.unadvertised = plain["unadvertised"]
-        if plain.get("moment") is not None:  # stores of earlier versions have none
-            self._stands, self._now, self._grace_until = plain["moment"]
+        moment = plain.get("moment")  # stores of earlier versions have none
+        if moment is not None:
+            self._stands, self._now, self._grace_until, lingers, above = moment
         self._gates = ()
         self._turn()
-        if plain.get("above") is not None:
-            self._lingers = {(item, link): until for item, link, until in plain["lingers"]}
-            self._above = RoutingTable()
-            self._above.restore(plain["above"])
+        if moment is not None:
+            self._lingers, self._above = dict(lingers), RoutingTable()
+            self._above.restore(above)
 
     def describe(self) -> Mapping[str, int]:
         """Return the sizes of the layer's state, and how many events had no advertisement."""
