@@ -164,10 +164,6 @@ class Connection(Generic[W]):
         self.serving.discard(number)
         return _frame(Kind.FAILED if failed else Kind.ANSWER, number, content)
 
-    def fits(self, content: bytes) -> bool:
-        """Return whether a frame may have this content."""
-        return len(content) <= self._frame_bytes_max
-
     @staticmethod
     def farewell() -> bytes:
         """Return the frame by which this end takes its leave."""

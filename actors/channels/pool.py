@@ -44,7 +44,7 @@ from .connection import NAME_BYTES, NONCE_BYTES, Connection, Self
 from .handshakes import Handshake
 from .lanes import Lane
 from .processes import KNOCK_SECONDS, has_ended
-from .replies import Answered, Awaited, Reply, follow, packed_error
+from .replies import Awaited, Reply, follow, packed_error
 
 ByRay = Callable[[], ObjectRef[Any]]
 
@@ -105,13 +105,17 @@ class Way:
         """Whether the channel is open; if it is not, it is opened for later calls."""
         if self.channel is not None and self.channel.open:
             return True
-        if self.opening is None and time.monotonic() >= self._next_try and not self._channels.has_left_ray:
-            self.open()
+        self._open_in_time()
         return False
 
     def prepare(self) -> None:
-        """Open the channel if there is none, unless that has just failed: the host is likely to be called soon."""
-        if (self.channel is None or not self.channel.open) and time.monotonic() >= self._next_try:
+        """Open the channel if there is none: the host is likely to be called soon."""
+        if self.channel is None or not self.channel.open:
+            self._open_in_time()
+
+    def _open_in_time(self) -> None:
+        """Open the channel, unless that has just failed."""
+        if self.opening is None and time.monotonic() >= self._next_try and not self._channels.has_left_ray:
             self.open()
 
     def open(self) -> None:
@@ -128,21 +132,12 @@ class Way:
 
     # Calls.
 
-    async def call(self, lane: Lane, content: bytes) -> bytes:
-        """Make a call by the channel, after `lane.enter`; return the answer.
+    def call(self, lane: Lane, content: bytes) -> Later[bytes]:
+        """Make a call by the channel, after `lane.enter`; return the answer, which is given as soon as it comes.
 
-        Raises
-        ------
-        RayTaskError, RayActorError
-            As a call of Ray does.
+        It is an error, RayTaskError or RayActorError, where a call of Ray raises that.
         """
         waiting = Awaited(lane)
-        self._send(content, waiting)
-        return await waiting.future
-
-    def send(self, lane: Lane, content: bytes) -> Later[bytes]:
-        """Make a call as `call` does; whoever waits for the answer has it in the turn in which it comes."""
-        waiting = Answered(lane)
         self._send(content, waiting)
         return waiting
 
@@ -588,9 +583,9 @@ def _tls(tls: Tls | None) -> dict[str, Any]:
 
 
 def node_here() -> str:
-    """Return the Ray node of this process; "" for a client outside the cluster."""
-    if client.is_connected():
-        return ""  # Ray would name the node of its server
+    """Return the Ray node of this process; "" outside Ray, and for a client outside the cluster."""
+    if not ray.is_initialized() or client.is_connected():
+        return ""  # of a client Ray would name the node of its server
     return str(ray.get_runtime_context().get_node_id())
 
 

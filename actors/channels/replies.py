@@ -38,32 +38,7 @@ def error_of(content: bytes) -> Exception:
     return RayTaskError("call", said, error).as_instanceof_cause()  # type: ignore[no-any-return]
 
 
-class Awaited:
-    """A coroutine that waits on the event loop of the channel."""
-
-    __slots__ = ("future", "lane")
-
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
-        self.future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    def given(self, content: bytes, failed: bool) -> None:
-        """Take the answer."""
-        self.lane.leave()
-        if self.future.done():
-            return  # nobody waits any more
-        if failed:
-            self.future.set_exception(error_of(content))
-        else:
-            self.future.set_result(content)
-
-    def failed(self, error: Exception) -> None:
-        """Learn that there will be no answer; the call has left its lane."""
-        if not self.future.done():
-            self.future.set_exception(error)
-
-
-class Answered(Later[bytes]):
+class Awaited(Later[bytes]):
     """A call of the event loop of the channel whose answer goes on in the turn in which it comes."""
 
     __slots__ = ("lane",)

@@ -35,6 +35,7 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.beats import is_beat
 from ...protocol.messages.pubsub import Events, Numbered
 from ...protocol.telemetry.tables import CarriedOut
+from ..channels.pool import node_here
 from ..logs import HOST, Log
 from .outbox import Peer, Queued, Regrouped, Renewed, first_line
 
@@ -43,11 +44,6 @@ INLINE_BYTES_MAX: Final = 2 * 1024 * 1024
 CALLS_OUT_MAX: Final = 64
 CALLS_UNWAITED_MAX: Final = 16
 """More calls than an election takes; from this number on, the group waits for an unreachable member as for others."""
-
-
-def node_here() -> str:
-    """Return the Ray node of this process; "" outside Ray."""
-    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
 
 
 def machine_here() -> str:

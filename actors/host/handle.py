@@ -125,7 +125,7 @@ class HostHandle:
         said = (life, *since) if life or since else ()
         content = packed(("receive", (to, source, messages, *said)))
         lane.enter(True)
-        return self._way.send(lane, content)
+        return self._way.call(lane, content)
 
     async def _ask(self, sender: Any, method: str, *arguments: Any) -> Any:
         """Make a call of bytes of a sender, whose calls begin in order; return the answer."""

@@ -56,7 +56,7 @@ from .commits import Commits
 from .driver import Driver
 from .ending import end_process, end_with_raylet
 from .frames import answered, begun
-from .group import machine_here, node_here
+from .group import machine_here
 from .hosted_broker import HostedBroker
 from .incoming import Incoming
 from .metering import Metering
@@ -317,7 +317,7 @@ class BrokerHost:
     async def ping(self, at: BrokerId) -> str:
         """Return the Ray node of this host, once the broker has handled everything that arrived before."""
         await self._service(at)
-        return node_here()
+        return self.incoming.node()
 
     # Incoming calls.
 

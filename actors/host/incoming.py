@@ -22,12 +22,12 @@ from ...protocol.messages.admission import AdmissionConfig, Advertise, WouldAdmi
 from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.messages.views import CubeView, CubeWants
+from ..channels.pool import node_here
 from ..later import Later
 from . import survey as host_survey
 from .attachments import Attachments
 from .backpressure import Backpressure
 from .driver import Driver
-from .group import node_here
 from .hosted_broker import HostedBroker
 from .numbered import NumberedLinks
 from .outbox import LinkMessage

@@ -121,10 +121,10 @@ def test_calls_begin_in_order_and_are_answered_when_they_are_ready() -> None:
         ends = Ends(serve)
         await ends.opened()
         asked = [ends.ask(b"%d" % n) for n in range(4)]
-        assert [await each.future for each in asked[1:]] == [b"1!", b"2!", b"3!"]
-        assert begun == [b"0", b"1", b"2", b"3"] and not asked[0].future.done() and asked[0].lane.out == 1
+        assert [await each for each in asked[1:]] == [b"1!", b"2!", b"3!"]
+        assert begun == [b"0", b"1", b"2", b"3"] and not asked[0].done and asked[0].lane.out == 1
         first.set()
-        assert await asked[0].future == b"0!" and not any(each.lane.out for each in asked)
+        assert await asked[0] == b"0!" and not any(each.lane.out for each in asked)
 
     run(test)
 
@@ -137,7 +137,7 @@ def test_the_error_of_a_host_is_the_error_that_a_call_of_ray_raises() -> None:
         ends = Ends(serve)
         await ends.opened()
         with pytest.raises(InputError, match="no such thing") as raised:
-            await ends.ask(b"x").future
+            await ends.ask(b"x")
         assert isinstance(raised.value, RayTaskError) and isinstance(raised.value.cause, InputError)
 
     run(test)
@@ -159,7 +159,7 @@ def test_a_connection_that_ends_fails_what_was_in_flight_and_says_whether_it_was
             await asyncio.sleep(0)
             part(ends)
             with pytest.raises(ActorUnavailableError, match="may or may not have been executed"):
-                await asked.future
+                await asked
             assert (1, parted) in ends.lost and not asked.lane.out and not ends.one.open
 
     run(test)
@@ -178,10 +178,10 @@ def test_a_call_that_nobody_waits_for_any_more_is_in_its_lane_until_it_is_answer
         asked = ends.ask(b"x")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
-                await asked.future
+                await asked
         assert asked.lane.out == 1
         gate.set()
-        assert await ends.ask(b"y").future == b"late"
+        assert await ends.ask(b"y") == b"late"
         assert asked.lane.out == 0 and ends.one.open and not ends.refused
 
     run(test)
@@ -192,7 +192,7 @@ def test_who_takes_no_calls_refuses_them() -> None:
         ends = Ends(None)
         await ends.opened()
         with pytest.raises(ActorUnavailableError):
-            await ends.ask(b"x").future
+            await ends.ask(b"x")
         assert ends.refused == ["it calls a process that takes no calls"]
 
     run(test)
@@ -233,7 +233,7 @@ def test_nothing_is_read_while_too_many_calls_run(monkeypatch: pytest.MonkeyPatc
         await asyncio.sleep(0)
         assert not ends.wires[1].reading
         gate.set()
-        await asyncio.gather(*(each.future for each in asked))
+        await asyncio.gather(*(each for each in asked))
         assert ends.wires[1].reading
 
     run(test)

@@ -55,12 +55,12 @@ class End:
             each.lane.leave()
             each.failed(unavailable(channel.why, b"?" * 16))
 
-    def ask(self, number: int, content: bytes = PIECE) -> asyncio.Future[bytes]:
+    def ask(self, number: int, content: bytes = PIECE) -> Awaited:
         lane = Lane()
         lane.enter(True)
         waiting = Awaited(lane)
         self.channel.call(number.to_bytes(4, "big") + content, waiting)
-        return waiting.future
+        return waiting
 
     @property
     def waits_bytes(self) -> int:
@@ -100,7 +100,7 @@ def test_calls_to_who_does_not_read_wait_in_order_and_in_bounded_memory(opener_c
         asked = [caller.ask(number) for number in range(400)]
         await turns()
         assert MOST < caller.waits_bytes <= MOST + len(PIECE) + 64
-        assert not any(each.done() for each in asked)
+        assert not any(each.done for each in asked)
         back = deaf.ask(7, b"")
         await turns()
         assert caller.begun == [7], "the other direction goes on"
@@ -118,7 +118,7 @@ def test_who_calls_and_does_not_read_the_answers_is_not_read_either() -> None:
         caller.channel.rest("test")
         asked = [caller.ask(number, b"") for number in range(4_000)]
         await turns(400)
-        assert not asked[0].done() and 0 < len(server.begun) < len(asked)
+        assert not asked[0].done and 0 < len(server.begun) < len(asked)
         assert server.waits_bytes + SYSTEM_BYTES < 4_000 * len(PIECE) / 4, "most of the answers were not made"
         stands = len(server.begun)
         await turns()
@@ -174,7 +174,7 @@ def test_who_does_not_read_costs_its_own_link_only() -> None:
         await turns()
         for number in range(50):
             assert await busy.ask(number) == await same.ask(number) == b""
-        assert not any(each.done() for each in waiting)
+        assert not any(each.done for each in waiting)
         deaf.channel.go_on("test")
         await asyncio.gather(*waiting)
 

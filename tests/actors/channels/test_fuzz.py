@@ -216,7 +216,7 @@ async def attack_host(seed: int, rounds: int) -> Refusing:
         lane.enter(True)
         waiting = Awaited(lane)
         calm.call(b"%d" % number, waiting)
-        assert await waiting.future == (b"%d" % number)[::-1]
+        assert await waiting == (b"%d" % number)[::-1]
     while host._unproven:
         await asyncio.sleep(0)
     assert host.served == [b"%d" % number for number in range(rounds)], "nobody else was served"

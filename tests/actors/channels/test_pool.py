@@ -244,7 +244,9 @@ def test_a_host_that_was_not_called_has_no_channel_and_lacks_none() -> None:
 def test_a_client_outside_the_cluster_is_on_none_of_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray names the node of its server: a refused connection or a missing process here would mean a death there."""
     context = SimpleNamespace(get_node_id=lambda: "of the server")
-    monkeypatch.setattr(pool_file, "ray", SimpleNamespace(get_runtime_context=lambda: context))
+    monkeypatch.setattr(
+        pool_file, "ray", SimpleNamespace(get_runtime_context=lambda: context, is_initialized=lambda: True)
+    )
     assert pool_file.node_here() == "of the server"
     monkeypatch.setattr(pool_file, "client", SimpleNamespace(is_connected=lambda: True))
     assert pool_file.node_here() == ""

@@ -56,7 +56,7 @@ async def ask(channel: Channel, content: bytes) -> bytes:
     lane.enter(True)
     waiting = Awaited(lane)
     channel.call(content, waiting)
-    return await waiting.future
+    return await waiting
 
 
 async def talk() -> bool | None:

@@ -70,7 +70,7 @@ class Peer:
         lane.enter(True)
         waiting = Awaited(lane)
         self.channel.call(content, waiting)
-        return await waiting.future
+        return await waiting
 
 
 async def knock(host: Host) -> socket.socket:

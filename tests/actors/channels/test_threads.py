@@ -117,7 +117,7 @@ def test_calls_of_threads_and_of_the_event_loop_keep_their_order_and_stay_whole(
             ends.one.call(b"l%d " % number + b"y" * (LARGE if number % 10 == 5 else number), waiting[-1])
             await asyncio.sleep(0)
         await thread
-        await asyncio.gather(*(each.future for each in waiting))
+        await asyncio.gather(*(each for each in waiting))
         while not all(each.there.is_set() for each in answers):
             await asyncio.sleep(0)
         for kind in (b"t", b"l"):

@@ -39,7 +39,7 @@ class Wire:
     def lane(self, key: Any) -> Lane:
         return self.lanes.setdefault(key, Lane())
 
-    def send(self, lane: Lane, content: bytes) -> Later[bytes]:
+    def call(self, lane: Lane, content: bytes) -> Later[bytes]:
         answer = Later[bytes]()
         self.calls.append((unpacked([content]), answer))
         return answer

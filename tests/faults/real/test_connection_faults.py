@@ -66,12 +66,12 @@ class Harmed:
         while not met():
             await asyncio.sleep(0)
 
-    def ask(self, content: bytes) -> asyncio.Future[bytes]:
+    def ask(self, content: bytes) -> Awaited:
         lane = Lane()
         lane.enter(True)
         waiting = Awaited(lane)
         self.channel.call(content, waiting)
-        return waiting.future
+        return waiting
 
 
 def run(test: Callable[[Harmed], Awaitable[None]]) -> None:
@@ -106,7 +106,7 @@ def test_a_process_that_stops_reading_answers_when_it_reads_again(ends: str) -> 
         asked = harmed.ask(b"abc")
         for _ in range(50):
             await asyncio.sleep(0)
-        assert not asked.done() and harmed.channel.open
+        assert not asked.done and harmed.channel.open
         if ends == "by itself":
             harmed.faults.cause(StopReading(0.0, 3, 0.0))
         else:
