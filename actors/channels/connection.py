@@ -144,7 +144,7 @@ class Connection(Generic[W]):
         self.peer: bytes | None = None
         self.waiting: dict[int, W] = {}
         self.serving: set[int] = set()
-        self.out: list[bytes] = [_frame(Kind.HELLO, 0, self._hello)]
+        self.out: list[bytes] = [frame(Kind.HELLO, 0, self._hello)]
 
     @property
     def begun(self) -> bool:
@@ -157,22 +157,22 @@ class Connection(Generic[W]):
         """Make a call; return its frame. The answer comes as `Answered`, with `waiting`."""
         self._asked += 1
         self.waiting[self._asked] = waiting
-        return _frame(Kind.CALL, self._asked, content)
+        return frame(Kind.CALL, self._asked, content)
 
     def answer(self, number: int, content: bytes, *, failed: bool = False) -> bytes:
         """Answer a call of the other end; return the frame."""
         self.serving.discard(number)
-        return _frame(Kind.FAILED if failed else Kind.ANSWER, number, content)
+        return frame(Kind.FAILED if failed else Kind.ANSWER, number, content)
 
     @staticmethod
     def farewell() -> bytes:
         """Return the frame by which this end takes its leave."""
-        return _frame(Kind.FAREWELL, 0, b"")
+        return frame(Kind.FAREWELL, 0, b"")
 
     @staticmethod
     def refusal(why: object) -> bytes:
         """Return the frame that tells the other end why it is refused."""
-        return _frame(Kind.REFUSED, 0, str(why).encode()[: GREETING_BYTES_MAX // 2])
+        return frame(Kind.REFUSED, 0, str(why).encode()[: GREETING_BYTES_MAX // 2])
 
     # What the other end does.
 
@@ -236,7 +236,7 @@ class Connection(Generic[W]):
             raise _Wrong(f"the other end refuses: {content.decode(errors='replace')!r}")
         if kind == Kind.HELLO and not self._theirs:
             self._theirs = self._checked(content)
-            self.out.append(_frame(Kind.PROOF, 0, self._proof(self._opens, self._hello, self._theirs)))
+            self.out.append(frame(Kind.PROOF, 0, self._proof(self._opens, self._hello, self._theirs)))
             return None
         if kind == Kind.PROOF and self._theirs:
             if not hmac.compare_digest(content, self._proof(not self._opens, self._theirs, self._hello)):
@@ -265,5 +265,6 @@ class Connection(Generic[W]):
         return hmac.digest(self._me.secret, role + prover + verifier + self.certificate, "sha256")
 
 
-def _frame(kind: Kind, number: int, content: bytes) -> bytes:
+def frame(kind: Kind, number: int, content: bytes) -> bytes:
+    """Return a frame; `number` is that of its call."""
     return _HEAD.pack(len(content), kind, number) + content

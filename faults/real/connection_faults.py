@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from ...actors.channels.channel import Channel
+from ...actors.channels.connection import Kind, frame
 from ...actors.channels.pool import Channels
 from ..plans.plans import OfConnections, RefuseConnections, ResetConnections, StopReading
 
 if TYPE_CHECKING:
     from ...actors.host.host import BrokerHost
 
-HALF_A_FRAME: Final = struct.pack("!IBQ", 1_000, 4, 1) + bytes(500)
+HALF_A_FRAME: Final = frame(Kind.CALL, 1, bytes(1_000))[:513]
 """The beginning of a call of 1,000 bytes."""
 
 AT_ONCE: Final = struct.pack("ii", 1, 0)

@@ -27,7 +27,6 @@ from .place import Place, Takes
 GAP_MIN: Final = 1 / 32
 """The shortest time between two rounds, in heartbeats; long enough that a round serves several requests."""
 
-
 QUIET_MAX: Final = 64.0
 """After so many heartbeats without a round all is as at the start."""
 

@@ -42,7 +42,7 @@ ROWS_MAX: Final = 8_192
 TESTS_A_WAY: Final = 16
 """How many tests of single values take about as long as matching one way with the kernel."""
 TESTS_A_CLAUSE: Final = 64
-"""How many tests take about as long as preparing the tests of a clause, ."""
+"""How many tests take about as long as preparing the tests of a clause."""
 TESTS_A_PIECE: Final = 64
 """How many tests take about as long as making the piece of a clause."""
 TESTS_A_ROW: Final = 16

@@ -17,7 +17,7 @@ from rayvous.actors.channels.connection import (
     Parted,
     Refused,
     Self,
-    _frame,
+    frame,
 )
 
 NETWORK, SECRET = b"n" * 16, b"s" * 32
@@ -102,7 +102,7 @@ def test_another_version_is_named() -> None:
     hello = bytearray(flushed(alice))
     hello[_HEAD.size + 8 : _HEAD.size + 10] = (9).to_bytes(2, "big")
     assert "speaks version 9 of channels, this process 1" in why(bob.take(bytes(hello)))
-    longer = _frame(Kind.HELLO, 0, bytes(hello[_HEAD.size :]) + b"more")
+    longer = frame(Kind.HELLO, 0, bytes(hello[_HEAD.size :]) + b"more")
     assert "speaks version 9" in why(end(BOB, False).take(longer)), "whatever its hello looks like"
 
 
@@ -150,8 +150,8 @@ def test_before_the_proof_nothing_else_is_taken() -> None:
     assert "kind 4 in the greeting" in in_greeting(lambda alice: alice.call(b"x", ""))
     assert "kind 4 in the greeting" in in_greeting(lambda alice: flushed(alice) + alice.call(b"x", ""))
     assert "kind 1 in the greeting" in in_greeting(lambda alice: flushed(alice) + end(ALICE, True).out[0])
-    assert "kind 2 in the greeting" in in_greeting(lambda _: _frame(Kind.PROOF, 0, b"p" * 32))
-    assert "does not speak this protocol" in in_greeting(lambda _: _frame(Kind.HELLO, 0, b"hello"))
+    assert "kind 2 in the greeting" in in_greeting(lambda _: frame(Kind.PROOF, 0, b"p" * 32))
+    assert "does not speak this protocol" in in_greeting(lambda _: frame(Kind.HELLO, 0, b"hello"))
     assert "a frame of" in in_greeting(lambda _: _HEAD.pack(GREETING_BYTES_MAX + 1, Kind.HELLO, 0))
     assert "a frame of" in in_greeting(lambda _: b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
 
@@ -160,10 +160,10 @@ def test_a_proven_end_that_breaks_a_rule_is_refused_too() -> None:
     for make, said in (
         (lambda one: _HEAD.pack(LONGEST + 1, Kind.CALL, 1), "a frame of 10,001 bytes"),
         (lambda one: one.answer(7, b""), "an answer to call 7"),
-        (lambda one: _frame(Kind.CALL, 5, b""), "call 5 follows call 0"),
-        (lambda one: one.call(b"", "") + _frame(Kind.CALL, 1, b""), "call 1 follows call 1"),
-        (lambda one: _frame(Kind.HELLO, 0, b""), "kind 1 after the greeting"),
-        (lambda one: _frame(77, 0, b""), "kind 77 after the greeting"),  # type: ignore[arg-type]
+        (lambda one: frame(Kind.CALL, 5, b""), "call 5 follows call 0"),
+        (lambda one: one.call(b"", "") + frame(Kind.CALL, 1, b""), "call 1 follows call 1"),
+        (lambda one: frame(Kind.HELLO, 0, b""), "kind 1 after the greeting"),
+        (lambda one: frame(77, 0, b""), "kind 77 after the greeting"),  # type: ignore[arg-type]
     ):
         alice, bob = pair()
         assert said in why(bob.take(make(alice)))
