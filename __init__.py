@@ -55,9 +55,10 @@ if TYPE_CHECKING:
     from .protocol.messages.admission import AdmissionConfig, Capacity
     from .protocol.messages.recovery import Recovery
     from .protocol.scenarios.scenario import Scenario
-    from .protocol.stability import Stability, Stable
+    from .protocol.stability import Stability
     from .protocol.telemetry.tables import TelemetryConfig
     from .protocol.values import NULL
+    from .recovery.durability.stable import Stable
     from .routing.filters.filter import Filter
     from .routing.language.builders import attr
     from .routing.language.comparing import covers, intersects, merge
@@ -99,7 +100,7 @@ _HOMES = {
     "RayvousError": "protocol.errors",
     "Recovery": "protocol.messages.recovery",
     "Stability": "protocol.stability",
-    "Stable": "protocol.stability",
+    "Stable": "recovery.durability.stable",
     "Scenario": "protocol.scenarios.scenario",
     "ScenarioError": "protocol.errors",
     "SelectorError": "protocol.errors",

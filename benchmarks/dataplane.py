@@ -23,8 +23,8 @@ from ..actors.channels.config import LINKS_DEFAULT, Links
 from ..actors.network.network import Network, ensure_ray
 from ..protocol.batch import Column, EventBatch, batch_from_columns
 from ..protocol.messages.recovery import Recovery
-from ..protocol.stability import Stable
 from ..protocol.values import Kind
+from ..recovery.durability.stable import Stable
 from ..routing.topologies.cluster_trees import ClusterTree
 from .bare_chains import RayChain, SocketChain
 

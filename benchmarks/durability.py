@@ -40,8 +40,8 @@ from ..protocol.effects import Effect, Persist, Received, Ticked, Write
 from ..protocol.extras import extra
 from ..protocol.messages.pubsub import Ack, Events, Numbered
 from ..protocol.stability import SYNCHRONOUS, Synchronous
-from ..protocol.stores import Database, database_of
 from ..recovery.durability.codec import encode
+from ..recovery.durability.postgresql_backend import Database, database_of
 from ..recovery.durability.sqlite_store import SqliteStore
 from ..recovery.durability.stores import MemoryStore, Store
 from ..routing.topologies.cluster_trees import ClusterTree

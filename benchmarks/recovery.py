@@ -36,7 +36,7 @@ from ..actors.network.network import Network
 from ..protocol.errors import BrokerUnavailable
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.messages.recovery import Recovery
-from ..protocol.stability import Stable
+from ..recovery.durability.stable import Stable
 from ..recovery.membership.structure import Survey, problems, speakers, structure_problems
 from ..routing.topologies.cluster_trees import ClusterTree
 

@@ -21,7 +21,7 @@ from chromium import browser as browser
 from hypothesis import settings
 from rayvous.actors.network.launching import prepare_workers
 from rayvous.cli import console, main
-from rayvous.protocol.stores import database_of
+from rayvous.recovery.durability.postgresql_backend import database_of
 from rayvous.simulator.processes import YOUNG_OBJECTS
 
 HEAVY = ("on_ray", "on_spark")

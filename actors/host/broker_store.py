@@ -1,4 +1,4 @@
-"""The stores of one host's brokers: each is a file, or rows in a database, and outlives its broker.
+"""The stores of one host's brokers: each outlives its broker, where the backend of the network's address keeps it.
 
 Rules
 -----
@@ -8,27 +8,30 @@ Rules
   again.
 * Where brokers compare what they know, a store can detect that its content is not what was written to it. Such
   a store is cleared and its broker starts clean (paper 4, section 2).
-* The connections to a database are opened with the first store and shared by all brokers here.
+* What the stores share, as connections to a database, is opened with the first one.
 * A network that heals also has a store of its own (`actors.network.store`), which one process holds at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import replace
+from typing import Final, TypeVar
 
-from ...protocol.errors import StateDamaged, StorageFailed
+from ...protocol.errors import StateDamaged
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
-from ...protocol.stability import Stable
-from ...recovery.durability.identity import IDENTITY
-from ...recovery.durability.sqlite_store import OPEN_SECONDS, SUCCESSOR_SECONDS, SqliteStore
+from ...recovery.durability.backend import Opening
+from ...recovery.durability.stable import Stable
 from ...recovery.durability.stores import Store
 from ...recovery.durability.summed import SummedStore
 from ..logs import Log
 
-if TYPE_CHECKING:
-    from ...recovery.durability.postgresql_store import PostgresqlStores
+OPEN_SECONDS: Final = 5.0
+"""How long opening waits for a process that has the store open and is about to end."""
+
+SUCCESSOR_SECONDS: Final = 60.0
+"""How long opening waits where an earlier life is over but its process, which was only cut off, may still run."""
 
 T = TypeVar("T")
 
@@ -48,7 +51,8 @@ class BrokerStores:
         self.stable = stable
         self._heals = recovery is not None
         self._sums = recovery is not None and recovery.compare_seconds is not None
-        self._in_database: PostgresqlStores | None = None
+        self._backend = stable.backend()
+        self._claimed = False
 
     def store_of(self, broker: BrokerId, life: int, *, again: bool = False) -> Store:
         """Return the store of a broker, with what its earlier lives have written.
@@ -61,9 +65,8 @@ class BrokerStores:
         StorageFailed
             If the store cannot be read, or a network that heals starts on the store of another network.
         """
-        fresh = self._heals and not life
-        waits = SUCCESSOR_SECONDS if life or again else OPEN_SECONDS
-        store = self._open(broker, life, fresh, waits)
+        how = replace(self._how(again=again or life > 0), life=life, fresh=self._heals and not life)
+        store = self._backend.open(broker, how)
         return SummedStore(store) if self._sums else store
 
     def of_network(self, *, again: bool) -> Store:
@@ -74,51 +77,29 @@ class BrokerStores:
         StorageFailed
             If the store cannot be read, or another process holds it.
         """
-        waits = SUCCESSOR_SECONDS if again else OPEN_SECONDS
-        database = self._database()
-        if database is None:
-            return self._in_file(RENDEZVOUS, False, waits)
-        database.claim(waits)
-        return database.store_of(RENDEZVOUS)
+        how = self._how(again=again)
+        self._backend.claim(how)
+        self._claimed = True
+        return self._backend.open(RENDEZVOUS, how)
 
     def close(self) -> None:
-        """Close the connections to a database; files are closed with their stores."""
-        if self._in_database is not None:
-            self._in_database.close()
+        """Close what the stores share; each is closed by itself."""
+        self._backend.close()
 
     def keep_claim(self) -> None:
-        """Check that the database still belongs to this network, also after its server restarted; do nothing for files.
+        """Check that the claim of this network holds, also after a server restarted; nothing before `of_network`.
 
         Raises
         ------
         StorageFailed
-            If another process has claimed the database meanwhile.
+            If another process has claimed the stores meanwhile.
         """
-        if self._in_database is not None:
-            self._in_database.claim(OPEN_SECONDS)
+        if self._claimed:
+            self._backend.claim(self._how(again=False))
 
-    def _open(self, broker: BrokerId, life: int, fresh: bool, waits: float) -> Store:
-        database = self._database()
-        if database is None:
-            return self._in_file(broker, fresh, waits)
-        return database.store_of(broker, life, fresh=fresh)
-
-    def _database(self) -> PostgresqlStores | None:
-        """Return the stores in a database; None if they are files."""
-        if self._in_database is None and self.stable.database is not None:
-            from ...recovery.durability.postgresql_store import PostgresqlStores
-
-            self._in_database = PostgresqlStores(self.stable.database, self.stable.synchronous)
-        return self._in_database
-
-    def _in_file(self, broker: BrokerId, fresh: bool, waits: float) -> Store:
-        file = self.stable.file_of(broker)
-        store = SqliteStore(file, self.stable.synchronous, self.stable.pages_max, waits)
-        if fresh and any(True for _ in store.rows(IDENTITY)):
-            raise StorageFailed(
-                f"{file} belongs to an earlier network: name an empty directory, or remove it"
-            )
-        return store
+    def _how(self, *, again: bool) -> Opening:
+        waits = SUCCESSOR_SECONDS if again else OPEN_SECONDS
+        return Opening(self.stable.synchronous, self.stable.pages_max, wait_seconds=waits)
 
 
 def boot(make: Callable[[], T], store: Store | None, log: Log) -> T:

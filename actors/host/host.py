@@ -37,9 +37,9 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.pubsub import Gone
 from ...protocol.messages.recovery import Recovery
-from ...protocol.stability import Stable
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...recovery.durability.durable_cursor import DeadLetter
+from ...recovery.durability.stable import Stable
 from ...routing.schemes.claims import claims_of
 from ..channels.config import ChannelConfig, Door
 from ..channels.pool import Channels

@@ -15,8 +15,8 @@ from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
-from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
+from ...recovery.durability.stable import Stable
 from ..channels.config import ChannelConfig
 from .placing import node_for
 

@@ -27,8 +27,8 @@ from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
-from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
+from ...recovery.durability.stable import Stable
 from ...routing.topologies.cluster_trees import Topology
 from ..channels.config import LINKS_DEFAULT, Links
 from ..clients.attaching import Attaching

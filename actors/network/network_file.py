@@ -28,9 +28,8 @@ from ...protocol.errors import InputError
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
-from ...protocol.stability import Stable
-from ...protocol.stores import folder_of
 from ...protocol.telemetry.tables import TelemetryConfig
+from ...recovery.durability.stable import Stable
 from ...routing.topologies.cluster_trees import Topology, topology_of
 from ..channels.config import LINKS_DEFAULT
 from .rights import check_rights
@@ -291,8 +290,7 @@ def _beside(path: Path, sections: dict[str, Any]) -> dict[str, Any]:
     beside = path.absolute().parent
     stable, telemetry, gateway = (sections.get(name) for name in ("stable", "telemetry", "gateway"))
     if stable is not None:
-        if stable.database is None:
-            sections["stable"] = replace(stable, address=beside / folder_of(stable.address))
+        sections["stable"] = replace(stable, address=stable.backend().beside(beside))
     if telemetry is not None and telemetry.folder is not None:
         sections["telemetry"] = replace(telemetry, folder=beside / telemetry.folder)
     if gateway is not None and gateway.tls:

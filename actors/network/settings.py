@@ -13,8 +13,8 @@ from ...protocol.extras import require
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
-from ...protocol.stability import Stable
 from ...protocol.telemetry.tables import TelemetryConfig
+from ...recovery.durability.stable import Stable
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import Topology
 from ..channels.config import LINKS, LINKS_DEFAULT, Links, ports_of

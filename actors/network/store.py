@@ -21,7 +21,7 @@ import ray
 from ray.experimental import internal_kv
 
 from ...protocol.effects import Write
-from ...protocol.stability import Stable
+from ...recovery.durability.stable import Stable
 from ...recovery.durability.stores import Store
 from ..host.broker_store import BrokerStores
 from ..logs import HOST

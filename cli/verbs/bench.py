@@ -13,7 +13,8 @@ from ...actors.channels.config import LINKS_DEFAULT
 from ...protocol.checks import number, one_of
 from ...protocol.errors import InputError
 from ...protocol.extras import require
-from ...protocol.stability import Stable
+from ...recovery.durability.postgresql_backend import PostgresqlBackend
+from ...recovery.durability.stable import Stable
 from .. import console
 from ..inputs import folder
 from ..machines import again_among_hosts
@@ -189,7 +190,7 @@ def bench_durability(
         if directory is not None:
             raise InputError("--directory is for the files of --store sqlite")
         database = database or "postgresql://"
-        if Stable(database).validate().database is None:
+        if not isinstance(Stable(database).validate().backend(), PostgresqlBackend):
             raise InputError("--database: it must be postgresql://user@host/database")
     elif database is not None:
         raise InputError("--database is for --store postgresql")

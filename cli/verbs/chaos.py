@@ -21,7 +21,7 @@ from ...faults.recovery_times import by_kind
 from ...faults.report import ChaosReport
 from ...protocol import checks
 from ...protocol.errors import InputError
-from ...protocol.stability import Stable
+from ...recovery.durability.stable import Stable
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import topology_of
 from .. import console

@@ -48,6 +48,7 @@ GROUPS: Final = {
         "protocol.messages",
         "protocol.stability",
         "protocol.telemetry",
+        "recovery.durability",
     ),
     "Simulator and scenarios": ("simulator", "protocol.scenarios"),
     "Telemetry": ("actors.telemetry", "pipelines"),

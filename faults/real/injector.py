@@ -40,7 +40,7 @@ from ...protocol.configs import Position, clusters_of
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
-from ...protocol.stability import Stable
+from ...recovery.durability.stable import Stable
 from ...routing.schemes.claims import claims_of
 from ...simulator.link_faults import Cuts
 from ..damage import damage_store

@@ -41,8 +41,7 @@ from ...actors.network.network import Network, ensure_ray
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
-from ...protocol.stability import Stable
-from ...protocol.stores import apart
+from ...recovery.durability.stable import Stable, part_of
 from ...recovery.membership.structure import root_of
 from ...routing.schemes.claims import claims_of
 from ...routing.topologies.cluster_trees import topology_of
@@ -193,7 +192,7 @@ def run_ray_chaos(
     if not case.stable:
         return _Run(case, keep_trace, None, links).run()
     if store_dir is not None:
-        return _Run(case, keep_trace, Stable(apart(store_dir, f"seed-{seed}")), links).run()
+        return _Run(case, keep_trace, Stable(part_of(store_dir, f"seed-{seed}")), links).run()
     with tempfile.TemporaryDirectory(prefix="rayvous-chaos-") as folder:
         return _Run(case, keep_trace, Stable(folder), links).run()
 

@@ -45,9 +45,6 @@ have moved. 5 had snapshots of routers that no longer exist.
 OPEN_SECONDS: Final = 5.0
 """How long opening waits for a process that has the file open and is about to end."""
 
-SUCCESSOR_SECONDS: Final = 60.0
-"""How long opening waits where an earlier life is over but its process, which was only cut off, may still run."""
-
 _SCHEMA: Final = """
 CREATE TABLE rows (
     place INTEGER PRIMARY KEY, -- rises with the first write of each row

@@ -18,7 +18,7 @@ from rayvous.actors.channels.config import Door
 from rayvous.actors.channels.pool import OPEN_SECONDS, UNPROVEN_MAX
 from rayvous.actors.host.handle import HostHandle
 from rayvous.protocol.messages.recovery import Recovery
-from rayvous.protocol.stability import Stable
+from rayvous.recovery.durability.stable import Stable
 
 BOUND_SECONDS = 40.0
 SERVE = """

@@ -214,7 +214,7 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
         # The names are free again, also that of the killed broker. Without the file of the rendezvous point
         # it is unknown to which network the other files belong.
         stable = rv.Stable(tmp_path)
-        file = stable.file_of(RENDEZVOUS)
+        file = stable.backend().file_of(RENDEZVOUS)
         for each in file.parent.glob(f"{file.name}*"):
             each.unlink()
         with pytest.raises(StorageFailed, match="earlier network"):

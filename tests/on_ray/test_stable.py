@@ -92,7 +92,7 @@ def test_a_full_disk_stops_acknowledgements_by_name_and_loses_nothing_acknowledg
         accepted = publisher.publish({"x": 1})
         with pytest.raises(StorageFailed, match=r"has stopped: .*broker-0\.sqlite: database or disk is full"):
             publisher.publish_batch({"x": [1] * 40, "s": [f"{place}" * 20_000 for place in range(40)]})
-    store = SqliteStore(rv.Stable(tmp_path).file_of(0))  # opens once its process has ended
+    store = SqliteStore(rv.Stable(tmp_path).backend().file_of(0))  # opens once its process has ended
     assert dict(store.rows("heard"))["events", "pub"] == accepted
     store.close()
 

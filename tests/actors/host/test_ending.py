@@ -19,7 +19,7 @@ from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Persist
 from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.messages.recovery import Recovery
-from rayvous.protocol.stability import Stable
+from rayvous.recovery.durability.stable import Stable
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 BOUND_SECONDS = 10.0

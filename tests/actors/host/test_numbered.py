@@ -24,7 +24,8 @@ from rayvous.protocol.messages.admission import (
     WouldAdmit,
 )
 from rayvous.protocol.messages.pubsub import Back, Detach, Events, Register
-from rayvous.protocol.stability import Stability, Stable
+from rayvous.protocol.stability import Stability
+from rayvous.recovery.durability.stable import Stable
 from rayvous.recovery.durability.unacknowledged import TABLE
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree

@@ -36,9 +36,9 @@ from rayvous.protocol.messages.pubsub import (
     Resume,
 )
 from rayvous.protocol.messages.recovery import Recovery
-from rayvous.protocol.stability import Stable
 from rayvous.recovery.durability.identity import IDENTITY
 from rayvous.recovery.durability.sqlite_store import SqliteStore
+from rayvous.recovery.durability.stable import Stable
 from rayvous.recovery.durability.summed import SUMS
 from rayvous.recovery.replay.replay import ACCEPTED, KEPT
 from rayvous.routing.language.questions import to_filter
@@ -389,7 +389,7 @@ def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
             assert host.seats[0].commits is not None
             host.seats[0].commits._store.close()
             if life == 2:
-                store = SqliteStore(Stable(tmp_path).file_of(0))
+                store = SqliteStore(Stable(tmp_path).backend().file_of(0))
                 key, _ = next(iter(store.rows(KEPT)))
                 gone = [
                     (SUMS, (table,)) for table in (ACCEPTED, IDENTITY)

@@ -10,7 +10,7 @@ from rayvous.actors.host import host as host_module
 from rayvous.actors.host.host import BrokerHost
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import StorageFailed
-from rayvous.protocol.stability import Stable
+from rayvous.recovery.durability.stable import Stable
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 

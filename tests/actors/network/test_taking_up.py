@@ -14,8 +14,8 @@ from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.effects import Write
 from rayvous.protocol.errors import ClientError, InputError, StorageFailed
 from rayvous.protocol.messages.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
-from rayvous.protocol.stability import Stable
 from rayvous.recovery.durability.sqlite_store import SqliteStore
+from rayvous.recovery.durability.stable import Stable
 from rayvous.routing.schemes.registry import scheme as scheme_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -96,7 +96,7 @@ class Story:
     def copied(self) -> dict[str, Any]:
         """Return what the copy contains, after its process has ended."""
         self.ended()
-        store = SqliteStore(self.stable.file_of(RENDEZVOUS))
+        store = SqliteStore(self.stable.backend().file_of(RENDEZVOUS))
         try:
             return {str(key[0]): value for key, value in store.rows("rendezvous")}
         finally:
@@ -144,6 +144,15 @@ def test_names_numbers_and_identities_count_on_and_nobody_is_attached(story: Sto
 @pytest.mark.slow
 def test_it_is_so_in_a_database(postgresql: Any) -> None:
     story = Story(postgresql.address())
+    assert story.started().earlier(MADE_OF) is None
+    story.open()
+    test_names_numbers_and_identities_count_on_and_nobody_is_attached(story)
+    story.ended()
+
+
+def test_it_is_so_in_a_backend_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[3] / "examples"))
+    story = Story("own_store:Memory://taken-up")
     assert story.started().earlier(MADE_OF) is None
     story.open()
     test_names_numbers_and_identities_count_on_and_nobody_is_attached(story)
@@ -275,7 +284,7 @@ def test_started_again_where_the_folder_is_of_another_network_it_writes_all_anew
     story.point.reserve("carol", 5)
     story.point.receive(4, [RootBeat(ClusterView(2, 3, 4, (4, 5)), 7)])
     before = story.copied()
-    store = SqliteStore(story.stable.file_of(RENDEZVOUS))
+    store = SqliteStore(story.stable.backend().file_of(RENDEZVOUS))
     store.commit([Write("rendezvous", (name,), None) for name in before])
     store.commit([Write("rendezvous", ("publisher:gone",), ([1], 2))])
     store.close()

@@ -82,7 +82,7 @@ def test_anything_else_is_refused(bytes_of_another: bytes) -> None:
     [
         ("numpy", "load"),
         ("rayvous.protocol.batch", "batch_of"),  # ours, but a function
-        ("rayvous.protocol.stability", "Path"),  # a class that a module of ours imports
+        ("rayvous.protocol.checks", "Path"),  # a class that a module of ours imports
         ("rayvous.recovery.durability.sqlite_store", "SqliteStore"),
         ("rayvous.protocol.messages.pubsub", "Events.__init__"),
     ],

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from rayvous.protocol.effects import Write
 from rayvous.protocol.errors import StorageFailed
-from rayvous.protocol.stores import apart, database_of
 from rayvous.recovery.durability import postgresql_store
+from rayvous.recovery.durability.postgresql_backend import database_of
 from rayvous.recovery.durability.postgresql_store import PostgresqlStore, PostgresqlStores
+from rayvous.recovery.durability.stable import part_of
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def process(address: str) -> Iterator[Callable[..., PostgresqlStores]]:
     made: list[PostgresqlStores] = []
 
     def make(schema: str | None = None) -> PostgresqlStores:
-        made.append(PostgresqlStores(database_of(address if schema is None else apart(address, schema))))
+        made.append(PostgresqlStores(database_of(address if schema is None else part_of(address, schema))))
         return made[-1]
 
     yield make

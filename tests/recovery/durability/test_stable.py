@@ -7,7 +7,10 @@ import pytest
 import rayvous as rv
 from rayvous.protocol import extras
 from rayvous.protocol.errors import InputError, MissingExtra
-from rayvous.protocol.stores import apart, database_of, folder_of, is_database
+from rayvous.protocol.messages.recovery import RENDEZVOUS
+from rayvous.recovery.durability.postgresql_backend import database_of
+from rayvous.recovery.durability.sqlite_backend import SqliteBackend
+from rayvous.recovery.durability.stable import BACKENDS, part_of
 
 SECRET = "pa55"
 
@@ -17,9 +20,10 @@ SECRET = "pa55"
     [("state", "state"), (Path("/data"), "/data"), ("sqlite:///state", "state"), ("sqlite:////data/x", "/data/x")],
 )  # fmt: skip
 def test_a_folder(address: str | Path, folder: str) -> None:
-    assert not is_database(address)
-    assert folder_of(address) == Path(folder)
-    assert rv.Stable(address).validate().file_of(3) == Path(folder).absolute() / "broker-3.sqlite"
+    backend = rv.Stable(address).validate().backend()
+    assert isinstance(backend, SqliteBackend) and backend.folder == Path(folder)
+    assert backend.file_of(3) == Path(folder).absolute() / "broker-3.sqlite"
+    assert backend.file_of(RENDEZVOUS) == Path(folder).absolute() / "rendezvous.sqlite"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +61,8 @@ def test_a_database(address: str, conninfo: str, schema: str, shown: str) -> Non
         (Path(f"postgresql://ann:{SECRET}@db"), "cannot be read"),
         (f"postgresql://ann:{SECRET}@db/x?schema=West", "schema is 'West'"),
         (f"mysql://ann:{SECRET}@db/flights", "mysql:/... is not a known kind of address"),
-        ("sqlite:///", "sqlite:/... is not a known kind of address"),
+        ("sqlite:///", "an address of files is a folder, or sqlite:///folder"),
+        ("sqlite:/x", "an address of files is a folder, or sqlite:///folder"),
         ("", "address is ''"),
         (3, "address is 3"),
     ],
@@ -68,6 +73,27 @@ def test_a_wrong_address_is_refused_and_not_repeated(address: Any, said: str) ->
         stable.validate()
     assert said in str(error.value)
     assert SECRET not in f"{error.value}{stable!r}"
+
+
+def test_an_unknown_scheme_is_told_which_there_are() -> None:
+    with pytest.raises(InputError) as error:
+        rv.Stable("oracle://db/x").validate()
+    assert [kind.form for kind in BACKENDS.values() if kind.form not in str(error.value)] == []
+    assert "module:Class://" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("no_such_module:Kind://x", "cannot import 'no_such_module'"),
+        ("pathlib:Kind://x", "there is no class 'Kind' in 'pathlib'"),
+        ("pathlib:Path://x", "pathlib:Path is not a backend: derive it from"),
+    ],
+)
+def test_a_wrong_backend_of_ones_own_is_told(address: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        rv.Stable(address).validate()
+    assert "cannot be used" in repr(rv.Stable(address))
 
 
 def test_pages_are_of_files() -> None:
@@ -94,5 +120,5 @@ def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_a_part_of_an_address_is_a_folder_below_it_or_a_schema_of_its_own(address: str, part: Any) -> None:
-    assert apart(address, "seed-7") == part
+    assert part_of(address, "seed-7") == part
     rv.Stable(part).validate()
