@@ -12,6 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -31,8 +32,6 @@ _INTEGER: Final = r"^[+-]?[0-9]+$"
 _DIGIT_TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 PROBED: Final = 64
 """So many cells are tried before a whole block is: most columns are text, and show it at once."""
-
-_MISSING: Final = pa.array(MISSING_WORDS)
 
 
 class BadCell(NamedTuple):
@@ -146,10 +145,16 @@ _ARTICLES: Final = {
 }
 
 
+@cache
+def _missing() -> pa.Array:
+    """Return the words as Arrow has them; made when needed, since the first array of a process imports pandas."""
+    return pa.array(MISSING_WORDS)
+
+
 def _present(texts: pa.Array) -> pa.Array:
     """Return strings without blanks around them; the words for nothing become nulls."""
     trimmed = pc.utf8_trim_whitespace(texts)
-    return pc.if_else(pc.is_in(trimmed, _MISSING), None, trimmed)
+    return pc.if_else(pc.is_in(trimmed, _missing()), None, trimmed)
 
 
 def _can_be(texts: pa.Array, kind: Kind) -> bool:
