@@ -65,7 +65,7 @@ class Breakable(Protocol):
         """The rendezvous point, or None if there is none."""
         ...
 
-    def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
+    def at(self, when: float, action: Callable[..., object], *values: Any) -> None:
         """Schedule an action for a future time."""
         ...
 
@@ -75,6 +75,10 @@ class Breakable(Protocol):
 
     def dead(self) -> list[BrokerId]:
         """Return the brokers whose process does not run."""
+        ...
+
+    def staying(self) -> list[BrokerId]:
+        """Return the brokers whose process runs and that are not leaving."""
         ...
 
     def crash(self, broker: BrokerId) -> bool:

@@ -6,12 +6,14 @@ Rule: a failed run reports how to reproduce it.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ..protocol.traces.trace import Trace
 from .checker.reliability import judge
 from .checker.verdict import HOLDS, VIOLATED, Verdict
 from .recovery_times import Recovered
+
+PROBLEMS_MAX: Final = 20
 
 
 @dataclass(slots=True)
@@ -72,6 +74,11 @@ class ChaosReport:
     options: str = ""
     admission: dict[str, int] = field(default_factory=dict)
     trace: Trace | None = field(default=None, repr=False)
+
+    def problem(self, sentence: str) -> None:
+        """Add a problem; of more than a few, the first ones are enough."""
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(sentence)
 
     def judge(self, trace: Trace, *, keep_trace: bool = False, lossless: bool = False) -> None:
         """Judge what clients did and received, and record the verdict; `lossless` excuses no loss."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...faults.simulated.chaos import CONVERGE_HEARTBEATS
+from ...faults.chaos_run import CONVERGE_HEARTBEATS
 from ...recovery.membership.comparing import STRIKES
 from ..statements import HARDLY, Rows, Sentences, Statement, curve, exponent
 from .runs import COMPARE_HEARTBEATS, CRASHES, DAMAGE

@@ -123,7 +123,7 @@ class Breaker:
         self._bad_links: set[int] = set()
         self.asking = threading.Lock()
         self._unreached: dict[BrokerId, Any] = {}  # behind a cut link: the call pending since it was mended
-        self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._agenda: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = itertools.count()
         self._kills = itertools.count(turn)
 
@@ -132,7 +132,7 @@ class Breaker:
         """Seconds on the clock of the run."""
         return self._clock()
 
-    def at(self, when: float, action: Callable[..., None], *values: Any) -> None:
+    def at(self, when: float, action: Callable[..., object], *values: Any) -> None:
         """Schedule an action, which `run` will do."""
         heappush(self._agenda, (when, next(self._order), action, values))
 

@@ -66,6 +66,11 @@ class Operator:
         for thread in self._threads:
             thread.start()
 
+    @property
+    def searching(self) -> bool:
+        """Whether clusters are asked to look for nearer parents."""
+        return any(thread.name == "reoptimise" and thread.is_alive() for thread in self._threads)
+
     def unfinished(self) -> list[str]:
         """Return, as sentences, which operations are not done yet, and which brokers have not left."""
         leaving = [f"broker {broker} has not left" for broker in self._breaker.leaving()]

@@ -41,8 +41,8 @@ class Watch(RecoveryTimes):
         word = super().kind_of(fault)
         return f"{word}_{self._roles.get(fault.broker, 'unseen')}" if isinstance(fault, Crash) else word
 
-    def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> bool:
-        """Process a survey: report what is new, and return whether the structure is sound."""
+    def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> list[str]:
+        """Process a survey: report what is new, and return what is wrong with the structure."""
         for broker, one in survey.items():
             role = "root" if one["root"] else "designated" if one["designated"] else "normal"
             self._roles[broker] = role
@@ -53,9 +53,9 @@ class Watch(RecoveryTimes):
         if newest is not None and self._round is not None and newest > self._round:
             self.say(now, f"round {newest.term}.{newest.number} has begun")
         self._round = newest
-        sound = not structure_problems(survey, self._degree)
-        self.sound.append((now, sound))
-        return sound
+        problems = structure_problems(survey, self._degree)
+        self.sound.append((now, not problems))
+        return problems
 
     def _cluster(self, now: float, one: Mapping[str, Any]) -> None:
         cluster, broker, epoch = one["cluster"], one["broker"], one["view"].epoch
@@ -94,16 +94,16 @@ class ViewWatch(RecoveryTimes):
         super().__init__()
         self._version = 0
 
-    def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> bool:
-        """Process a survey: report a new view, and return whether all living brokers have the same view."""
+    def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> list[str]:
+        """Process a survey: report a new view, and return which living brokers have another one."""
         latest = max(survey.values(), key=lambda one: one["version"], default=None)
         if latest is not None and latest["version"] > self._version:
             if self._version:
                 self.say(now, f"view {latest['version']}: {_names(latest['seats'], self._version)}")
             self._version = latest["version"]
-        sound = not structure_problems(survey)
-        self.sound.append((now, sound))
-        return sound
+        problems = structure_problems(survey)
+        self.sound.append((now, not problems))
+        return problems
 
 
 def _names(seats: Sequence[CubeSeat], since: int) -> str:

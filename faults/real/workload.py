@@ -204,7 +204,9 @@ class RunningWorkload:
                 self._finding(f"{thread.name} hangs in a call")
 
     def close(self) -> None:
-        """Record the remaining notifications, and stop listening."""
+        """Record the remaining notifications, and stop listening; the second time does nothing."""
+        if self._ended.is_set():
+            return
         self._ended.set()
         self._listener.join()
         self._hear_all()
