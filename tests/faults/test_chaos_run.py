@@ -129,4 +129,7 @@ def test_what_is_kept_without_need_and_who_is_not_answered_is_found_with_stores_
     wrong = {"unforgotten": ["broker 2 keeps 3"], "flush": ["p1 was not told"]}
     assert not run(**wrong)[0].problems
     report, _ = run(extended(CASE, stable=True), **wrong)
-    assert [problem.split(": ", 1)[1] for problem in report.problems] == ["p1 was not told", "broker 2 keeps 3"]
+    assert [problem.split(": ", 1)[1] for problem in report.problems] == [
+        "p1 was not told",
+        "broker 2 keeps 3",
+    ]
