@@ -10,6 +10,7 @@ Rules
   booleans are bits.
 * Words are one string with a separator, unless a word contains the separator. Successive batches of one source often
   have the same words: the last few are cached and shared as one object by all batches that have them.
+* A batch that was read and is written again soon, as by a broker that passes it on, is not encoded a second time.
 * Decoding does not validate: the bytes come from a process of the same network. Bytes of a store, which may come from
   anywhere, are read by :mod:`rayvous.recovery.durability.packed`.
 
@@ -42,12 +43,28 @@ SEPARATOR: Final = "\0"
 KEPT_TEXTS_MAX: Final = 8
 KEPT_CHARACTERS_MAX: Final = 1 << 16
 """The most characters of a column's cached words: the cache takes at most 16 MB, if each word is one character."""
+KEPT_BATCHES_MAX: Final = 4
+KEPT_BATCH_BYTES_MAX: Final = 2 << 20
+"""How many of the batches that were read last are remembered with their encodings, and how large each may be."""
 
 _KINDS: Final = tuple(Kind)
 _WIDTHS: Final = ((1 << 8, np.dtype("u1")), (1 << 16, np.dtype("u2")), (1 << 32, np.dtype("u4")))
 
+_recent: tuple[tuple[EventBatch, Reduced], ...] = ()
+"""The batches that were read last, with what they were read from; several threads may read and write."""
+
+
+def _keep(batch: EventBatch, reduced: Reduced, size: int) -> EventBatch:
+    global _recent
+    if size <= KEPT_BATCH_BYTES_MAX:
+        _recent = ((batch, reduced), *_recent[: KEPT_BATCHES_MAX - 1])
+    return batch
+
 
 def _reduce_batch(batch: EventBatch) -> Reduced:
+    for known, reduced in _recent:
+        if known is batch:
+            return reduced
     described, arrays, misfit = arrays_of(batch)
     if misfit is not None:
         return batch.__reduce__()
@@ -65,23 +82,43 @@ def _reduce_batch(batch: EventBatch) -> Reduced:
 def _small_batch(
     size: int, publishers: tuple[str, ...], columns: list[Any], eights: bytes, fours: bytes, ones: bytes
 ) -> EventBatch:
-    data = {8: eights, 4: fours, 1: ones}
-    places = {8: 0, 4: 0, 1: 0}
-
-    def array(dtype: np.dtype[Any]) -> _Array:
-        width = dtype.itemsize
-        start = places[width]
-        places[width] = start + size * width
-        return np.frombuffer(data[width], dtype, size, start) if size else np.zeros(0, dtype)
-
-    return _batch(array, publishers, columns)
+    if not size:
+        return _batch(lambda dtype: np.zeros(0, dtype), publishers, columns)
+    read = np.frombuffer
+    sequence, published_at = read(eights, INT64, size), read(eights, FLOAT64, size, 8 * size)
+    publisher = read(fours, INT32, size)
+    eight, four, one = 16 * size, 4 * size, 0
+    held = len(eights) + len(fours) + len(ones)
+    found = {}
+    for name, kind, some_missing, words in columns:
+        held += len(words)
+        dtype = DATA[kind]
+        if dtype is INT32:
+            data = read(fours, dtype, size, four)
+            four += 4 * size
+        elif dtype is BOOLEAN:
+            data = read(ones, dtype, size, one)
+            one += size
+        else:
+            data = read(eights, dtype, size, eight)
+            eight += 8 * size
+        present = None
+        if some_missing:
+            present = read(ones, BOOLEAN, size, one)
+            one += size
+        found[name, _KINDS[kind]] = Column(_KINDS[kind], data, present, _parted(words) if words else ())
+    batch = EventBatch(found, publishers, publisher, sequence, published_at)
+    reduced = _small_batch, (size, publishers, columns, eights, fours, ones)
+    return _keep(batch, reduced, held)
 
 
 def _large_batch(
     size: int, publishers: tuple[str, ...], columns: list[Any], arrays: list[_Narrow]
 ) -> EventBatch:
     following = iter(arrays)
-    return _batch(lambda dtype: _widened(next(following), size, dtype), publishers, columns)
+    batch = _batch(lambda dtype: _widened(next(following), size, dtype), publishers, columns)
+    reduced = _large_batch, (size, publishers, columns, arrays)
+    return _keep(batch, reduced, batch.nbytes)
 
 
 def _batch(

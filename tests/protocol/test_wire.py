@@ -3,6 +3,7 @@
 import copyreg
 import io
 import pickle
+from collections import Counter
 from dataclasses import fields
 from typing import Any
 
@@ -10,11 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rayvous.protocol import wire
 from rayvous.protocol.batch import Column, EventBatch, batch_from_columns, batch_of
 from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages.pubsub import Ack, Events, Numbered
 from rayvous.protocol.values import NULL, Kind, Timestamp
-from rayvous.protocol.wire import NARROW_EVENTS_MIN, REDUCERS, SEPARATOR
+from rayvous.protocol.wire import (
+    KEPT_BATCH_BYTES_MAX,
+    KEPT_BATCHES_MAX,
+    NARROW_EVENTS_MIN,
+    REDUCERS,
+    SEPARATOR,
+)
 
 
 def written(value: Any) -> bytes:
@@ -175,3 +183,30 @@ def test_words_of_every_kind(words: tuple[str, ...]) -> None:
     column = Column(Kind.STRING, np.zeros(1, np.int32), None if words else np.zeros(1, np.bool_), words)
     batch = batch_from_columns({("w", Kind.STRING): column}, 1)
     assert_same(batch, there_and_back(batch))
+
+
+@pytest.mark.parametrize("size", [1, NARROW_EVENTS_MIN])
+def test_a_batch_that_is_passed_on_is_not_encoded_again(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = batch_of([{"a": row, "b": f"word {row}", "c": True} for row in range(size)], publisher="p")
+    found = there_and_back(batch)
+    calls = Counter[int]()
+    encode = wire.arrays_of
+
+    def counted(one: EventBatch) -> Any:
+        calls[id(one)] += 1
+        return encode(one)
+
+    monkeypatch.setattr(wire, "arrays_of", counted)
+    again = written(found)
+    assert not calls and again == written(batch) and calls == {id(batch): 1}
+    part = found.take(np.arange(size - 1))
+    assert_same(part, there_and_back(part))
+
+
+def test_few_batches_are_remembered_and_none_that_is_large() -> None:
+    found = [there_and_back(batch_of([{"a": row}], publisher="p")) for row in range(KEPT_BATCHES_MAX + 1)]
+    kept = [batch for batch, _ in wire._recent]
+    assert all(one is other for one, other in zip(kept, reversed(found[1:]), strict=True))
+    constant = np.zeros(KEPT_BATCH_BYTES_MAX // 8, np.int64)  # short on the wire, and long here
+    there_and_back(batch_from_columns({("n", Kind.INTEGER): Column(Kind.INTEGER, constant)}, len(constant)))
+    assert [batch for batch, _ in wire._recent] == kept
