@@ -18,6 +18,7 @@ import asyncio
 import os
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
@@ -117,12 +118,11 @@ class Channel(asyncio.Protocol):
         self.open = False
         self.why = "the connection has ended"
         self._loop = loop = asyncio.get_running_loop()
-        self._now = loop.time
         # A thread writes to the socket itself: what it makes, and in which order, is decided with this lock.
         self._writing = threading.Lock()
         self._descriptor: int | None = None
         self._begun: list[bytes] = []  # the rest of what a thread has begun to write, and what follows it
-        self.used_at = loop.time()
+        self.used_at = time.monotonic()
         self.done: asyncio.Future[bool] = loop.create_future()
         """Whether the channel has opened, once that is known."""
 
@@ -254,23 +254,30 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take in what has arrived."""
         for event in self._connection.take(data):
-            match event:
-                case Answered(waiting, content, failed):
-                    waiting.given(content, failed)
-                case Called(number, content):
-                    self._carry_out(number, content)
-                case Opened():
-                    self._write_out()
-                    self._open()
-                case Parted():
-                    self._parted = self._told_parted = True
-                    with self._writing:
-                        self.open = False
-                case Refused(why):
-                    self._refuse(why)
-        self._write_out()
-        self.used_at = self._now()
-        self._end_if_parted()
+            if isinstance(event, Called):
+                self._carry_out(*event)
+            elif isinstance(event, Answered):
+                waiting, content, failed = event
+                waiting.given(content, failed)
+            else:
+                self._learn(event)
+        if self._connection.out:
+            self._write_out()
+        self.used_at = time.monotonic()
+        if self._told_parted:
+            self._end_if_parted()
+
+    def _learn(self, event: object) -> None:
+        match event:
+            case Opened():
+                self._write_out()
+                self._open()
+            case Parted():
+                self._parted = self._told_parted = True
+                with self._writing:
+                    self.open = False
+            case Refused(why):
+                self._refuse(why)
 
     def _end_if_parted(self) -> None:
         """End the connection once the other end has taken its leave and nothing is under way any more."""
@@ -363,8 +370,7 @@ class Channel(asyncio.Protocol):
     def _answer(self, number: int, answer: bytes | Exception) -> None:
         if self.transport is None or self.transport.is_closing():
             return
-        failed = isinstance(answer, Exception)
-        content = self._excuse(answer) if isinstance(answer, Exception) else answer
+        content, failed = (answer, False) if isinstance(answer, bytes) else (self._excuse(answer), True)
         with self._writing:
             self._write(self._connection.answer(number, content, failed=failed))
         if self._full:
@@ -373,7 +379,8 @@ class Channel(asyncio.Protocol):
                 self.rest(UNREAD)
         if self._rests and len(self._connection.serving) <= SERVING_MAX // 2:
             self.go_on(TOO_MANY)
-        self._end_if_parted()
+        if self._told_parted:
+            self._end_if_parted()
 
 
 def bound_silence(connection: socket.socket, seconds: float) -> None:

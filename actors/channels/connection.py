@@ -34,6 +34,7 @@ FRAME_BYTES_MAX: Final = 1024 * 1024 * 1024
 _HEAD: Final = struct.Struct("!IBQ")
 _HELLO: Final = struct.Struct(f"!{len(MAGIC)}sH{NAME_BYTES}s{NAME_BYTES}s{NONCE_BYTES}s")
 _START: Final = struct.Struct(f"!{len(MAGIC)}sH")
+_HEAD_BYTES: Final = _HEAD.size
 
 W = TypeVar("W")
 
@@ -50,6 +51,11 @@ class Kind(IntEnum):
     FAREWELL = 7
 
 
+_CALL: Final = int(Kind.CALL)
+_ANSWER: Final = int(Kind.ANSWER)
+_FAILED: Final = int(Kind.FAILED)
+
+
 class _Wrong(Exception):
     """What the other end has sent breaks a rule."""
 
@@ -61,16 +67,14 @@ class Opened:
     peer: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+class Called(NamedTuple):
     """The other end makes a call."""
 
     number: int
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Answered(Generic[W]):
+class Answered(NamedTuple, Generic[W]):
     """A call of this end is answered; `waiting` is what was given with the call."""
 
     waiting: W
@@ -155,14 +159,14 @@ class Connection(Generic[W]):
 
     def call(self, content: bytes, waiting: W) -> bytes:
         """Make a call; return its frame. The answer comes as `Answered`, with `waiting`."""
-        self._asked += 1
-        self.waiting[self._asked] = waiting
-        return frame(Kind.CALL, self._asked, content)
+        number = self._asked = self._asked + 1
+        self.waiting[number] = waiting
+        return _HEAD.pack(len(content), _CALL, number) + content
 
     def answer(self, number: int, content: bytes, *, failed: bool = False) -> bytes:
         """Answer a call of the other end; return the frame."""
         self.serving.discard(number)
-        return frame(Kind.FAILED if failed else Kind.ANSWER, number, content)
+        return _HEAD.pack(len(content), _FAILED if failed else _ANSWER, number) + content
 
     @staticmethod
     def farewell() -> bytes:
@@ -189,46 +193,47 @@ class Connection(Generic[W]):
         return events
 
     def _parse(self, data: bytes, events: list[Event[W]]) -> None:
-        held: bytes | bytearray = (
-            data  # most often whole frames arrive: they are not copied before they are read
-        )
+        # Most often whole frames arrive: they are not copied before they are read.
+        held: bytes | bytearray = data
         if self._held:
             self._held += data
             held = self._held
         start, end = 0, len(held)
-        while end - start >= _HEAD.size:
+        while end - start >= _HEAD_BYTES:
             length, kind, number = _HEAD.unpack_from(held, start)
             most = GREETING_BYTES_MAX if self.peer is None else self._frame_bytes_max
             if length > most:
                 raise _Wrong(f"a frame of {length:,} bytes; at most {most:,} are allowed here")
-            stop = start + _HEAD.size + length
+            stop = start + _HEAD_BYTES + length
             if stop > end:
                 break
-            with memoryview(held) as view:
-                content = bytes(view[start + _HEAD.size : stop])
+            if held is data:
+                content = data[start + _HEAD_BYTES : stop]
+            else:
+                with memoryview(held) as view:
+                    content = bytes(view[start + _HEAD_BYTES : stop])
             event = self._greeted(kind, content) if self.peer is None else self._told(kind, number, content)
             if event is not None:
                 events.append(event)
             start = stop
-        if held is data:
-            self._held += data[start:]
-        else:
+        if held is not data:
             del self._held[:start]
+        elif start < end:
+            self._held += data[start:]
 
     def _told(self, kind: int, number: int, content: bytes) -> Event[W]:
-        match kind:
-            case Kind.CALL:
-                if number != self._heard + 1:
-                    raise _Wrong(f"call {number} follows call {self._heard}")
-                self._heard = number
-                self.serving.add(number)
-                return Called(number, content)
-            case Kind.ANSWER | Kind.FAILED:
-                if number not in self.waiting:
-                    raise _Wrong(f"an answer to call {number}, which is not open")
-                return Answered(self.waiting.pop(number), content, kind == Kind.FAILED)
-            case Kind.FAREWELL:
-                return Parted()
+        if kind == _CALL:
+            if number != self._heard + 1:
+                raise _Wrong(f"call {number} follows call {self._heard}")
+            self._heard = number
+            self.serving.add(number)
+            return Called(number, content)
+        if kind in (_ANSWER, _FAILED):
+            if number not in self.waiting:
+                raise _Wrong(f"an answer to call {number}, which is not open")
+            return Answered(self.waiting.pop(number), content, kind == _FAILED)
+        if kind == Kind.FAREWELL:
+            return Parted()
         raise _Wrong(f"a frame of kind {kind} after the greeting")
 
     def _greeted(self, kind: int, content: bytes) -> Opened | None:

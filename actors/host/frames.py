@@ -19,6 +19,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Awaitable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from ray import ObjectRef, cloudpickle
@@ -106,7 +107,15 @@ def begun(host: Any, pieces: Sequence[bytes]) -> bytes | Later[bytes] | Awaitabl
     answer = getattr(where, method)(*arguments)
     if isinstance(answer, Later):
         return answer.made_into(packed)
+    if type(answer) is str:
+        return _packed_text(answer)
     return _packed_later(answer) if isinstance(answer, Awaitable) else packed(answer)
+
+
+@lru_cache(maxsize=4)
+def _packed_text(text: str) -> bytes:
+    """Serialise the name of this node, the answer to most calls."""
+    return packed(text)
 
 
 async def _packed_later(answer: Awaitable[Any]) -> bytes:
