@@ -51,6 +51,8 @@ from .nearness import Nearness
 POLL_SECONDS: Final = 20.0
 COME_BACK_SECONDS: Final = 0.1
 CLOSED: Final = "the network is closed in this process: attach to it again"
+NOTED_SECONDS: Final = 0.1
+"""How often at most inboxes note that they have everything: what they say of themselves is the longest it may be."""
 BEATS_A_SESSION: Final = 4
 """How often in the time of a session a process of publishers gives a sign of life."""
 PROCESS: Final = uuid.uuid4().hex
@@ -369,7 +371,7 @@ class ClientProcess:
         self.run(drop())
 
     async def _poll(self, host: Any) -> None:
-        acknowledged = 0
+        acknowledged, noted = 0, 0.0
         while self._anybody_at(host):
             try:
                 parcels = await self._fetch(host, acknowledged)
@@ -408,7 +410,8 @@ class ClientProcess:
                         await target.put(parcel.batch, rows, now)
                 acknowledged = parcel.number
                 up_to_date = parcel.last
-            if up_to_date:
+            if up_to_date and abs(now - noted) >= NOTED_SECONDS:
+                noted = now
                 self._heard(host, now)
         del self._polls[host]
         self.handle(host).end_session(self.session)
@@ -420,6 +423,9 @@ class ClientProcess:
                 inbox.heard_at = now
 
     def _anybody_at(self, host: Any) -> bool:
+        for inbox in self._inboxes.values():
+            if inbox.host is host:
+                return True
         hosts = chain((each.host for each in self._movers), (each.host for each in self._inboxes.values()))
         return self._expected[host] > 0 or any(_same(each, host) for each in hosts)
 
