@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import BOOLEAN, DATA, FLOAT64, INT32, INT64, arrays_of
-from .batch import Column, EventBatch, batch_of
-from .messages.pubsub import Ack, Events, Numbered
+from .batch import Column, EventBatch
+from .messages.pubsub import Ack, Directed, Events, Numbered
 from .values import Kind
 
 _Array: TypeAlias = npt.NDArray[Any]
@@ -211,20 +211,10 @@ def by_fields(kind: type, *fields: str) -> Callable[[Any], Reduced]:
     return lambda value: (kind, values(value))
 
 
-_AS_FIRST: Final = attrgetter(
-    "round", "again", "ballot", "age_seconds", "forgot_seconds", "doubt_seconds", "entry"
-)
-_FIRST: Final = _AS_FIRST(Events(batch_of(())))
-
-
-def _reduce_events(events: Events) -> Reduced:
-    others = _AS_FIRST(events)
-    return Events, (events.batch,) if others == _FIRST else (events.batch, *others)
-
-
 REDUCERS: Final[Mapping[type, Callable[[Any], Reduced]]] = {
     EventBatch: _reduce_batch,
-    Events: _reduce_events,
+    Events: Events.__reduce__,
+    Directed: by_fields(Directed, "events", "origin", "targets", "numbers"),
     Numbered: by_fields(Numbered, "number", "before", "message", "group"),
     Ack: by_fields(Ack, "number", "group"),
     np.ndarray: _reduce_array,

@@ -331,5 +331,5 @@ def _emptied(message: Events | Directed) -> Events | Directed:
     """Return a message without its events."""
     batch = message.batch.take(NONE)
     if isinstance(message, Directed):
-        return replace(message, batch=batch, targets=(), numbers=())
+        return Directed(replace(message.events, batch=batch), message.origin, (), ())
     return replace(message, batch=batch)

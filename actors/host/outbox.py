@@ -32,7 +32,7 @@ from ...protocol.batch import EventBatch, concat, joined_bytes
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import AdmissionMessage
 from ...protocol.messages.beats import is_beat
-from ...protocol.messages.pubsub import BrokerMessage, Directed, Events, Numbered
+from ...protocol.messages.pubsub import BrokerMessage, Directed, Events, Numbered, marks_of
 from ...protocol.messages.recovery import RecoveryMessage
 from ..later import Later
 from ..logs import HOST, Log
@@ -340,7 +340,7 @@ class Outbox:
                     break
                 load.events += len(message.batch)
             if isinstance(message, Events):
-                if kind is None or not _alike(kind, message):
+                if kind is None or marks_of(kind) != marks_of(message):
                     _join(load.messages, batches, kind)
                     kind = message
                 batches.append(message.batch)
@@ -352,16 +352,6 @@ class Outbox:
             self._since.popleft()
         _join(load.messages, batches, kind)
         return load
-
-
-def _alike(one: Events, other: Events) -> bool:
-    return (one.round, one.again, one.ballot, one.age_seconds, one.entry) == (
-        other.round,
-        other.again,
-        other.ballot,
-        other.age_seconds,
-        other.entry,
-    )
 
 
 def _join(load: list[Queued], batches: list[EventBatch], kind: Events | None) -> None:

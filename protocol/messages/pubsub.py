@@ -13,9 +13,10 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ..batch import EventBatch
 from ..ids import FIRST_ROUND, Ballot, BrokerId, ClientId, RoundNumber
@@ -27,6 +28,10 @@ if TYPE_CHECKING:  # only a type: this module neither creates filters nor inspec
 @dataclass(frozen=True, slots=True)
 class Events:
     """Events in transit: from a publisher to its broker, or from one broker to another (paper 1: event).
+
+    All fields but the batch are *marks*, of all its events. Messages with equal marks are joined, a part of a message
+    has its marks, and links and stores write them in the order of their declaration. So a further mark is one line
+    here, the last one, with a default: a number, a string, None, or a tuple of these.
 
     Attributes
     ----------
@@ -56,22 +61,40 @@ class Events:
     doubt_seconds: float = 0.0
     entry: BrokerId | None = None
 
+    def __reduce__(self) -> tuple[type[Events], tuple[Any, ...]]:
+        """Reduce to the batch, and the marks if any differs from its default; who reads them fills in later marks."""
+        marks = marks_of(self)
+        return Events, (self.batch,) if marks == DEFAULT_MARKS else (self.batch, *marks)
+
+
+_MARKS: Final = tuple(each for each in fields(Events) if each.name != "batch")
+DEFAULT_MARKS: Final = tuple(each.default for each in _MARKS)
+marks_of: Final[Callable[[Events], tuple[Any, ...]]] = attrgetter(*(each.name for each in _MARKS))
+"""Returns the marks of a message, in the order of their declaration."""
+
 
 @dataclass(frozen=True, slots=True)
 class Directed:
     """Events whose destinations are already decided (paper 5): row ``i`` is for the brokers ``targets[i]`` only.
 
     `origin` is the publisher's broker. ``numbers[i]`` has, for each of those brokers, how many events the origin has
-    directed to it so far; in a network that heals, so far in this round. There the other fields are as in `Events`.
+    directed to it so far; in a network that heals, so far in this round.
     """
 
-    batch: EventBatch
+    events: Events
     origin: BrokerId
     targets: tuple[tuple[BrokerId, ...], ...]
     numbers: tuple[tuple[int, ...], ...]
-    round: RoundNumber = FIRST_ROUND
-    again: bool = False
-    age_seconds: float = 0.0
+
+    @property
+    def batch(self) -> EventBatch:
+        """The batch of the events."""
+        return self.events.batch
+
+    @property
+    def round(self) -> RoundNumber:
+        """The round of the events."""
+        return self.events.round
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import io
 import pickle
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -29,8 +30,7 @@ import numpy.typing as npt
 from ...protocol.batch import EventBatch
 from ...protocol.effects import Deliver
 from ...protocol.errors import StorageFailed
-from ...protocol.ids import RoundNumber
-from ...protocol.messages.pubsub import Events
+from ...protocol.messages.pubsub import DEFAULT_MARKS, Events, marks_of
 from .packed import Description, pack, unpack
 
 _PACKAGE: Final = __name__.partition(".")[0]
@@ -42,6 +42,11 @@ _ELSEWHERE: Final = {
     ("numpy._core.numeric", "_frombuffer"),
 }
 """The names from which numpy builds an array."""
+
+_MAKE: Final[list[Callable[[Any], Any]]] = [
+    getattr(type(default), "_make", lambda mark: mark) for default in DEFAULT_MARKS
+]
+"""Makes each mark of an event message from numbers and strings: a named tuple is written as a plain one."""
 
 _Array: TypeAlias = npt.NDArray[Any]
 _HEAD: Final = struct.Struct("<cI")
@@ -75,9 +80,8 @@ class Encoder:
 
     def _encode_events(self, events: Events) -> bytes:
         batch, arrays = self._pack(events.batch)
-        term, number = events.round
-        rest = events.age_seconds, events.forgot_seconds, events.doubt_seconds, events.entry
-        return _joined(b"E", (batch, term, number, events.again, events.ballot, *rest), arrays)
+        marks = (tuple(mark) if isinstance(mark, tuple) else mark for mark in marks_of(events))
+        return _joined(b"E", (batch, *marks), arrays)
 
     def _encode_delivery(self, deliver: Deliver) -> bytes:
         batch, arrays = self._pack(deliver.batch)
@@ -130,8 +134,8 @@ def _parted(data: memoryview) -> tuple[tuple[Any, ...], memoryview]:
 
 
 def _events(data: memoryview) -> Events:
-    (batch, term, number, *others), rest = _parted(data)
-    return Events(unpack(batch, rest), RoundNumber(term, number), *others)
+    (batch, *marks), rest = _parted(data)
+    return Events(unpack(batch, rest), *(make(mark) for make, mark in zip(_MAKE, marks, strict=False)))
 
 
 def _delivery(data: memoryview) -> Deliver:

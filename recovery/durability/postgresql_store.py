@@ -51,7 +51,7 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 Pool: TypeAlias = ConnectionPool[Connection]
 T = TypeVar("T")
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The format of the tables. Any other format is rejected."""
 
 CONNECTIONS_MAX: Final = 4

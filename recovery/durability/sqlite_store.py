@@ -34,12 +34,12 @@ from .rows import Rows, read
 APPLICATION_ID: Final = 0x52595653
 """``RYVS``: identifies a file as a store of Rayvous."""
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 """The version of the format.
 
 Version 1 had every value as a pickle. 2 had snapshots of two schemes only, and events without their place of
 publication. 3 had durable subscribers without priorities. 4 named the classes of its values by modules that
-have moved. 5 had snapshots of routers that no longer exist.
+have moved. 5 had snapshots of routers that no longer exist. 6 had the fields of event messages one by one.
 """
 
 OPEN_SECONDS: Final = 5.0

@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -103,7 +103,7 @@ def loads_of(message: Directed) -> list[Destined]:
 
 
 def passed_on(
-    here: BrokerId, origin: BrokerId, loads: Iterable[Destined], like: Events | Directed | None = None
+    here: BrokerId, origin: BrokerId, loads: Iterable[Destined], like: Events | None = None
 ) -> list[Effect]:
     """Return the messages to the children of `here` in the plan of each load: one per neighbour.
 
@@ -114,18 +114,18 @@ def passed_on(
     loads
         The events.
     like
-        In a network that heals: the message that brought the events; they belong to its round.
+        The message that brought the events, whose marks they keep; None for events of this broker.
     """
     out: dict[BrokerId, list[Destined]] = {}
     for load in loads:
         for child in plan_of(origin, load.targets).children[here]:
             out.setdefault(child, []).append(load)
-    of_round = () if like is None else (like.round, like.again, like.age_seconds)
     effects: list[Effect] = []
     for child, group in out.items():
         batch = gathered([(load.batch, load.row) for load in group])
+        events = Events(batch) if like is None else replace(like, batch=batch)
         targets, numbers = zip(*((load.targets, load.numbers) for load in group), strict=True)
-        effects.append(Send(child, Directed(batch, origin, targets, numbers, *of_round)))
+        effects.append(Send(child, Directed(events, origin, targets, numbers)))
     return effects
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from ...protocol.configs import Placed, Position
@@ -93,7 +94,10 @@ class Lbdd(MeshRouter):
         return [*passed_on(self.me, self.me, loads, message), *self.deliver(message.batch)]
 
     def _on_directed(self, source: Link, message: Directed) -> list[Any]:
-        return [*passed_on(self.me, message.origin, loads_of(message), message), *self._taken_in(message)]
+        return [
+            *passed_on(self.me, message.origin, loads_of(message), message.events),
+            *self._taken_in(message),
+        ]
 
     def _on_to_all(self, source: Link, told: ToAll) -> list[Any]:
         return [*self.pass_to_all(told), *self._taken_in(told)]
@@ -209,4 +213,4 @@ def _parts(due: list[tuple[Directed | ToAll, int]]) -> list[Events | ToAll]:
 
 def _part(message: Directed, rows: list[int]) -> Events:
     batch = gathered([(message.batch, row) for row in rows])
-    return Events(batch, message.round, message.again, age_seconds=message.age_seconds, entry=message.origin)
+    return replace(message.events, batch=batch, entry=message.origin)

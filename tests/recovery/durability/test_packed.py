@@ -133,7 +133,7 @@ ONE = struct.pack("<qdi", 1, 0.0, 0)
 
 
 def head(size: object = 1, publishers: object = ("p",), columns: object = ()) -> tuple[object, ...]:
-    return (size, publishers, columns), 0, 0, False, None
+    return (size, publishers, columns), (0, 0), False, None
 
 
 def test_the_frame_of_these_tests_is_that_of_the_codec() -> None:
@@ -160,7 +160,7 @@ def test_the_frame_of_these_tests_is_that_of_the_codec() -> None:
         framed(head(columns=(("i", 1, False, ()),) * 2), ONE + bytes(16)),
         framed(head(columns=(("i", 1, False),)), ONE + bytes(8)),
         framed(("x",), ONE),
-        framed((Events, 0, 0, False, None), ONE),  # a name, even if it is ours
+        framed((Events, (0, 0), False, None), ONE),  # a name, even if it is ours
         framed(head(), ONE)[:7],
         b"E",
         framed(

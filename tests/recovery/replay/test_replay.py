@@ -257,7 +257,7 @@ def test_a_subscription_begins_at_what_its_broker_knew_at_the_confirmation(moves
     machine.take(Ticked(0.0))
     machine.publish("p", 1, 3)
     far = batch_of([{"n": 1}] * 2, publisher="q", first_sequence=4)
-    machine.take(Received(2, Directed(far, 2, ((3,), (3,)), ((1,), (2,)))))  # for others
+    machine.take(Received(2, Directed(Events(far), 2, ((3,), (3,)), ((1,), (2,)))))  # for others
     begins = machine.subscribe("s")
     assert begins == {"p": 3, "q": 5}
     machine.publish("p", 4)

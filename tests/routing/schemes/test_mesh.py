@@ -174,7 +174,7 @@ def test_what_came_of_a_broker_that_is_gone_waits_for_nothing_any_more_and_what_
     mesh = Mesh("lbdd", 4)
     mesh.subscribe(1, "n > 0")
     second = batch_of([{"n": 2}], publisher="p3", first_sequence=2)
-    mesh.hand(1, 3, Directed(second, 3, ((1,),), ((2,),)))
+    mesh.hand(1, 3, Directed(Events(second), 3, ((1,),), ((2,),)))
     assert not mesh.inboxes["s1"], "the first one is still to come"
     mesh.hand(1, 3, Gone(3))
     assert mesh.inboxes["s1"] == [("p3", 2)] and mesh.routers[1].describe()["lost_events"] == 1
