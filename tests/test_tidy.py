@@ -103,7 +103,8 @@ CHANGES_OF_PLACE = {
 }
 """Who sets which attributes of the place of a broker in its tree."""
 
-FILE_LINES_MAX = 600
+FILE_LINES_MAX = 800
+"""A file longer than that is looked at again; whether it is two things is not a matter of lines."""
 FUNCTION_LINES_MAX = 60
 
 
@@ -206,7 +207,10 @@ def test_heavy_imports_stand_where_they_belong(path: Path) -> None:
 @of_every()
 def test_files_and_functions_are_short(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").count("\n")
-    assert lines <= FILE_LINES_MAX, f"{path}: {lines} lines: split it along its nouns"
+    assert lines <= FILE_LINES_MAX, (
+        f"{path}: {lines} lines: look whether two things stand in it. Split it only where they do, each under a name "
+        "of its own; a file that is one thing and longer is a reason to raise the limit"
+    )
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             body = [statement for statement in node.body if not is_text(statement)]
