@@ -48,12 +48,19 @@ from ..protocol.ids import BrokerId, ClientId
 from ..protocol.layers import Handler, Held, Inward, Out, Released, RoundBegan
 from ..protocol.messages.admission import AdmissionConfig, Advertise, Everywhere, Greeting, Unadvertise
 from ..protocol.messages.pubsub import Cancel, Detach, Events, Register
+from ..protocol.queries import Answering, BookSizes, LacksOf, Query
 from ..recovery.membership.stating import learn, stated
 from ..recovery.replay.high_water import HighWater
 from ..routing.filters.filter import Filter
 from ..routing.matching.table import RoutingTable
 
 GRACE_HEARTBEATS: Final = 10
+
+
+class Controller(Query[Admission | None]):
+    """The machine of admission control with its books, for inspection; None without admission control."""
+
+    otherwise = None
 
 
 class Admitting:
@@ -276,6 +283,18 @@ class Admitting:
                 del self._lingers[item, link]
                 if self._above.remove(item, 0, link):
                     self._above.drop(item)
+
+    @property
+    def answers(self) -> Answering:
+        """What hosts ask of it."""
+        return {
+            Controller: lambda query: self.admission,
+            LacksOf: lambda query: self.admission.subscriptions.lacking(query.client),
+            BookSizes: lambda query: {
+                **self.admission.books.describe(),
+                "degraded": self.admission.standings.count(),
+            },
+        }
 
     # Recorded state, in a network that does not heal.
 

@@ -10,6 +10,7 @@ from ..admission.advertisements import LOCAL
 from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.messages.admission import Refusal
 from ..routing.filters.filter import Filter
+from .admission import Controller
 from .broker import Broker
 
 Holding: TypeAlias = Mapping[Link | None, frozenset[Filter]]
@@ -46,10 +47,11 @@ class SeenBooks:
     unbalanced: str = ""
 
 
-def books_of(broker: Broker) -> SeenBooks:
-    """Return the contents of the books of a broker with admission control, and whether they balance."""
-    assert broker.admitting is not None
-    admission = broker.admitting.admission
+def books_of(broker: Broker) -> SeenBooks | None:
+    """Return the contents of a broker's books, and whether they balance; None without admission control."""
+    admission = broker.ask(Controller())
+    if admission is None:
+        return None
     books, unbalanced = admission.books, ""
     try:
         broker.check()

@@ -23,10 +23,12 @@ from typing import Any, Final, Generic, TypeVar, get_args
 from ..protocol.effects import Effect, Persist, Plain, Received, Ticked, Write
 from ..protocol.errors import InputError
 from ..protocol.layers import Event, Handler, Inward, Layer, News, RecordedLayer
+from ..protocol.queries import Answering, Query
 
 _NEWS: Final[frozenset[type]] = frozenset(get_args(News))
 
 L = TypeVar("L", bound=Layer)
+T = TypeVar("T")
 
 
 class Pipeline(Generic[L]):
@@ -56,6 +58,7 @@ class Pipeline(Generic[L]):
         self._owed: list[Effect] = []  # effects that leave with the first step
         self._inward = [_first_to_look(self.layers, depth) for depth in range(len(self.layers))]
         self._outward = [_next_to_alter(self.layers, place) for place in range(len(self.layers))]
+        self._answers = _who_know(self.layers)
         alone = getattr(self.layers[0], "handle", None) if len(self.layers) == 1 else None
         self.handle: Callable[[Event], list[Effect]] = alone or self._handle
 
@@ -107,6 +110,14 @@ class Pipeline(Generic[L]):
             elif kind not in _NEWS:  # news that no layer has asked for end here
                 effects.append(each)
 
+    def ask(self, query: Query[T]) -> T:
+        """Return the answer of the layers that know; the query says what it is otherwise."""
+        known = self._answers.get(type(query))
+        if known is None:
+            return query.otherwise
+        answers: list[T] = [answer(query) for answer in known]
+        return answers[0] if len(answers) == 1 else query.together(answers)
+
     # Recorded state, as one state for a layer around.
 
     def changed_by(self: Pipeline[RecordedLayer], event: Received) -> bool:
@@ -147,6 +158,16 @@ def _rest_of(layer: Layer) -> float:
     """Return the time before which a layer needs no tick: 0, at once, if the layer does not say."""
     rests_until: Callable[[], float] | None = getattr(layer, "rests_until", None)
     return 0.0 if rests_until is None else rests_until()
+
+
+def _who_know(layers: Sequence[Layer]) -> dict[type, list[Callable[[Any], Any]]]:
+    """Return, for each query that some layer knows the answer to, those layers' answers, of the innermost first."""
+    found: dict[type, list[Callable[[Any], Any]]] = {}
+    for layer in reversed(layers):
+        answers: Answering = getattr(layer, "answers", {})
+        for kind, answer in answers.items():
+            found.setdefault(kind, []).append(answer)
+    return found
 
 
 def _first_to_look(layers: Sequence[Layer], depth: int) -> dict[type, tuple[int, Handler]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..protocol.ids import BrokerId, ClientId, ClusterId, Link
-from ..recovery.membership.tree import HealingBroker
+from ..recovery.membership.copies import CopiedTables
 from ..routing.filters.filter import Filter
 from ..routing.schemes.tree import TreeRouter
 from .broker import Broker
@@ -71,8 +71,7 @@ def routes_of(broker: Broker) -> SeenRoutes | None:
             clients.setdefault(link, set()).add(item)
         else:
             brokers.setdefault((link, holder), set()).add(item)  # type: ignore[arg-type]
-    healing = broker.healing
-    copies = healing.group.copies.tables if isinstance(healing, HealingBroker) else None
+    copies = broker.ask(CopiedTables())
     return SeenRoutes(
         {client: frozenset(items) for client, items in clients.items()},
         {key: frozenset(items) for key, items in brokers.items()},

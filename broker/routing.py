@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..protocol.configs import Placed
 from ..protocol.effects import Effect, Plain, Received
 from ..protocol.layers import Handler
+from ..protocol.queries import Answering
+from ..routing.schemes.local_first import answers_by
 from ..routing.schemes.registry import Router
 
 
@@ -27,6 +30,12 @@ class Routing:
         self.handle: Callable[[Any], list[Effect]] = router.handle
         self.changed_by: Callable[[Received], bool] = router.changed_by
         self.takes: Mapping[type, Handler] = dict.fromkeys(router.takes, router.handle)
+        self.answers: Answering = answers_by(router)
+
+    @property
+    def placed(self) -> Placed:
+        """The place of the broker."""
+        return self.router.placed()
 
     def snapshot(self) -> Plain:
         """Return the state of the router."""

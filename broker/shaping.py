@@ -16,7 +16,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from ..admission.quota import AdvertisedRate, Quotas
 from ..protocol.batch import EventBatch
@@ -25,6 +25,7 @@ from ..protocol.ids import ClientId, Link
 from ..protocol.layers import Handler, Inward, Out
 from ..protocol.messages.admission import MICRO, AdmissionConfig, HeldBack, LetIn, OverQuota
 from ..protocol.messages.pubsub import Detach, Events, Numbered
+from ..protocol.queries import AcceptedOf, Answering, KeptOf, Publishers, WaitingOf
 from ..protocol.snapshots import Restorable
 
 
@@ -129,9 +130,17 @@ class Shaping(Restorable):
             f"{waiting} of its events wait for that already"
         )
 
-    def publishers(self) -> Collection[ClientId]:
-        """Return the publishers with events that are not let in yet."""
-        return self._quotas.sources()
+    @property
+    def answers(self) -> Answering:
+        """What hosts ask of it: what waits here is accepted, and retained, too."""
+        return {
+            Publishers: lambda query: frozenset(self._quotas.sources()),
+            AcceptedOf: lambda query: max(
+                (int(batch.sequence[-1]) for batch in self.waiting(query.publisher)), default=0
+            ),
+            KeptOf: lambda query: [(0.0, batch) for batch in self.waiting(query.publisher)],
+            WaitingOf: lambda query: self.waiting(query.publisher),
+        }
 
     def waiting(self, publisher: ClientId) -> list[EventBatch]:
         """Return the events of a publisher that are not let in yet, the oldest first."""

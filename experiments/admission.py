@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from ..broker.admission import Controller
 from ..protocol.messages.admission import AdmissionConfig, Capacity, CpuCounts, Estimator, ShareOf
 from ..routing.topologies.cluster_trees import Topology, fixed
 from ..simulator.overload import Queues
@@ -185,10 +186,11 @@ class _Run:
 
     def _entries(self) -> float:
         """Return the mean share of their entries that brokers use."""
+        asked = ((broker.position.broker, broker.ask(Controller())) for broker in self.net.brokers())
         used = [
-            broker.admitting.admission.books.entries / self.capacities[broker.position.broker].entries
-            for broker in self.net.brokers()
-            if broker.admitting is not None
+            admission.books.entries / self.capacities[broker].entries
+            for broker, admission in asked
+            if admission is not None
         ]
         return sum(used) / len(used)
 

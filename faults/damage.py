@@ -20,15 +20,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ..admission.advertisements import LOCAL
+from ..broker.admission import Admitting, Controller
 from ..broker.broker import Broker
 from ..protocol.effects import Write
 from ..protocol.ids import RoundNumber
 from ..protocol.messages.recovery import ClusterView
 from ..protocol.messages.views import CubeView
+from ..recovery.durability.durable_clients import DurableClients
 from ..recovery.durability.stores import Store
 from ..recovery.durability.summed import SUMS, SummedStore
+from ..recovery.membership.copies import CopiedTables
 from ..recovery.membership.tree import HealingBroker
 from ..recovery.membership.views import HealingViews
+from ..recovery.replay.replay import Replay
 from ..routing.language.questions import to_filter
 from ..routing.schemes.lbdd import Lbdd
 from ..routing.schemes.viewed import ViewedRouter
@@ -68,12 +72,17 @@ def _tables(broker: Broker, dice: Random) -> int:
                 table.remove(item, link, holder)
             else:
                 table.add(to_filter(f"damaged = {changed}"), link, holder)
-    if isinstance(broker.healing, HealingBroker):
-        for items in broker.healing.group.copies.tables.values():
-            for item in [item for item in items if dice.random() < 0.5]:
-                changed += 1
-                del items[item]
+    copies: Any = broker.ask(CopiedTables())
+    for items in () if copies is None else copies.values():
+        for item in [item for item in items if dice.random() < 0.5]:
+            changed += 1
+            del items[item]
     return changed
+
+
+def _membership_of(broker: Broker) -> HealingBroker | HealingViews:
+    in_views = isinstance(broker.router, ViewedRouter)
+    return broker.layer(HealingViews) if in_views else broker.layer(HealingBroker)
 
 
 def _off(value: Any, dice: Random) -> Any:
@@ -89,8 +98,7 @@ def _off(value: Any, dice: Random) -> Any:
 
 def _numbers(broker: Broker, dice: Random) -> int:
     """Change some of the numbers: of publishers' events, rounds, terms, epochs, view versions, streams."""
-    replay, healing = broker.replay, broker.healing
-    assert replay is not None and healing is not None
+    replay, healing = broker.layer(Replay), _membership_of(broker)
     rounds = replay.rounds
     numbers: list[tuple[Any, Any]] = [
         *((replay._accepted, publisher) for publisher in replay._accepted),
@@ -119,10 +127,9 @@ def _numbers(broker: Broker, dice: Random) -> int:
 
 def _marks(broker: Broker, dice: Random) -> int:
     """Change how much of each publisher non-durable subscribers seem to have received."""
-    assert broker.replay is not None and broker.durable is not None
     changed = 0
-    for client, marks in broker.replay.deduplicator._marks.items():
-        for publisher in () if client in broker.durable.entries else marks:
+    for client, marks in broker.layer(Replay).deduplicator._marks.items():
+        for publisher in () if client in broker.layer(DurableClients).entries else marks:
             marks[publisher] = _off(marks[publisher], dice)
             changed += 1
     return changed
@@ -130,9 +137,8 @@ def _marks(broker: Broker, dice: Random) -> int:
 
 def _positions(broker: Broker, dice: Random) -> int:
     """Change how much of each publisher durable subscribers seem to have acknowledged."""
-    assert broker.durable is not None
     changed = 0
-    for entry in broker.durable.entries.values():
+    for entry in broker.layer(DurableClients).entries.values():
         for publisher in entry.marks:
             entry.marks[publisher] = _off(entry.marks[publisher], dice)
             changed += 1
@@ -144,9 +150,9 @@ def _books(broker: Broker, dice: Random) -> int:
 
     One of the counters in the books may be changed as well.
     """
-    if broker.admitting is None:
+    if broker.ask(Controller()) is None:
         return 0
-    admission = broker.admitting.admission
+    admission = broker.layer(Admitting).admission
     books, changed = admission.books, 0
     for link in [link for link in books.held if link != LOCAL]:
         for item in [item for item in books.held[link] if dice.random() < 0.5]:
@@ -162,7 +168,7 @@ def _books(broker: Broker, dice: Random) -> int:
             if admission.spreading.chosen[key] == before:
                 admission.spreading.chosen[key] = link, offers[link]
                 books.advertise(key, offers[link].filter, offers[link].rate, link)
-    broker.admitting._follow()
+    broker.layer(Admitting)._follow()
     if dice.random() < 0.5:
         place = dice.randrange(books._met.size)
         books._met.flat[place] = _off(int(books._met.flat[place]), dice)
@@ -190,10 +196,9 @@ def damage_store(store: Store, dice: Random) -> int:
 
 def _membership(broker: Broker, dice: Random) -> int:
     """Change a broker's place: another view, another parent, other children, designated or not."""
-    healing = broker.healing
+    healing = _membership_of(broker)
     if isinstance(healing, HealingViews):
         return _view(healing, dice)
-    assert isinstance(healing, HealingBroker)
     place, group = healing.place, healing.group
     known = [*place.children.values(), place.view, *([place.parent] if place.parent else [])]
     draws: list[Callable[[], object]] = [

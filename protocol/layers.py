@@ -18,6 +18,7 @@ Rules
   anything else. Their effects leave with the first step; nothing is written.
 * A layer that handles ticks may have a `rests_until`. It returns the time before which a tick has no effect if
   nothing else happens. A layer without `rests_until` is always told the time.
+* A layer may have `answers`: what it knows that hosts ask for, by the type of the query (`protocol/queries.py`).
 * No layer names another one. Layers communicate through the news and events that are defined here.
 
 docs/decisions/0021-layers.md explains why the contract has this form.

@@ -18,6 +18,7 @@ from ..protocol import checks
 from ..protocol.effects import Died, Received, Ticked
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
+from ..protocol.queries import HasLeft
 from ..routing.schemes.claims import claims_of
 from .hosts import Host
 from .link_faults import BadPeriod, pair_of
@@ -166,7 +167,7 @@ class Faults:
         return True
 
     def _end_when_out(self, host: Host, life: int) -> None:
-        if host.alive and host.life == life and not (host.machine.healing.left and self.crash(host.id)):
+        if host.alive and host.life == life and not (host.machine.ask(HasLeft()) and self.crash(host.id)):
             self._network.at(self._network.now + 0.25, self._end_when_out, host, life)
 
     def slow(self, broker: BrokerId, factor: float) -> None:

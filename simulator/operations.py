@@ -24,8 +24,10 @@ from ..protocol.effects import Received
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
+from ..protocol.queries import HasLeft
 from ..routing.schemes.claims import claims_of
 from .simulation import Simulation
+from .survey import survey
 
 LOOK_SECONDS = 0.25
 NO_TREE = "scheme {scheme!r} has no tree to reoptimise: no broker is below another"
@@ -137,7 +139,7 @@ class SimulatedOperations:
     def _watch(self, broker: BrokerId) -> None:
         """End the process of a broker once it has left."""
         network, host = self._network, self._network.hosts[broker]
-        if host.alive and not host.machine.healing.left:
+        if host.alive and not host.machine.ask(HasLeft()):
             network.at(network.now + LOOK_SECONDS, self._watch, broker)
             return
         self._say(f"broker {broker} has left" if host.alive else f"broker {broker} died before it had left")
@@ -181,7 +183,7 @@ class SimulatedOperations:
         while speakers:
             host = network.hosts[speakers[0]]
             if host.alive and not host.paused and self._speaks(host.id):
-                before = host.machine.healing.place.parent
+                before = survey(network, host.id)["parent"]
                 network.take_in(host, None)  # a broker is told the time before such an order
                 network.take_in(host, Received(RENDEZVOUS, Reconsider()))
                 after = partial(self._searched, speakers, before and before.cluster, network.now)
@@ -194,10 +196,10 @@ class SimulatedOperations:
         network = self._network
         host = network.hosts[speakers[0]]
         late = network.now - since > SEARCH_SECONDS_MAX
-        if host.alive and host.machine.healing.searching and not late:
+        if host.alive and survey(network, host.id)["searching"] and not late:
             network.at(network.now + LOOK_SECONDS, partial(self._searched, speakers, before, since))
             return
-        parent = host.machine.healing.place.parent if host.alive else None
+        parent = survey(network, host.id)["parent"] if host.alive else None
         if parent is not None and parent.cluster != before:
             self._say(f"cluster {host.cluster} moved from below {before} to below {parent.cluster}")
         self._reconsider(speakers[1:])
@@ -226,11 +228,7 @@ class SimulatedOperations:
         if what in ("remove_cluster", "remove_root_cluster"):
             if what == "remove_root_cluster":
                 cluster = next(
-                    (
-                        network.hosts[b].cluster
-                        for b in staying
-                        if network.hosts[b].machine.healing.place.root
-                    ),
+                    (network.hosts[b].cluster for b in staying if survey(network, b)["root"]),
                     cluster,
                 )
             return f"cluster {cluster}" + ("" if self.remove_cluster(cluster) else ", which is kept")
@@ -258,4 +256,4 @@ class SimulatedOperations:
 
     def _speaks(self, broker: BrokerId) -> bool:
         host = self._network.hosts.get(broker)
-        return host is not None and host.alive and host.machine.healing.designated
+        return host is not None and host.alive and survey(self._network, broker)["designated"]

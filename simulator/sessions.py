@@ -31,6 +31,7 @@ from ..protocol.errors import ClientError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import Everywhere, HeldBack, Judgement, LetIn, News, OverQuota, Standing
 from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
+from ..protocol.queries import AcceptedOf, WaitingOf
 from ..protocol.traces.account import Account
 from .hosts import FromClient, Host
 
@@ -253,7 +254,7 @@ class Sessions:
         name, last = batch.identity(len(batch) - 1)
         if self._network.admission is None:
             self._accept(host, event)
-        elif host.machine.waiting(name) and host.machine.accepted(name) >= last:
+        elif host.machine.ask(WaitingOf(name)) and host.machine.ask(AcceptedOf(name)) >= last:
             self._waiting.setdefault((host.id, host.life), []).append(event)
         elif (name, last) not in self._over:
             self._accept(host, event)
@@ -388,7 +389,7 @@ class Sessions:
         """Note that a publisher's quota refused events, and how much would have waited with them."""
         self._over.add((client, news.number))
         events = [(client, sequence) for sequence in range(news.number - news.events + 1, news.number + 1)]
-        config, waiting = self._network.admission, host.machine.waiting(client)
+        config, waiting = self._network.admission, host.machine.ask(WaitingOf(client))
         assert config is not None
         measured, allowed = news.events + sum(map(len, waiting)), config.held_events_max
         if measured <= allowed:  # then their size was the reason

@@ -32,6 +32,7 @@ from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import MICRO, News, WouldAdmit, required
 from ..protocol.messages.pubsub import Answers, Cancel, Detach
 from ..protocol.messages.recovery import Recovery
+from ..protocol.queries import AcceptedOf, KeptOf, Owed
 from ..protocol.traces.account import Account
 from ..routing.language.questions import FilterLike, to_filter
 from ..routing.topologies.cluster_trees import Topology
@@ -346,10 +347,10 @@ class Simulation(SimulatedNetwork):
         """Restart a publisher where most of it is known, if all brokers that may know of it answer."""
         if any(not host.alive or host.cleared or host.paused or host.waiting for host in session.homes):
             return False
-        known = {host.id: host.machine.accepted(session.name) for host in session.homes}
+        known = {host.id: host.machine.ask(AcceptedOf(session.name)) for host in session.homes}
         best = max(known, key=lambda broker: known[broker])
         session.alive = True
-        machine.come_back(self.now, known[best], self.hosts[best].machine.kept_of(session.name))
+        machine.come_back(self.now, known[best], self.hosts[best].machine.ask(KeptOf(session.name)))
         self.account.taken_back(self.now, session.name, machine.held())
         session.homes = [self.hosts[best]]
         self.clients.settle_at(session, self.hosts[best])
@@ -362,7 +363,7 @@ class Simulation(SimulatedNetwork):
         session.alive = True
         alive = [host for host in session.homes if host.alive]
         session.homes = []
-        kept = alive[0].machine.kept_of(client) if alive else []
+        kept = alive[0].machine.ask(KeptOf(client)) if alive else []
         machine.come_back(self.now, machine.published, kept)
         self.account.taken_back(self.now, client, machine.held())
         target = alive[0] if alive else self.clients.elsewhere(session)
@@ -479,7 +480,4 @@ def calm_now(simulation: Simulation) -> bool:
     """Return whether no client, and no broker with a store, waits for an acknowledgement."""
     if any(session.link or not session.connected for session in simulation.sessions.values()):
         return False
-    stable = [host.machine.stable if host.alive else None for host in simulation.hosts.values()]
-    return not any(
-        each is None or each.unacknowledged or each.describe()["deliveries_unacknowledged"] for each in stable
-    )
+    return all(host.alive and not host.machine.ask(Owed()) for host in simulation.hosts.values())

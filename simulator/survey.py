@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import ClusterView
+from ..protocol.queries import Survey
 from ..recovery.membership import structure
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 def survey(network: SimulatedNetwork, broker: BrokerId) -> structure.Said:
     """Return the place that one broker reports; a broker that does not heal stays at its initial position."""
-    healing = network.broker(broker).healing
-    return _standing(network, broker) if healing is None else healing.survey()
+    said = network.broker(broker).ask(Survey())
+    return _standing(network, broker) if said is None else said
 
 
 def survey_of(network: SimulatedNetwork, *, paused: bool = True) -> structure.Survey:

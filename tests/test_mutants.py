@@ -25,6 +25,7 @@ from rayvous.recovery.membership.copies import Copies
 from rayvous.recovery.membership.group import Group
 from rayvous.recovery.membership.join import Join
 from rayvous.recovery.membership.succession import HANDLERS, ClusterRole, Succession
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.interest.announcer import Announcer, AnnouncerSteps
 from rayvous.routing.interest.outlets import Outlet
 from rayvous.routing.schemes.hybrid import Hybrid
@@ -132,7 +133,7 @@ def a_successor() -> list[str]:
 
     def note(step: Any) -> None:
         broker = step.broker
-        here, healing = broker.position.broker, broker.healing
+        here, healing = broker.position.broker, broker.layer(HealingBroker)
         if here in (0, 1) and healing.designated and here not in held:
             held[here] = of_children(broker)
 
@@ -140,7 +141,7 @@ def a_successor() -> list[str]:
         routes = routes_of(broker)
         return {
             cluster: routes.held_of(view.designated)
-            for cluster, view in broker.healing.place.children.items()
+            for cluster, view in broker.layer(HealingBroker).place.children.items()
         }
 
     before = of_children(net.broker(2))

@@ -37,6 +37,7 @@ from ...protocol.effects import Effect
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.payloads import Bytes, Missing, Outcome, Payload
+from ...protocol.queries import Heals
 from ...routing.schemes.mesh import MeshRouter
 from ..host.handle import HostHandle
 from ..host.hosted_broker import HostedBroker
@@ -229,7 +230,7 @@ class Payloads:
 
     async def payload(self, at: BrokerId, name: str, start: int) -> tuple[int, Bytes]:
         """Return the size of a payload, and its bytes from byte `start` on, for a client of this broker."""
-        router, heals = self._mesh_router(at), self._seat_of(at).broker.healing is not None
+        router, heals = self._mesh_router(at), self._seat_of(at).broker.ask(Heals())
         if (at, name) not in self._payloads and heals:
             for other in router.neighbours():
                 if await self._fetched(at, other, name):

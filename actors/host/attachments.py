@@ -32,6 +32,7 @@ from ...protocol.effects import Drained
 from ...protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, NameTaken
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Again, Detach, Events, Lost, Register
+from ...protocol.queries import TurnsAway
 from .absent import loss_parcel
 from .departures import Departures
 from .hosted_broker import HostedBroker
@@ -200,7 +201,7 @@ class Attachments:
         BrokerUnavailable
             If the broker is not on this host, or has left.
         """
-        if broker not in self._seats or self._seats[broker].broker.left:
+        if broker not in self._seats or self._seats[broker].broker.ask(TurnsAway()):
             raise BrokerUnavailable(f"broker {broker} is not on this host, or has left")
         return self._seats[broker]
 

@@ -54,6 +54,7 @@ from ...protocol.messages.admission import AdmissionConfig, AdmissionMessage, Ad
 from ...protocol.messages.beats import LASTING, is_beat
 from ...protocol.messages.pubsub import Directed, Events, Flush, Message, Numbered, Register
 from ...protocol.messages.recovery import TIMED, Recovery, RecoveryMessage
+from ...protocol.queries import Fellows
 from .admission import HostAdmission
 from .attachments import Attachments
 from .backpressure import Backpressure
@@ -280,7 +281,7 @@ class Driver:
             return self.resting.holds_back(seat, effect.to, (effect.to,), effect.message, box)
         if seat.group is None:
             return True  # the group is empty
-        return self.resting.holds_back(seat, GROUP, seat.broker.fellows, effect.message, seat.group)
+        return self.resting.holds_back(seat, GROUP, seat.broker.ask(Fellows()), effect.message, seat.group)
 
     def _put(
         self, seat: HostedBroker, box: Outbox, message: LinkMessage, pressure: Backpressure | None

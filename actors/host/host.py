@@ -37,6 +37,7 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.pubsub import Gone
 from ...protocol.messages.recovery import Recovery
+from ...protocol.queries import HasLeft
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...recovery.durability.durable_cursor import DeadLetter
 from ...recovery.durability.stable import Stable
@@ -445,7 +446,7 @@ class BrokerHost:
     async def left(self, broker: BrokerId) -> bool:
         """Return whether a broker has left the network."""
         seat = self.seats.get(broker)
-        return seat is None or (seat.broker.healing is not None and seat.broker.healing.left)
+        return seat is None or seat.broker.ask(HasLeft())
 
     async def unseat(self, broker: BrokerId) -> int:
         """Remove a broker that has left and handed over everything; return how many brokers are still here."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ...broker import Broker
 from ...protocol.effects import Deliver
 from ...protocol.ids import BrokerId, ClientId
+from ...protocol.queries import DurableHere
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ..telemetry.latency import RecentLatencies
 from ..telemetry.metrics import BrokerMetrics
@@ -71,7 +72,7 @@ class HostedBroker:
     @property
     def durable(self) -> Container[ClientId]:
         """Its durable subscribers."""
-        return () if self.broker.durable is None else self.broker.durable.entries
+        return self.broker.ask(DurableHere())
 
     async def stable(self) -> None:
         """Wait until all effects of the broker so far have been carried out."""

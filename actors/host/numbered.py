@@ -20,8 +20,8 @@ from typing import Any
 from ...protocol.errors import BrokerUnavailable, ClientError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Ack, Events, Numbered
+from ...protocol.queries import HeardFrom, OwedToBrokers, WaitingOf
 from ...protocol.stability import Stability
-from ...recovery.durability.numbered_links import CrashRecover
 from .attachments import Attachments
 from .backpressure import Backpressure
 from .hosted_broker import HostedBroker
@@ -69,7 +69,7 @@ class NumberedLinks:
         ClientError
             If earlier events of the publisher are missing.
         """
-        batch, machine = message.batch, _machine(seat)
+        batch, broker = message.batch, seat.broker
         last = int(batch.sequence[-1])
         if not message.again:
             seat.telemetry.published(batch.published_at[-1], batch)
@@ -81,10 +81,10 @@ class NumberedLinks:
                 self._handle(seat, publisher, adv, pressure)
                 pressure.made = ()  # from here on it waits for its quota
                 await seat.stable()
-                heard = machine.heard_from(publisher, "events")
+                heard = broker.ask(HeardFrom(publisher, "events"))
                 if heard >= last:
                     return
-                if heard < adv.before and not seat.broker.waiting(publisher):
+                if heard < adv.before and not broker.ask(WaitingOf(publisher)):
                     raise ClientError(f"publisher {publisher!r}: {heard + 1} to {adv.before} are missing")
                 await asyncio.wait([acknowledged], timeout=self._again_seconds)
         finally:
@@ -92,7 +92,7 @@ class NumberedLinks:
 
     def heard_from(self, seat: HostedBroker, client: ClientId, about: str) -> int:
         """Return the last number of a client that a broker has taken, about "events" or "subscriptions"."""
-        return _machine(seat).heard_from(client, about)
+        return seat.broker.ask(HeardFrom(client, about))
 
     def come_back(self, seat: HostedBroker, client: ClientId, session: str) -> None:
         """Attach a returning subscriber to this process, unless another live process has it."""
@@ -126,7 +126,7 @@ class NumberedLinks:
         seats = self._seats.values()
         for seat in seats:
             await seat.stable()
-        if any(_machine(seat).unacknowledged for seat in seats):
+        if any(seat.broker.ask(OwedToBrokers()) for seat in seats):
             await asyncio.sleep(self._again_seconds / 4)
             return False
         for seat in seats:
@@ -134,8 +134,3 @@ class NumberedLinks:
             tell_time(seat)
             await seat.stable()
         return True
-
-
-def _machine(seat: HostedBroker) -> CrashRecover:
-    assert seat.broker.stable is not None
-    return seat.broker.stable

@@ -28,6 +28,7 @@ from ray.exceptions import ActorDiedError
 from ...protocol.effects import Rested
 from ...protocol.ids import BrokerId, BrokerLink
 from ...protocol.messages.recovery import Recovery
+from ...protocol.queries import ListensTo
 from .handle import HostHandle
 from .hosted_broker import HostedBroker
 from .outbox import Outbox, first_line
@@ -124,7 +125,7 @@ class Resting:
         until = seat.broker.pipeline.rests_until()
         if until <= now + self._seconds:
             return
-        listens_to = seat.broker.listens_to
+        listens_to = seat.broker.ask(ListensTo())
         if self.standing.vouched(broker, now) == listens_to and self.standing.all_held(broker, listens_to):
             seat.rests_until = until
 
@@ -151,7 +152,7 @@ class Resting:
 
     def reborn(self, broker: BrokerId) -> None:
         """Forget what was said by and to a broker that has restarted or left."""
-        self._wake(lambda seat: broker in seat.broker.listens_to)
+        self._wake(lambda seat: broker in seat.broker.ask(ListensTo()))
         self.standing.forget(broker)
 
     # Other hosts.

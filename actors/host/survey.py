@@ -6,17 +6,25 @@ Rule: a query changes nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...broker import Broker, routes_of
 from ...broker import books_of as seen_books
 from ...broker.books import SeenBooks
 from ...broker.routes import SeenRoutes
-from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
 from ...protocol.ids import GROUP, BrokerLink, ClientId
-from ...protocol.messages.admission import Refusal
+from ...protocol.queries import (
+    AcceptedOf,
+    AnswersOf,
+    BookSizes,
+    KeptOf,
+    LacksOf,
+    Publishers,
+    Survey,
+)
+from ...recovery.durability.durable_clients import Letters
 from ...recovery.durability.durable_cursor import DeadLetter
 from ...recovery.membership.structure import standing
 from .hosted_broker import HostedBroker
@@ -66,12 +74,12 @@ def look_at(seat: HostedBroker, links: Mapping[str, int]) -> Look:
 
 def seen_of(broker: Broker) -> Seen:
     """Return what checks of the whole network need of a broker."""
-    return Seen(routes_of(broker), None if broker.admitting is None else seen_books(broker))
+    return Seen(routes_of(broker), seen_books(broker))
 
 
 def standing_of(seat: HostedBroker) -> dict[str, Any] | None:
     """Return a broker's place in the network; None in a network that does not heal."""
-    return None if seat.broker.healing is None else seat.broker.healing.survey()
+    return seat.broker.ask(Survey())
 
 
 def place_of(seat: HostedBroker) -> Position:
@@ -101,25 +109,15 @@ def sizes_of(seat: HostedBroker) -> dict[str, int]:
 
 def books_of(broker: Broker) -> dict[str, Any] | None:
     """Return the books of a broker; None without admission control."""
-    if broker.admitting is None:
-        return None
-    admission = broker.admitting.admission
-    return {**admission.books.describe(), "degraded": admission.standings.count()}
-
-
-def lacking(broker: Broker, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
-    """Return what the subscriptions of a client lack, by number; nothing without admission control."""
-    return {} if broker.admitting is None else broker.admitting.admission.subscriptions.lacking(client)
-
-
-def accepted(broker: Broker, publisher: ClientId) -> tuple[int, list[tuple[float, EventBatch]]]:
-    """Return the last sequence of a publisher that a broker has accepted, and what it retains of it, with ages."""
-    return broker.accepted(publisher), broker.kept_of(publisher)
+    return broker.ask(BookSizes())
 
 
 def accepted_here(brokers: Iterable[Broker], publishers: Collection[ClientId]) -> dict[ClientId, int]:
     """Return the last sequence that any of these brokers accepted from each publisher, or from all that they know."""
-    each = ({name: broker.accepted(name) for name in publishers or broker.publishers()} for broker in brokers)
+    each = (
+        {name: broker.ask(AcceptedOf(name)) for name in publishers or broker.ask(Publishers())}
+        for broker in brokers
+    )
     return highest(dict.fromkeys(publishers, 0), *each)
 
 
@@ -136,13 +134,13 @@ def answer(broker: Broker, client: ClientId, question: Accepted | Lacking | WhoA
     """Return a broker's answer to a client's question."""
     match question:
         case Accepted():
-            return accepted(broker, client)
+            return broker.ask(AcceptedOf(client)), list(broker.ask(KeptOf(client)))
         case Lacking():
-            return lacking(broker, client)
+            return broker.ask(LacksOf(client))
         case WhoAnswers():
-            return broker.answers_of(client)
+            return broker.ask(AnswersOf(client))
 
 
-def dead_letters(broker: Broker) -> list[DeadLetter]:
+def dead_letters(broker: Broker) -> Sequence[DeadLetter]:
     """Return the dead letters of a broker's durable subscribers, oldest first."""
-    return [] if broker.durable is None else list(broker.durable.letters)
+    return broker.ask(Letters())

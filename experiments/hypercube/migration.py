@@ -28,6 +28,7 @@ from ...protocol.effects import Send
 from ...protocol.messages.pubsub import Echo, Events, Spread
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.messages.views import CubeView
+from ...recovery.membership.views import HealingViews
 from ...routing.topologies.cluster_trees import ClusterTree
 from ...simulator.network import Step
 from ...simulator.simulation import Simulation
@@ -107,7 +108,7 @@ def _follow(brokers: int, home: int, seed: int, *, local_first: bool) -> dict[st
     for phase in PHASES:
         heartbeats = DURING_HEARTBEATS if phase == "during" else BEFORE_HEARTBEATS
         sent.clear()
-        views = net.broker(last).healing.version  # type: ignore[union-attr]
+        views = net.broker(last).layer(HealingViews).version
         published = heartbeats * EVENTS_A_HEARTBEAT
         for turn in range(published):
             at = net.now + turn * heal.heartbeat_seconds / EVENTS_A_HEARTBEAT
@@ -115,7 +116,7 @@ def _follow(brokers: int, home: int, seed: int, *, local_first: bool) -> dict[st
         net.advance((heartbeats + 1) * heal.heartbeat_seconds)
         counted: Counter[Any] = Counter(sent)
         counted["events"] = sent["events"] / published  # type: ignore[assignment]
-        counted["views"] = net.broker(last).healing.version - views  # type: ignore[union-attr]
+        counted["views"] = net.broker(last).layer(HealingViews).version - views
         counted["entries"] = sum(broker.describe()["recorded"] for broker in net.brokers())
         counted["moves"] = net.clients.moves
         found[phase] = counted

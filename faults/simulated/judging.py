@@ -11,6 +11,8 @@ from random import Random
 
 from ...broker import books_of, routes_of
 from ...protocol.ids import BrokerId, ClientId
+from ...protocol.queries import WaitingOf
+from ...recovery.durability.durable_clients import DurableClients
 from ...recovery.membership import structure
 from ...routing.schemes.claims import claims_of
 from ...simulator.network import SimulatedNetwork
@@ -75,7 +77,8 @@ def books_problems(network: Simulation) -> list[str]:
     """Return the errors in the books of all brokers, given that the network is sound; none without books."""
     if network.admission is None:
         return []
-    books = {broker: books_of(network.broker(broker)) for broker in network.living()}
+    seen = {broker: books_of(network.broker(broker)) for broker in network.living()}
+    books = {broker: books for broker, books in seen.items() if books is not None}
     links, way = ways_of(survey_of(network), network.scheme)
     return problems_of_books(books, links, clients_of(network), way)
 
@@ -87,7 +90,7 @@ def held_back(network: Simulation) -> list[ClientId]:
         for name, session in network.sessions.items()
         if session.publisher is not None
         and session.alive
-        and (session.link or (session.home.alive and session.home.machine.waiting(name)))
+        and (session.link or (session.home.alive and session.home.machine.ask(WaitingOf(name))))
     ]
 
 
@@ -95,7 +98,7 @@ def durable_problems(network: Simulation) -> list[str]:
     """Return what brokers still hold for durable subscribers at the end of a run, and should not."""
     problems = []
     for broker in network.living():
-        for name, entry in network.broker(broker).durable.entries.items():  # type: ignore[union-attr]
+        for name, entry in network.broker(broker).layer(DurableClients).entries.items():
             home = network.sessions[name].home.id
             if home != broker:
                 problems.append(f"broker {broker} holds durable {name}, which is at {home}")

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -41,6 +41,7 @@ from ...protocol.messages.pubsub import (
     Resume,
 )
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
+from ...protocol.queries import Answering, DurableHere, Query
 from ...protocol.snapshots import Restorable
 from ..replay.rounds import REMEMBERED_RETENTIONS
 from .durable_cursor import BEGINS, NOTES, SUBSCRIBERS, Bounds, DeadLetter, DurableCursor, Note
@@ -48,6 +49,12 @@ from .stores import Store
 
 LETTERS: Final = "letters"
 HOLDS_HEARTBEATS: Final = 10
+
+
+class Letters(Query[Sequence[DeadLetter]]):
+    """The dead letters of the durable subscribers of a broker, oldest first."""
+
+    otherwise = ()
 
 
 class DurableClients(Restorable):
@@ -111,6 +118,11 @@ class DurableClients(Restorable):
             Confirm: self._on_confirm,
             Inform: self._on_inform,
         }
+
+    @property
+    def answers(self) -> Answering:
+        """What hosts ask of it."""
+        return {DurableHere: lambda query: self.entries, Letters: lambda query: list(self.letters)}
 
     def _read(self, store: Store) -> None:
         for (name,), row in store.rows(SUBSCRIBERS):

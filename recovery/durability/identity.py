@@ -37,19 +37,21 @@ class Identity:
 
     Attributes
     ----------
+    rounds
+        The rounds of the broker.
     epoch, term, after
         From an earlier life: the highest epoch and term, and the highest round known to have begun anywhere.
     alive_at
         The last time at which that life is known to have run.
     """
 
-    SHARED = frozenset({"_rounds"})
+    SHARED = frozenset({"rounds"})
 
     def __init__(self, rounds: Rounds, retention_seconds: float, store: Store | None) -> None:
         self.epoch = self.term = 0
         self.after = FIRST_ROUND
         self.alive_at = 0.0
-        self._rounds = rounds
+        self.rounds = rounds
         self._seconds = retention_seconds / ALIVE_ROWS_A_RETENTION
         self._stable = store is not None
         self._written: tuple[Any, ...] = ()
@@ -68,7 +70,7 @@ class Identity:
         """Return the writes that make the present state stable; none if it is stable already."""
         if not self._stable:
             return []
-        known = epoch, term, tuple(self._rounds.current), tuple(max(after, self._rounds.current))
+        known = epoch, term, tuple(self.rounds.current), tuple(max(after, self.rounds.current))
         if known == self._written and now - self.alive_at <= self._seconds:
             return []
         self._written, self.alive_at = known, now

@@ -50,6 +50,7 @@ from ...protocol.ids import GROUP, ClientId, Link
 from ...protocol.layers import Handler, Inward, Out
 from ...protocol.messages.admission import Judgement
 from ...protocol.messages.pubsub import Ack, Back, BrokerMessage, Detach, Events, Numbered
+from ...protocol.queries import Answering, HeardFrom, Owed, OwedToBrokers
 from ...protocol.stability import Stability
 from .journal import Journal, RecordedMachine
 from .outgoing import Outgoing
@@ -159,6 +160,15 @@ class CrashRecover:
     def heard_from(self, client: ClientId, about: str) -> int:
         """Return the number of a client's last processed message; `about` is "events" or "subscriptions"."""
         return self._heard.get((about, client), 0)
+
+    @property
+    def answers(self) -> Answering:
+        """What hosts ask of it."""
+        return {
+            HeardFrom: lambda query: self.heard_from(query.client, query.about),
+            OwedToBrokers: lambda query: self.unacknowledged,
+            Owed: lambda query: self.unacknowledged + len(self._unacknowledged),
+        }
 
     # The four events of paper 4, figure 2.
 

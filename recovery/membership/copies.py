@@ -6,10 +6,19 @@ ballot comes from a broker that is no longer designated, and is ignored.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from ...protocol.ids import Ballot, BrokerId, ClusterId
 from ...protocol.layers import Out
 from ...protocol.messages.recovery import TableCopy, TableEntry, TableOfChild
+from ...protocol.queries import Query
 from ...routing.filters.filter import Filter
+
+
+class CopiedTables(Query[Mapping[ClusterId, Iterable[Filter]] | None]):
+    """The filters of each child cluster, as a broker has them; None in a scheme without succession."""
+
+    otherwise = None
 
 
 class Copies:

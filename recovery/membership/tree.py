@@ -24,10 +24,13 @@ from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
 from ...protocol.messages.pubsub import Events
 from ...protocol.messages.recovery import RENDEZVOUS, RootBeat
+from ...protocol.queries import Answering, Fellows, HasLeft, Heals, ListensTo, Survey
 from ...protocol.snapshots import Restorable
 from ...routing.schemes.hybrid import Hybrid
+from ...routing.schemes.local_first import answers_by
 from .carrier import Carrier
 from .children import ChildLinks
+from .copies import CopiedTables
 from .group import Group
 from .leaving import Departure
 from .neighbours import Neighbours
@@ -132,6 +135,19 @@ class HealingBroker(Restorable):
     def left(self) -> bool:
         """Whether the broker has left, and its process may end."""
         return self.leaving.left
+
+    @property
+    def answers(self) -> Answering:
+        """What hosts ask of it."""
+        return {
+            Heals: lambda query: True,
+            Survey: lambda query: self.survey(),
+            HasLeft: lambda query: self.left,
+            CopiedTables: lambda query: self.group.copies.tables,
+            ListensTo: lambda query: self.listens_to,
+            Fellows: lambda query: tuple(sorted(self.place.fellows)),
+            **answers_by(self.router),
+        }
 
     # Events.
 

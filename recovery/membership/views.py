@@ -50,7 +50,9 @@ from ...protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events, 
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ...protocol.messages.rounds import Forgotten
 from ...protocol.messages.views import CubeBeat, CubeDied, CubeLeave, CubeView, CubeWants, ToAll
+from ...protocol.queries import Answering, Fellows, HasLeft, Heals, Survey, TurnsAway
 from ...protocol.snapshots import Restorable
+from ...routing.schemes.local_first import answers_by
 from ...routing.schemes.viewed import ViewedRouter
 from .starting import Start
 from .stating import learn, stated
@@ -145,6 +147,19 @@ class HealingViews(Restorable):
             CubeWants: self._on_wants,
             CubeView: self._on_view,
             LeaveNetwork: self._on_leave,
+        }
+
+    @property
+    def answers(self) -> Answering:
+        """What hosts ask of it; a broker that has left takes nothing in any more."""
+        fellows = tuple(sorted(set(self.home.members) - {self._me}))
+        return {
+            Heals: lambda query: True,
+            Survey: lambda query: self.survey(),
+            HasLeft: lambda query: self.left,
+            TurnsAway: lambda query: self.left,
+            Fellows: lambda query: fellows,
+            **answers_by(self.router),
         }
 
     @property

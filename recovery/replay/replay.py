@@ -33,7 +33,7 @@ acknowledged).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -68,6 +68,7 @@ from ...protocol.messages.pubsub import (
 )
 from ...protocol.messages.recovery import Recovery
 from ...protocol.messages.rounds import Forgotten, Marker
+from ...protocol.queries import AcceptedOf, Answering, KeptOf, Publishers
 from ...protocol.snapshots import Restorable
 from ..durability.stores import Store
 from .arrived import Arrived
@@ -187,11 +188,16 @@ class Replay(Restorable):
             for _, answer in store.rows(ARRIVED):
                 self._arrived.restore(answer, gone)
 
-    # Publishers.
+    @property
+    def answers(self) -> Answering:
+        """What hosts ask of it."""
+        return {
+            Publishers: lambda query: frozenset(self._accepted),
+            AcceptedOf: lambda query: self.accepted(query.publisher),
+            KeptOf: lambda query: self.kept_of(query.publisher),
+        }
 
-    def publishers(self) -> Collection[ClientId]:
-        """Return the publishers from which any event was accepted here."""
-        return self._accepted.keys()
+    # Publishers.
 
     def accepted(self, publisher: ClientId) -> int:
         """Return the last sequence of a publisher that was accepted here, 0 if there is none."""

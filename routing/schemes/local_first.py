@@ -22,10 +22,18 @@ from ...protocol.effects import Effect, Inform, Plain
 from ...protocol.ids import ClientId, Link
 from ...protocol.messages.admission import Advertise, Unadvertise
 from ...protocol.messages.pubsub import Answers, Cancel, Detach, Register, Unanswered
+from ...protocol.queries import Answering, AnswersOf
 from ..filters.filter import Filter
 from ..interest.announcer import Waiter
 from ..interest.local_first import LocalFirst, Subscription
 from .tree import TreeRouter
+
+
+def answers_by(router: object) -> Answering:
+    """Return what a layer can answer with this router inside: which publishers it knows, if its scheme asks them."""
+    if not isinstance(router, LocalFirstRouter):
+        return {}
+    return {AnswersOf: lambda query: router.answers_of(query.client)}
 
 
 class LocalFirstRouter(TreeRouter):

@@ -18,6 +18,7 @@ from rayvous.protocol.messages.pubsub import Events, Register
 from rayvous.protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Recovery
 from rayvous.protocol.messages.views import CubeBeat, CubeSeat, CubeView
 from rayvous.recovery.membership.structure import problems, standing
+from rayvous.recovery.membership.views import HealingViews
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.schemes.hypercube import Hypercube
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -63,8 +64,7 @@ def test_a_broker_that_leaves_asks_its_subscribers_to_move_and_then_takes_nothin
 def survey() -> dict[int, dict[str, Any]]:
     found = {}
     for position in POSITIONS:
-        healing = Broker(position, "hypercube", SETTINGS).healing
-        assert healing is not None
+        healing = Broker(position, "hypercube", SETTINGS).layer(HealingViews)
         found[position.broker] = healing.survey()
     return found
 

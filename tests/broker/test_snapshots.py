@@ -21,6 +21,7 @@ from rayvous.protocol.snapshots import Part, restore_state, state_of
 from rayvous.recovery.durability.codec import decode, encode
 from rayvous.recovery.membership.detector import Detector
 from rayvous.recovery.membership.join import Phase
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 SMALL = {"clusters": 1, "brokers_per_cluster": 2, "degree": 2}
@@ -122,7 +123,7 @@ def run(scheme: str, topology: dict[str, Any], seconds: float, **more: Any) -> W
 def test_what_a_part_of_the_membership_says_is_not_its_own_is_that_of_another() -> None:
     """Otherwise state could be missing from snapshots because every part treats it as owned by another."""
     broker = Broker(ClusterTree(1, 2).positions()[0], recovery=Recovery())
-    parts = vars(broker.healing)
+    parts = vars(broker.layer(HealingBroker))
     owned = [id(part) for part in parts.values()]
     named = [
         getattr(part, name) for part in parts.values() for name in getattr(type(part), snapshots.SHARED, ())

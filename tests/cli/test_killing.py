@@ -7,13 +7,14 @@ import pytest
 from rayvous.broker import Broker
 from rayvous.cli.killing import Killing, check_kind, link_to_cut, recovery_for, victims
 from rayvous.protocol.errors import InputError
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
 def survey(tree: ClusterTree) -> dict[int, dict[str, Any]]:
     found = {}
     for position in tree.positions():
-        healing = Broker(position, "hybrid", recovery_for(8, 100)).healing
+        healing = Broker(position, "hybrid", recovery_for(8, 100)).layer(HealingBroker)
         assert healing is not None
         found[position.broker] = healing.survey()
     return found

@@ -75,7 +75,7 @@ def test_who_is_refused_is_told_and_counts_as_cancelled():
 @pytest.mark.parametrize("fault", ["held", "advert", "told"])
 def test_books_that_are_wrong_are_found(fault):
     net = settled_network()
-    admission = net.broker(0).admitting.admission
+    admission = net.broker(0).layer(Admitting).admission
     if fault == "held":
         link, item = next((link, item) for link, items in admission.books.held.items() for item in items)
         admission.books.drop(item, link)
@@ -128,8 +128,11 @@ def test_who_advertises_after_a_death_is_heard_of_by_all_that_live(scheme, dead)
     got = [(note.publisher, note.sequence) for note in net.account.notifications()]
     assert got[3:] == [("after", 2)]
     for broker in net.living():
-        admission = net.broker(broker).admitting.admission
-        assert dead not in admission.neighbours or broker in net.broker(dead).admitting.admission.neighbours
+        admission = net.broker(broker).layer(Admitting).admission
+        assert (
+            dead not in admission.neighbours
+            or broker in net.broker(dead).layer(Admitting).admission.neighbours
+        )
         assert len(admission.books.adverts) == 2
         net.broker(broker).check()
 
@@ -152,7 +155,7 @@ def network_with_a_durable_subscriber():
 
 
 def held_for_clients(net, broker):
-    held = net.broker(broker).admitting.admission.books.held[LOCAL]
+    held = net.broker(broker).layer(Admitting).admission.books.held[LOCAL]
     return [(str(item), entry.priority) for item, entry in held.items()]
 
 

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.flows import Flows
+from rayvous.broker.admission import Admitting
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import books_problems
 from rayvous.protocol.effects import Send
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.membership.views import HealingViews
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
 
@@ -44,7 +46,7 @@ def reserved(net):
     return {
         (broker, resource, link): amount
         for broker in net.living()
-        for (resource, link), amount in net.broker(broker).admitting.admission.books.reserved().items()
+        for (resource, link), amount in net.broker(broker).layer(Admitting).admission.books.reserved().items()
         if resource != "memory" and amount
     }
 
@@ -130,8 +132,8 @@ def test_books_follow_when_brokers_die_come_back_and_come_anew(scheme):
     net.restart(4)
     net.advance(12.0)
     assert books_problems(net) == []
-    held = net.broker(4).admitting.admission.books.held
-    assert set(held) - {LOCAL} == set(net.broker(4).healing.placed.neighbours)
+    held = net.broker(4).layer(Admitting).admission.books.held
+    assert set(held) - {LOCAL} == set(net.broker(4).layer(HealingViews).placed.neighbours)
 
 
 @every_scheme

@@ -17,6 +17,7 @@ from rayvous.protocol.errors import InputError, StorageFailed
 from rayvous.protocol.messages.admission import AdmissionConfig
 from rayvous.protocol.stability import Stability
 from rayvous.recovery.durability.journal import TABLE
+from rayvous.recovery.durability.numbered_links import CrashRecover
 from rayvous.recovery.durability.sqlite_store import SqliteStore
 from rayvous.routing.schemes.registry import OPTIONS, SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -64,9 +65,9 @@ def state(net: Simulation) -> dict[int, Any]:
     return {
         broker: (
             host.machine.router.snapshot(),
-            host.machine.stable._heard,
-            {link: out.last for link, out in host.machine.stable._out.items()},
-            host.machine.stable._unacknowledged._last,
+            host.machine.layer(CrashRecover)._heard,
+            {link: out.last for link, out in host.machine.layer(CrashRecover)._out.items()},
+            host.machine.layer(CrashRecover)._unacknowledged._last,
         )
         for broker, host in net.hosts.items()
     }

@@ -18,6 +18,9 @@ from rayvous.protocol.errors import InputError, ScenarioError, StateDamaged
 from rayvous.protocol.ids import FIRST_ROUND
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.membership.comparing import STRIKES
+from rayvous.recovery.membership.tree import HealingBroker
+from rayvous.recovery.membership.views import HealingViews
+from rayvous.recovery.replay.replay import Replay
 from rayvous.routing.matching.table import RoutingTable
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.network import SimulatedNetwork
@@ -124,9 +127,9 @@ def test_who_is_behind_hears_of_the_round_of_others():
     """It does if brokers compare, even without a link that shows the round; otherwise its event is lost."""
     for compare_heartbeats in (COMPARE_HEARTBEATS, None):
         net = network("hybrid", compare_heartbeats=compare_heartbeats)
-        rounds = net.broker(5).replay.rounds
+        rounds = net.broker(5).layer(Replay).rounds
         assert rounds.current > FIRST_ROUND
-        rounds.current = net.broker(5).healing.tree_rounds.known = FIRST_ROUND
+        rounds.current = net.broker(5).layer(HealingBroker).tree_rounds.known = FIRST_ROUND
         rounds._links.clear()
         net.advance(FOUND_HEARTBEATS)
         before = len(net.notifications("s2"))
@@ -138,11 +141,11 @@ def test_who_is_behind_hears_of_the_round_of_others():
 
 def test_numbers_of_streams_that_differ_are_begun_anew_with_a_view():
     net = network("lbdd")
-    router, version = net.broker(5).router, net.broker(5).healing.version
+    router, version = net.broker(5).router, net.broker(5).layer(HealingViews).version
     for order in router._incoming.values():
         order._next += 50
     net.advance(FOUND_HEARTBEATS + 2.0)
-    assert net.broker(5).healing.version > version and not net.failures
+    assert net.broker(5).layer(HealingViews).version > version and not net.failures
     assert problems_after(net) == []
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from rayvous.broker.admission import Admitting
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.plans.damage_cases import COMPARE_HEARTBEATS
 from rayvous.faults.plans.plans import Crash, Damage
@@ -11,6 +12,7 @@ from rayvous.faults.simulated.judging import books_problems, damage, subscriptio
 from rayvous.protocol.errors import StateDamaged
 from rayvous.protocol.messages.admission import AdmissionConfig
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.durability.durable_clients import DurableClients
 from rayvous.recovery.durability.durable_cursor import DurableCursor
 from rayvous.recovery.durability.stores import MemoryStore
 from rayvous.recovery.durability.summed import SummedStore
@@ -82,7 +84,9 @@ def test_books_that_are_damaged_balance_again_and_not_without_comparing(scheme, 
 @pytest.mark.parametrize("what", ["a filter is gone", "a filter is there", "a rate is another one"])
 def test_what_a_neighbour_knows_better_is_found_although_the_books_balance(what):
     net = network("hybrid", admission=AdmissionConfig())
-    admitting = net.broker(0).admitting  # a normal broker, so it asks nobody for what is held for this link
+    admitting = net.broker(0).layer(
+        Admitting
+    )  # a normal broker, so it asks nobody for what is held for this link
     admission, link = admitting.admission, 1
     if what == "a filter is gone":
         admission.books.drop(next(iter(admission.books.held[link])), link)
@@ -109,7 +113,7 @@ def test_a_position_is_what_its_subscriber_has_acknowledged(off, monkeypatch):
         net = network("hybrid", store=in_memory)
         if not compares:
             monkeypatch.setattr(DurableCursor, "agrees", lambda cursor, marks: True)
-        durable = net.broker(2).durable
+        durable = net.broker(2).layer(DurableClients)
         right = dict(durable.entries["s2"].marks)
         assert right["p0"] == 6
         durable.entries["s2"].marks["p0"] += off
@@ -127,7 +131,7 @@ def test_what_a_damaged_position_has_let_go_is_sent_again(compares, monkeypatch)
     net = network("hybrid", store=in_memory)
     if not compares:
         monkeypatch.setattr(DurableCursor, "agrees", lambda cursor, marks: True)
-    entry = net.broker(2).durable.entries["s2"]
+    entry = net.broker(2).layer(DurableClients).entries["s2"]
     net.advance_to(9.8)
     net.publish("p0", 0, [{"x": 5}])
     net.advance_to(9.95)
@@ -166,7 +170,7 @@ def test_a_broker_whose_store_is_damaged_starts_clean(scheme):
     net.advance(1.0)
     for broker in (1, 2):
         net.restart(broker)
-        assert net.host(broker).cleared == 1 and net.broker(broker).durable.entries == {}
+        assert net.host(broker).cleared == 1 and net.broker(broker).layer(DurableClients).entries == {}
     net.advance(MENDED_HEARTBEATS)
     assert subscription_problems(net) == [] and len(net.living()) == BROKERS
     assert problems_of_what_is_published_now(net) == []

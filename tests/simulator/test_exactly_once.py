@@ -9,6 +9,8 @@ from rayvous.protocol.effects import Deliver, Received, Ticked
 from rayvous.protocol.messages.pubsub import Consumed, Events, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.messages.rounds import Round
+from rayvous.recovery.durability.durable_clients import DurableClients
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.recovery.replay.replay import Replay
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -48,7 +50,7 @@ def heard(net, client):
 
 
 def durable_at(net, broker):
-    return net.hosts[broker].machine.durable.entries
+    return net.hosts[broker].machine.layer(DurableClients).entries
 
 
 @every_scheme
@@ -341,13 +343,13 @@ def test_past_its_bounds_a_durable_subscriber_loses_by_name_and_the_letters_are_
     assert heard(net, "alice") == [1, 5, 6, 7]
     (loss,) = net.account.losses["alice"]
     assert (loss.publisher, loss.first, loss.last) == ("p", 2, 4)
-    durable = net.hosts[2].machine.durable
+    durable = net.hosts[2].machine.layer(DurableClients)
     assert [(letter.sequence, letter.reason) for letter in durable.letters] == [(3, "count"), (4, "count")]
     assert durable.describe()["notes_lost"] == 3
     net.crash(2)
     net.advance(1.0)
     net.restart(2)
-    assert [letter.sequence for letter in net.hosts[2].machine.durable.letters] == [3, 4], (
+    assert [letter.sequence for letter in net.hosts[2].machine.layer(DurableClients).letters] == [3, 4], (
         "they are stable too"
     )
 
@@ -356,12 +358,12 @@ def test_epoch_term_and_round_never_run_backwards():
     net = network()
     net.crash(3)
     net.advance(10.0)
-    before = net.hosts[2].machine.healing
+    before = net.hosts[2].machine.layer(HealingBroker)
     known = before.place.succession.epoch_seen, before.place.term, before.rounds.current
     assert known[0] > 0 and known[2] > (0, 0)
     net.crash(2)
     net.restart(2)
-    after = net.hosts[2].machine.healing
+    after = net.hosts[2].machine.layer(HealingBroker)
     assert (after.place.succession.epoch_seen, after.place.term, after.rounds.current) == known
 
 
@@ -409,6 +411,6 @@ def test_what_is_acknowledged_is_not_kept_when_it_comes_again():
     effects = broker.handle(Received("p", Events(batch, again=True)))
     (deliver,) = [effect for effect in effects if isinstance(effect, Deliver)]
     assert deliver.batch.sequence[deliver.rows].tolist() == [4]
-    assert len(broker.durable.entries["alice"]) == 1
+    assert len(broker.layer(DurableClients).entries["alice"]) == 1
     broker.handle(Received("alice", Consumed({"p": 4}, 1)))
-    assert len(broker.durable.entries["alice"]) == 0
+    assert len(broker.layer(DurableClients).entries["alice"]) == 0

@@ -7,6 +7,7 @@ import random
 
 import pytest
 from rayvous.admission.flows import Flows
+from rayvous.broker.admission import Admitting
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, Judgement
 from rayvous.routing.schemes.claims import CLAIMS
 from rayvous.routing.schemes.registry import scheme
@@ -35,7 +36,7 @@ def charged(net):
     cpu, links = {}, {}
     for broker in net.brokers():
         here = broker.position.broker
-        for (resource, where), amount in broker.admitting.admission.books.reserved().items():
+        for (resource, where), amount in broker.layer(Admitting).admission.books.reserved().items():
             if resource == "cpu":
                 whose = here if where is None else where
                 cpu[whose] = max(cpu.get(whose, 0), amount / MICRO)

@@ -57,7 +57,7 @@ def test_brokers_die_while_others_publish(dead, scheme, assert_healed):
     net.advance(30.0)
     assert assert_healed(net).events_published == 200
     living = set(range(BROKERS)) - set(dead)
-    assert set(net.broker(min(living)).healing.router.view.born) == living
+    assert set(net.broker(min(living)).layer(HealingViews).router.view.born) == living
 
 
 def test_what_was_on_its_way_through_a_dead_broker_is_sent_again(assert_healed):
@@ -108,7 +108,7 @@ def test_who_joins_is_sent_to_and_who_leaves_is_not(scheme, assert_healed):
     net.at(net.now + 10.0, net.leave, INNER[1])
     net.advance(45.0)
     assert_healed(net)
-    view = net.broker(PUBLISHER).healing.router.view
+    view = net.broker(PUBLISHER).layer(HealingViews).router.view
     assert set(view.born) == set(range(BROKERS)) - {INNER[1]}
     assert view.born[2] > 1 < view.born[INNER[0]]
 
@@ -120,7 +120,7 @@ def test_a_link_that_is_cut_holds_up_only_until_it_is_mended(assert_healed):
     net.at(net.now + 2.0, net.cut, [(PUBLISHER, INNER[0])], "bad")
     net.at(net.now + 8.0, net.mend)
     net.advance(15.0)
-    assert net.broker(PUBLISHER).healing.version == 1
+    assert net.broker(PUBLISHER).layer(HealingViews).version == 1
     assert_healed(net)
 
 
@@ -132,7 +132,7 @@ def test_a_part_without_the_rendezvous_point_is_out_until_it_can_be_reached_agai
     net.at(net.now + 3.0, net.cut, [(one, other) for one in inside for other in outside], "apart")
     net.at(net.now + 14.0, net.mend)
     net.advance(12.0)
-    assert set(net.broker(PUBLISHER).healing.router.view.born) == set(range(5, BROKERS))
+    assert set(net.broker(PUBLISHER).layer(HealingViews).router.view.born) == set(range(5, BROKERS))
     net.advance(25.0)
     assert_healed(net)
 
@@ -146,9 +146,9 @@ def test_too_much_to_hold_back_is_asked_for_again(monkeypatch, assert_healed):
     net.at(net.now + 10.0, net.mend)
     net.advance(9.9)
     assert 70 in [net.broker(broker).describe()["held_back"] for broker in range(BROKERS)]
-    assert net.broker(PUBLISHER).healing.version == 1
+    assert net.broker(PUBLISHER).layer(HealingViews).version == 1
     net.advance(30.0)
-    assert 1 < net.broker(PUBLISHER).healing.version < 5
+    assert 1 < net.broker(PUBLISHER).layer(HealingViews).version < 5
     assert_healed(net)
 
 

@@ -13,6 +13,7 @@ from rayvous.protocol.messages.pubsub import Events, Spread
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
 from rayvous.protocol.messages.views import CubeBeat, CubeView
 from rayvous.recovery.membership import views as healing_views
+from rayvous.recovery.membership.views import HealingViews
 from rayvous.routing.interest.affinity import EVENTS_MIN, Affinity
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
@@ -44,7 +45,7 @@ def test_a_broker_that_stood_still_is_out_and_comes_in_again_with_what_it_kept(a
     net.at(net.now + 5.0, net.pause, 7)  # the publisher's own broker
     net.at(net.now + 12.0, net.resume, 7)
     net.advance(14.0)
-    assert net.broker(0).healing.router.view.born[7] > 1
+    assert net.broker(0).layer(HealingViews).router.view.born[7] > 1
     net.advance(20.0)
     assert_healed(net)
 
@@ -78,7 +79,7 @@ def test_without_a_rendezvous_point_the_view_stays_and_events_flow(assert_healed
     publish_for(net, 10)
     net.at(net.now + 5.0, net.crash, 1)
     net.advance(12.0)
-    assert net.broker(7).healing.version == 1
+    assert net.broker(7).layer(HealingViews).version == 1
     net.restart(RENDEZVOUS)
     net.advance(15.0)
     assert_healed(net)

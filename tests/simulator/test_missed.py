@@ -146,7 +146,7 @@ def test_a_member_that_has_long_been_dropped_gets_nothing_before_it_is_back():
     publish(net, 1)
     net.pause(4)
     net.advance(10.0)
-    assert 4 not in net.broker(5).healing.place.view.members
+    assert 4 not in net.broker(5).layer(HealingBroker).place.view.members
     net.transport.break_link(5, 4, over_group=True)
     publish(net, 2)
     publish(net, 3)
@@ -166,7 +166,7 @@ def test_a_member_that_has_missed_something_and_died_keeps_nobody_from_rest():
     for fellow in (5, 3):
         net.transport.break_link(fellow, 4, over_group=True)
     net.advance(1.0)
-    parts = [net.broker(fellow).healing.group for fellow in (5, 3)]
+    parts = [net.broker(fellow).layer(HealingBroker).group for fellow in (5, 3)]
     assert [(list(part._missed), part.busy) for part in parts] == [([4], False)] * 2
     net.restart(4)
     publish(net, 1)
@@ -178,10 +178,10 @@ def test_a_member_that_has_missed_something_and_died_keeps_nobody_from_rest():
 def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
     broker = Broker(CHAIN.positions()[5], recovery=Recovery.for_simulator())
     broker.handle(Ticked(0.0))
-    before = broker.healing.survey()
+    before = broker.layer(HealingBroker).survey()
     assert broker.handle(Missed(0, False, 1.0)) == [Renew(0, False)]
     assert broker.handle(Missed(99, True, 1.0)) == []
-    assert broker.healing.survey() == before
+    assert broker.layer(HealingBroker).survey() == before
 
 
 @pytest.mark.parametrize("anew", [False, True])
@@ -193,12 +193,12 @@ def test_doubt_goes_no_further_back_than_a_broker_was_a_neighbour_or_a_member(an
     broker.handle(Received(7, TreeBeat(ClusterView(2, 1, 7, (6, 7)), (), 1)))
     broker.handle(Received(4, MemberBeat(1, 0, 1)))  # it was restarted
     broker.handle(Ticked(5001.0))
-    links = broker.healing.rounds
+    links = broker.layer(HealingBroker).rounds
     links.doubt_from(5001.0)
     broker.handle(Missed(7, False, 4000.0, anew))
     assert links.doubted_seconds() == 1.0
     broker.handle(Missed(4, True, 4000.0, anew))
-    assert broker.healing.group._missed == {4: 4999.0}
+    assert broker.layer(HealingBroker).group._missed == {4: 4999.0}
 
 
 @every_scheme
@@ -238,7 +238,7 @@ def test_ways_break_all_the_time(seed, scheme):
 def test_a_member_that_was_left_out_and_never_heard_of_it_tells_again_what_it_wants():
     """It is silent too long, is dropped and taken in again, and the heartbeat between the two is lost."""
     net = network()
-    designated = net.hosts[5].machine.healing
+    designated = net.hosts[5].machine.layer(HealingBroker)
     transmit, dropped = net.transport.transmit, []
 
     def lossy(connection, received, leaves):

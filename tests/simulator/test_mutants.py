@@ -18,6 +18,8 @@ from rayvous.faults.simulated.chaos import run_case
 from rayvous.protocol.effects import Deliver, Multicast, Received, Send
 from rayvous.protocol.messages.pubsub import Cancel, Events
 from rayvous.protocol.messages.recovery import JoinRequest, Wants
+from rayvous.recovery.membership.tree import HealingBroker
+from rayvous.recovery.replay.replay import Replay
 
 SMALL = {"brokers_max": 8, "seconds": 8.0, "faults_max": 3}
 
@@ -54,19 +56,19 @@ def on_effects(broker, edit):
 
 
 def skip_dedup(broker):
-    broker.replay.deduplicator.admit = lambda client, batch, rows, *, accepted: rows
+    broker.layer(Replay).deduplicator.admit = lambda client, batch, rows, *, accepted: rows
 
 
 def forget_what_a_moved_client_has_had(broker):
-    broker.replay.deduplicator.resume = lambda client, marks, since: None
+    broker.layer(Replay).deduplicator.resume = lambda client, marks, since: None
 
 
 def pass_closed_links(broker):
-    broker.healing.rounds.passes = lambda link, number: True
+    broker.layer(HealingBroker).rounds.passes = lambda link, number: True
 
 
 def send_nothing_again(broker):
-    broker.healing.rounds.kept = list
+    broker.layer(HealingBroker).rounds.kept = list
 
 
 def forget_one_filter_of_who_joins(broker):

@@ -11,6 +11,7 @@ from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.recovery import ClusterBeat, JoinAnswer, Probe, Recovery, YieldRoot
 from rayvous.protocol.scenarios.scenario import LinkModel
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.topologies.cluster_trees import ClusterTree, fixed
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
@@ -52,7 +53,7 @@ class World:
         )
 
     def designated(self, broker):
-        return self.net.broker(broker).healing.designated
+        return self.net.broker(broker).layer(HealingBroker).designated
 
     def parent(self, cluster):
         parent = survey(self.net, self.head(cluster))["parent"]
@@ -77,8 +78,8 @@ def test_a_broker_joins_a_cluster_and_takes_clients_at_once():
     world.net.advance(2.0)
     world.sound()
     for member in world.net.members[1]:
-        assert world.net.broker(member).healing.place.view.members == (2, 3, broker)
-    above = world.net.broker(world.head(0)).healing
+        assert world.net.broker(member).layer(HealingBroker).place.view.members == (2, 3, broker)
+    above = world.net.broker(world.head(0)).layer(HealingBroker)
     assert above.place.children[1].members == (2, 3, broker)
     # It can take over like any other, and would be next: it has the highest id.
     assert world.net.crash(3)
@@ -109,8 +110,8 @@ def test_a_normal_broker_leaves_with_a_word():
     world.net.advance(2.0)
     assert world.said == ["broker 3 has left"]
     world.sound()
-    assert world.net.broker(4).healing.place.view.members == (4, 5)
-    assert world.net.broker(4).healing.place.fellows == {5}
+    assert world.net.broker(4).layer(HealingBroker).place.view.members == (4, 5)
+    assert world.net.broker(4).layer(HealingBroker).place.fellows == {5}
     assert not world.net.restart(3)
     world.verify()
 
@@ -250,7 +251,7 @@ def test_who_is_overloaded_takes_no_more_children():
     _, (broker,) = SimulatedOperations(net).add_cluster(1)
     net.advance(5.0)
     assert (0, "overloaded") in reasons
-    parent = net.broker(broker).healing.place.parent
+    parent = net.broker(broker).layer(HealingBroker).place.parent
     assert parent is not None and parent.cluster == 1, "whoever is not overloaded takes it"
     assert net.sent[Events] == 0 and not structure_problems(net)
 

@@ -43,7 +43,7 @@ class World:
 
     @property
     def view(self):
-        return self.net.broker(self.net.staying()[0]).healing.router.view
+        return self.net.broker(self.net.staying()[0]).layer(HealingViews).router.view
 
     def verify(self, assert_healed):
         self.net.advance(max(0.0, 60.0 - self.net.now))

@@ -4,11 +4,13 @@ Reference: promises 1 to 3, 8 and 9.
 """
 
 import pytest
+from rayvous.broker.admission import Admitting
 from rayvous.broker.shaping import Shaping
 from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.layers import Inward
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, HeldBack, LetIn, OverQuota
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.protocol.queries import AcceptedOf, WaitingOf
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes.registry import SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -55,10 +57,12 @@ def test_what_waits_of_a_publisher_that_goes_is_let_in_nowhere_but_where_it_goes
         net.publish("p", 5, [{"x": x}] * 5)
     net.advance(1.0)
     let_in = max(each.number for each in net.news("p") if isinstance(each, LetIn))
-    assert let_in < 60 and net.broker(5).waiting("p")
+    assert let_in < 60 and net.broker(5).ask(WaitingOf("p"))
     assert net.move("p", 3)
     net.advance(1.0)
-    assert not net.broker(5).waiting("p") and net.broker(5).accepted("p") < 60 <= net.broker(3).accepted("p")
+    assert not net.broker(5).ask(WaitingOf("p")) and net.broker(5).ask(AcceptedOf("p")) < 60 <= net.broker(
+        3
+    ).ask(AcceptedOf("p"))
     net.advance(30.0)
     assert [note.sequence for note in net.timed_notifications("s")] == list(range(1, 101))
     assert net.broker(5).describe()["unadvertised_events"] == 0, "nothing was let in and then dropped"
@@ -114,7 +118,7 @@ def test_in_a_network_that_heals_too() -> None:
 def test_a_broker_that_dies_takes_what_waits_along_and_its_publisher_brings_it_again(after: float) -> None:
     net = hostile()
     net.advance(after)
-    assert net.broker(5).shaping.waiting("p")
+    assert net.broker(5).layer(Shaping).waiting("p")
     assert not net.account.accepted_at.keys() >= net.account.publications().keys(), (
         "what waits is not accepted"
     )
@@ -131,7 +135,7 @@ def test_a_broker_that_dies_takes_what_waits_along_and_its_publisher_brings_it_a
 def test_a_publisher_that_dies_uses_no_number_again_that_waits(after: float) -> None:
     net = hostile()
     net.advance(after)
-    assert net.broker(5).shaping.waiting("p")
+    assert net.broker(5).layer(Shaping).waiting("p")
     net.stop("p")
     net.advance(0.2)
     assert net.start("p")
@@ -162,7 +166,7 @@ def test_over_numbered_links_what_comes_too_fast_is_acknowledged_later_and_survi
         net.publish("p", 5, [{"x": 1}] * 10)
     for _ in range(3):
         net.advance(2.0)
-        assert net.broker(5).shaping.waiting("p")
+        assert net.broker(5).layer(Shaping).waiting("p")
         net.crash(5)
         net.restart(5)
     assert net.settle()
@@ -207,7 +211,7 @@ def test_a_rate_that_is_not_given_comes_from_history_and_resources(
         net.run()
     net.advertise("p", 5, "x >= 0", number=2)
     net.run()
-    books = net.broker(5).admitting.admission.books
+    books = net.broker(5).layer(Admitting).admission.books
     assert books.reserved()["cpu", None] == allowed * MICRO
     net.subscribe("s", 5, "x >= 0")
     net.run()
@@ -226,5 +230,5 @@ def test_a_broker_with_nothing_free_leaves_a_publisher_without_a_rate_an_event_a
     net.run()
     net.advertise("q", 5, "x >= 0")
     net.run()
-    reserved = net.broker(5).admitting.admission.books.reserved()
+    reserved = net.broker(5).layer(Admitting).admission.books.reserved()
     assert reserved["cpu", None] == 21 * MICRO

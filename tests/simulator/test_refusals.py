@@ -4,6 +4,7 @@ Reference: paper 3, 4.1 (bandwidth, CPU, memory) and 4.2 (the three conditions o
 """
 
 import pytest
+from rayvous.broker.admission import Admitting
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, Judgement, Refusal
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.overload import Queues
@@ -67,7 +68,7 @@ def test_a_broker_that_lacks_one_resource_refuses_by_its_name(capacity, refused,
     assert [(place, *news.refusals) for place, news in enumerate(told) if not news.admitted] == refused
     publish(net)
     assert not any(net.queues.dropped_events().values())
-    reserved, most = net.broker(1).admitting.admission.books.describe()["memory"]
+    reserved, most = net.broker(1).layer(Admitting).admission.books.describe()["memory"]
     assert reserved <= most
     assert net.queues.taken_in[1] <= capacity.get("events_per_second", 60.0) * (SECONDS + 1)
     assert net.queues.sent[1, 2] <= 50.0 * (SECONDS + 1)

@@ -6,6 +6,7 @@ from rayvous.faults.simulated.judging import structure_problems, subscription_pr
 from rayvous.protocol.effects import Received
 from rayvous.protocol.messages.recovery import Recovery, TableCopy, TableEntry, TableOfChild
 from rayvous.recovery.membership.copies import Copies
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.operations import SimulatedOperations
@@ -31,21 +32,22 @@ class Watched(Simulation):
         super().__init__(tree.positions(), recovery=recovery, seed=2, record=self._note)
 
     def _note(self, step):
-        place, healing = step.broker.position, step.broker.healing
+        place, healing = step.broker.position, step.broker.layer(HealingBroker)
         if place.cluster == ROOT and healing.designated and place.broker not in self.heirs:
             self.heirs[place.broker] = of_children(step.broker)
 
     def speaker(self):
         """Return the designated broker of the root cluster."""
         living = (self.broker(each) for each in self.living() if self.hosts[each].cluster == ROOT)
-        return next(each for each in living if each.healing.designated)
+        return next(each for each in living if each.layer(HealingBroker).designated)
 
 
 def of_children(broker):
     """Return what a broker's table holds for each of its child clusters."""
     routes = routes_of(broker)
     return {
-        cluster: routes.held_of(view.designated) for cluster, view in broker.healing.place.children.items()
+        cluster: routes.held_of(view.designated)
+        for cluster, view in broker.layer(HealingBroker).place.children.items()
     }
 
 
@@ -117,7 +119,7 @@ def test_so_has_one_that_came_back_before_its_new_designated_broker_had_missed_i
         net.crash(broker)
     net.advance(4.5)
     second = net.speaker()
-    assert second.healing.place.view.members == (0, 1)
+    assert second.layer(HealingBroker).place.view.members == (0, 1)
     net.restart(0)
     net.advance(6.0)
     before = of_children(second)
@@ -130,7 +132,7 @@ def test_a_designated_broker_that_begins_anew_keeps_what_its_children_want(net):
     speaker = net.speaker()
     before = of_children(speaker)
     net.advance(0.5)
-    speaker.healing.group.begin_anew()
+    speaker.layer(HealingBroker).group.begin_anew()
     assert of_children(speaker) == before != {}
 
 
@@ -138,7 +140,9 @@ def test_what_a_child_wanted_that_is_gone_is_not_left_in_any_copy(net):
     for broker in (6, 7, 8):
         net.crash(broker)
     net.advance(20.0)
-    members = [net.broker(each).healing for each in net.living() if net.hosts[each].cluster == ROOT]
+    members = [
+        net.broker(each).layer(HealingBroker) for each in net.living() if net.hosts[each].cluster == ROOT
+    ]
     assert [sorted(member.group.copies.tables) for member in members if not member.designated] == [[1], [1]]
     heals(net)
 
@@ -152,13 +156,12 @@ def test_a_copy_of_a_broker_that_speaks_no_more_does_not_count(net):
         for each in net.living()
         if net.hosts[each].cluster == ROOT and each != heir.position.broker
     )
-    kept = {cluster: set(items) for cluster, items in member.healing.group.copies.tables.items()}
+    kept = {cluster: set(items) for cluster, items in member.layer(HealingBroker).group.copies.tables.items()}
     old, here = (0, dies.position.broker), dies.position.broker
     for late in (TableCopy((), old), TableOfChild(1, (), old), TableEntry(1, to_filter("z = 1"), True, old)):
         assert member.handle(Received(here, late)) == []
-    assert (
-        {cluster: set(items) for cluster, items in member.healing.group.copies.tables.items()} == kept != {}
-    )
+    now = member.layer(HealingBroker).group.copies.tables
+    assert {cluster: set(items) for cluster, items in now.items()} == kept != {}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +171,7 @@ def test_members_that_take_no_copy_are_found_out(handler, kind, net, monkeypatch
     """The survey notices when any of the three messages that keep the copies up to date is ignored."""
     monkeypatch.setattr(Copies, handler, lambda self, *given: [])
     for broker in net.brokers():
-        broker.healing._handlers[kind] = lambda source, message: []
+        broker.layer(HealingBroker)._handlers[kind] = lambda source, message: []
     SimulatedOperations(net).add_broker(ROOT)
     net.advance(10.0)
     net.subscribe("s4", 4, "k = 1", 20)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rayvous.broker import Pipeline
+from rayvous.broker.admission import Admitting
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import books_problems, clients_of
@@ -72,7 +73,7 @@ def state(net: Simulation) -> dict[int, Any]:
     return {
         broker: (books.reserved(), {link: set(items) for link, items in books.held.items()})
         for broker, books in (
-            (broker, host.machine.admitting.admission.books) for broker, host in net.hosts.items()
+            (broker, host.machine.layer(Admitting).admission.books) for broker, host in net.hosts.items()
         )
     }
 

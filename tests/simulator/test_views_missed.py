@@ -80,7 +80,7 @@ def test_what_a_newcomer_has_to_be_told_is_told_again(scheme):
     net.advance(20.0)
     publish(net, 1)
     assert net.lost > 0 and not structure_problems(net) and not subscription_problems(net)
-    assert net.broker(2).healing.takes_part
+    assert net.broker(2).layer(HealingViews).takes_part
 
 
 @every_scheme
@@ -91,19 +91,19 @@ def test_what_was_lost_to_an_earlier_life_is_in_doubt_since_the_view_of_the_next
     net.advance(50.0)
     broker = net.broker(5)
     broker.handle(Missed(4, False, 50.0, anew=True))
-    before = broker.healing.rounds.doubted_seconds()
+    before = broker.layer(HealingViews).rounds.doubted_seconds()
     net.restart(4)
-    while 4 not in broker.healing.router.view.born:
+    while 4 not in broker.layer(HealingViews).router.view.born:
         net.advance(0.25)
     net.advance(4.0)
-    came = broker.healing.router.view.born[4]
-    while broker.healing.version == came:
-        broker.healing._wants_round = True
+    came = broker.layer(HealingViews).router.view.born[4]
+    while broker.layer(HealingViews).version == came:
+        broker.layer(HealingViews)._wants_round = True
         net.advance(0.25)
     broker.handle(Missed(4, False, 60.0, anew=True))
-    assert before < 50.0 and 4.0 < broker.healing.rounds.doubted_seconds() < 10.0
+    assert before < 50.0 and 4.0 < broker.layer(HealingViews).rounds.doubted_seconds() < 10.0
     broker.handle(Missed(3, False, 50.0))
-    assert broker.healing.rounds.doubted_seconds() >= 50.0
+    assert broker.layer(HealingViews).rounds.doubted_seconds() >= 50.0
 
 
 def test_a_way_that_stays_broken_makes_views_more_and_more_rarely():
@@ -116,7 +116,7 @@ def test_a_way_that_stays_broken_makes_views_more_and_more_rarely():
     for number in range(480):
         net.at(net.now + number / 2, go_on, number)
     net.advance(240.0)
-    assert 3 < net.broker(5).healing.version < 20
+    assert 3 < net.broker(5).layer(HealingViews).version < 20
     net.advance(60.0)
     net.account.settled(net.now)
     assert judge(net.account).holds

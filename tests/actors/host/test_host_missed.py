@@ -18,6 +18,7 @@ from rayvous.protocol.messages.pubsub import Events, Register
 from rayvous.protocol.messages.recovery import ClusterBeat, ClusterView, Goodbye, Recovery, TreeBeat, Wants
 from rayvous.protocol.messages.rounds import Round
 from rayvous.protocol.messages.views import CubeBeat
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.schemes.claims import claims_of
 from rayvous.routing.schemes.registry import scheme
@@ -195,7 +196,7 @@ def test_what_a_fellow_missed_before_its_new_life_was_heard_of_comes_again(named
         await host.seat([ClusterTree(1, 3).positions()[one]])
         speaks, alive = Process(), Process()
         await host.connect({other: speaks, low: Process(dead=True)}, rendezvous=Deaf())
-        group = host.seats[one].broker.healing.group
+        group = host.seats[one].broker.layer(HealingBroker).group
         host.driver.tell_time(host.seats[one])
 
         async def beat(*members: int) -> None:

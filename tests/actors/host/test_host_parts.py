@@ -12,9 +12,9 @@ from rayvous.actors.host.admission import HostAdmission
 from rayvous.actors.host.attachments import GIVEN_UP_MAX, TAKEN_MAX, Attachments
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.hosted_broker import HostedBroker
-from rayvous.actors.host.requests import Away, Question
+from rayvous.actors.host.requests import Accepted, Away, Lacking, Question, WhoAnswers
 from rayvous.actors.host.sessions import Farewell, GivenUp, Taken
-from rayvous.actors.host.survey import accepted, books_of, dead_letters, lacking, sizes_of, standing_of
+from rayvous.actors.host.survey import answer, books_of, dead_letters, sizes_of, standing_of
 from rayvous.actors.host.telemetry import HostTelemetry
 from rayvous.actors.telemetry.accounts import HandOver
 from rayvous.broker import Broker
@@ -344,8 +344,9 @@ def test_without_admission_control_nothing_can_be_asked_of_it() -> None:
 
 def test_a_broker_without_a_feature_says_nothing_of_it() -> None:
     (seat,) = seats().values()
-    assert standing_of(seat) is None and books_of(seat.broker) is None and lacking(seat.broker, "alice") == {}
-    assert accepted(seat.broker, "bob") == (0, []) and dead_letters(seat.broker) == []
+    assert standing_of(seat) is None and books_of(seat.broker) is None
+    assert answer(seat.broker, "alice", Lacking()) == answer(seat.broker, "alice", WhoAnswers()) == {}
+    assert answer(seat.broker, "bob", Accepted()) == (0, []) and list(dead_letters(seat.broker)) == []
     (healing,) = seats(recovery=Recovery.for_tests()).values()
     standing = standing_of(healing)
     assert standing is not None and standing["broker"] == 0

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.requests import Stored, questions
+from rayvous.broker.admission import Admitting
 from rayvous.clients.link import ClientLink
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
@@ -118,9 +119,9 @@ def test_a_new_process_of_that_name_takes_back_what_an_earlier_one_has_left(tmp_
         fresh = ClientLink(link.sent)
         fresh.send(advert(1, 15.0))
         assert await host.request(0, "bob", fresh.back()) > 0
-        assert [each.rate for each in host.seats[0].broker.admitting.admission.books.adverts.values()] == [
-            15 * MICRO
-        ]  # type: ignore[union-attr]
+        assert [
+            each.rate for each in host.seats[0].broker.layer(Admitting).admission.books.adverts.values()
+        ] == [15 * MICRO]  # type: ignore[union-attr]
         await die(host)
 
     go(test())

@@ -40,7 +40,7 @@ from rayvous.recovery.durability.identity import IDENTITY
 from rayvous.recovery.durability.sqlite_store import SqliteStore
 from rayvous.recovery.durability.stable import Stable
 from rayvous.recovery.durability.summed import SUMS
-from rayvous.recovery.replay.replay import ACCEPTED, KEPT
+from rayvous.recovery.replay.replay import ACCEPTED, KEPT, Replay
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -356,7 +356,7 @@ def test_a_broker_that_sees_that_its_state_is_damaged_ends_and_says_nothing_more
         await host.request(0, "bob", [Events(batch_of([{"x": 1}], publisher="bob")), HasPublished(1)])
         assert not ended
         assert await host.inject(Damage(0, "numbers", "seed 2")) > 0
-        accepted = host.seats[0].broker.replay._accepted
+        accepted = host.seats[0].broker.layer(Replay)._accepted
         accepted["bob"] = 1_000
         await host.request(0, "bob", [HasPublished(1)])
         (error,) = ended

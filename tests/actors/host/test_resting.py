@@ -23,6 +23,8 @@ from rayvous.protocol.configs import Limits
 from rayvous.protocol.ids import BrokerId
 from rayvous.protocol.messages.pubsub import Events, Register
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.membership.tree import HealingBroker
+from rayvous.recovery.replay.replay import Replay
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -156,7 +158,7 @@ class Net:
         return sorted(broker for broker, seat in seats.items() if seat.rests_until is not None)
 
     def healing(self, broker: BrokerId) -> Any:
-        return self.hosts[place_of(broker)].seats[broker].broker.healing
+        return self.hosts[place_of(broker)].seats[broker].broker.layer(HealingBroker)
 
     async def never_rest(self) -> None:
         for host in self.hosts:
@@ -296,12 +298,10 @@ def test_a_host_that_stood_still_tells_its_brokers_so() -> None:
         net.go_on(0)
         await net.run(TICK)
         for seat in net.hosts[0].seats.values():
-            replay = seat.broker.replay
+            replay = seat.broker.layer(Replay)
             assert replay is not None and replay.rounds._asleep[0] == pytest.approx(2.75)
         for seat in net.hosts[1].seats.values():
-            assert seat.broker.replay is not None and seat.broker.replay.rounds._asleep[0] == 0.0, (
-                "they rested"
-            )
+            assert seat.broker.layer(Replay).rounds._asleep[0] == 0.0, "they rested"
 
     go(test)
 
@@ -321,7 +321,7 @@ def test_events_wake_those_on_their_way_and_are_kept_as_long_as_ever() -> None:
         (parcel,) = await reader.poll("process", 0, 0.0)
         assert parcel.batch.identity(0) == ("p", 1)
         assert await net.run(3, lambda: 3 in net.resting()), "what is kept does not keep it from resting"
-        kept = net.hosts[place_of(3)].seats[3].broker.replay
+        kept = net.hosts[place_of(3)].seats[3].broker.layer(Replay)
         assert kept is not None and len(kept.rounds.kept()) == 1
         await net.run(RECOVERY.retention_seconds + 2)
         assert not kept.rounds.kept(), "what is kept is forgotten in time"

@@ -9,6 +9,7 @@ from rayvous.actors.network.convergence import state_of
 from rayvous.broker import Broker
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.membership.structure import problems, standing
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 POSITIONS = ClusterTree(3, 2, degree=1).positions()
@@ -18,7 +19,7 @@ def survey() -> dict[int, dict[str, Any]]:
     """Return what the brokers of a chain of three clusters report at its start, once paths are known."""
     found = {}
     for position in POSITIONS:
-        healing = Broker(position, "hybrid", Recovery.for_tests()).healing
+        healing = Broker(position, "hybrid", Recovery.for_tests()).layer(HealingBroker)
         assert healing is not None
         one = healing.survey()
         if one["designated"]:

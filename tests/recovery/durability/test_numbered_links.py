@@ -21,6 +21,7 @@ from rayvous.protocol.messages.pubsub import (
     Register,
 )
 from rayvous.protocol.stability import Stability
+from rayvous.recovery.durability.numbered_links import CrashRecover
 from rayvous.recovery.durability.stores import MemoryStore
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -227,4 +228,4 @@ def test_what_makes_no_sense_is_counted_and_changes_nothing() -> None:
     rig = Rig()
     for source, message in ((9, event(1)), (9, Ack(1)), (LEAF, Installed(1)), (LEAF, Ack(1, group=True))):
         assert rig.give(source, message) == []
-    assert rig.broker.stable is not None and rig.broker.stable.strays == 4
+    assert rig.broker.layer(CrashRecover).strays == 4

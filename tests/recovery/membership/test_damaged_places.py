@@ -12,6 +12,7 @@ from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages.comparing import Compare
 from rayvous.protocol.messages.recovery import RENDEZVOUS, ClusterView, Recovery, Root, TreeBeat
 from rayvous.recovery.membership.comparing import digest
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -63,7 +64,7 @@ def test_two_machines_that_say_different_things_are_noticed(
     place: int, words: str, damage: Callable[[Any], object]
 ) -> None:
     made = broker(place)
-    damage(made.healing)
+    damage(made.layer(HealingBroker))
     with pytest.raises(StateDamaged, match=words):
         made.handle(Ticked(2.0))
 
@@ -72,20 +73,20 @@ def test_the_term_of_a_broker_is_that_of_its_parent() -> None:
     """A higher term can only be due to a fault."""
     made = broker(CHILD)
     above = ClusterView(0, 0, 1, (0, 1))
-    made.healing.place.term = 618
+    made.layer(HealingBroker).place.term = 618
     made.handle(Received(1, TreeBeat(above, (0,), 4)))
-    assert made.healing.place.term == 4
+    assert made.layer(HealingBroker).place.term == 4
 
 
 @pytest.mark.parametrize("term", [1, 2])
 def test_a_root_that_is_none_by_its_term_looks_for_a_parent(term: int) -> None:
     made = broker(ROOT)
     made.handle(Received(RENDEZVOUS, Root(ClusterView(1, 0, 3, (2, 3)), term)))
-    assert not made.healing.place.root and made.healing.searching
+    assert not made.layer(HealingBroker).place.root and made.layer(HealingBroker).searching
     made.handle(Received(RENDEZVOUS, Root(ClusterView(1, 0, 3, (2, 3)), 0)))
     there = broker(ROOT)
     there.handle(Received(RENDEZVOUS, Root(ClusterView(0, 0, 1, (0, 1)), 1)))
-    assert there.healing.place.root, "it is the one"
+    assert there.layer(HealingBroker).place.root, "it is the one"
 
 
 def test_the_rendezvous_point_says_who_is_in_the_view_and_where() -> None:

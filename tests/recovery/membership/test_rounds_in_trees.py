@@ -13,6 +13,7 @@ from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages.pubsub import Announce, Events, Installed, Register, Resume
 from rayvous.protocol.messages.recovery import ClusterView, Recovery, TreeBeat
 from rayvous.protocol.messages.rounds import AskRound, Round
+from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.recovery.membership.tree_rounds import GAP_MIN
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -62,7 +63,7 @@ def test_a_round_that_may_have_begun_before_all_was_installed_does_not_open_the_
     (asked,) = child.asks()
     assert asked.after == KNOWN, "the next one is to be higher"
     assert not child.delivers(RoundNumber(1, 4)) and not child.delivers(KNOWN)
-    assert child.broker.healing is not None and child.broker.healing.rounds.closed_links() == ["s"]
+    assert child.broker.layer(HealingBroker).rounds.closed_links() == ["s"]
     assert child.delivers(RoundNumber(1, 6))
 
 

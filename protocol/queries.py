@@ -1,0 +1,186 @@
+"""What a host asks of a broker: typed queries, which the layers that know answer.
+
+Rules
+-----
+* A query is a value. Its class states the type of the answer, and the answer where no layer knows (`otherwise`).
+* A layer lists in its `answers` what it knows, by the type of the query. Where several layers know, `together`
+  combines their answers, those of inner layers first.
+* A query changes nothing. A host asks what it wants to know, never which layers there are.
+
+Queries whose answers are classes of a layer stand beside that layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from .batch import EventBatch
+from .ids import BrokerId, ClientId
+from .messages.admission import Refusal
+from .messages.pubsub import Answers
+
+T = TypeVar("T", covariant=True)
+
+_NOTHING: Final[Mapping[int, Any]] = {}
+
+
+class Query(Generic[T]):
+    """A question to the layers of one broker.
+
+    Attributes
+    ----------
+    otherwise
+        The answer if no layer knows.
+    """
+
+    __slots__ = ()
+
+    otherwise: T
+
+    def together(self, answers: Sequence[T]) -> T:
+        """Combine the answers of several layers, the innermost first: here, that one counts."""
+        return answers[0]
+
+
+Answering: TypeAlias = Mapping[type[Query[Any]], Callable[[Any], Any]]
+"""What a layer knows, by the type of the query."""
+
+
+# Membership.
+
+
+class Heals(Query[bool]):
+    """Whether the broker can be sent to by any other, and is restored or replaced when it dies."""
+
+    otherwise = False
+
+
+class Survey(Query[dict[str, Any] | None]):
+    """The place of the broker in the network; None where it keeps the place with which it began."""
+
+    otherwise = None
+
+
+class HasLeft(Query[bool]):
+    """Whether the broker has left its network for good, so that its process may end."""
+
+    otherwise = False
+
+
+class TurnsAway(Query[bool]):
+    """Whether the broker takes in nothing more of clients, since it has left its network."""
+
+    otherwise = False
+
+
+class ListensTo(Query[frozenset[BrokerId]]):
+    """The brokers whose silence this broker would detect."""
+
+    otherwise = frozenset()
+
+
+class Fellows(Query[tuple[BrokerId, ...]]):
+    """The other members of the multicast group of the broker, in order."""
+
+    otherwise = ()
+
+
+# Publishers.
+
+
+class Publishers(Query[frozenset[ClientId]]):
+    """The publishers from which the broker has accepted any events."""
+
+    otherwise = frozenset()
+
+    def together(self, answers: Sequence[frozenset[ClientId]]) -> frozenset[ClientId]:
+        """Return all of them."""
+        return frozenset().union(*answers)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedOf(Query[int]):
+    """The highest sequence number that the broker has of a publisher; what waits for its quota counts."""
+
+    publisher: ClientId
+    otherwise = 0
+
+    def together(self, answers: Sequence[int]) -> int:
+        """Return the highest."""
+        return max(answers)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOf(Query[Sequence[tuple[float, EventBatch]]]):
+    """The batches of a publisher that the broker retains or has not let in yet, each with its age, oldest first."""
+
+    publisher: ClientId
+    otherwise = ()
+
+    def together(
+        self, answers: Sequence[Sequence[tuple[float, EventBatch]]]
+    ) -> Sequence[tuple[float, EventBatch]]:
+        """Return all of them."""
+        return [each for batches in answers for each in batches]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingOf(Query[Sequence[EventBatch]]):
+    """The batches of a publisher that wait for its quota, oldest first."""
+
+    publisher: ClientId
+    otherwise = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeardFrom(Query[int]):
+    """The number of the last message of a client that was taken in, `about` "events" or "subscriptions"."""
+
+    client: ClientId
+    about: str
+    otherwise = 0
+
+
+class Owed(Query[int]):
+    """How many messages to brokers and clients are retained until they are acknowledged."""
+
+    otherwise = 0
+
+
+class OwedToBrokers(Query[int]):
+    """How many messages to other brokers are retained until they are acknowledged."""
+
+    otherwise = 0
+
+
+# Subscribers.
+
+
+class DurableHere(Query[Container[ClientId]]):
+    """The durable subscribers of the broker: a live view."""
+
+    otherwise = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersOf(Query[Mapping[int, Answers]]):
+    """Which brokers can satisfy the subscriptions of a client, by number; empty if the scheme has no answers."""
+
+    client: ClientId
+    otherwise = _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class LacksOf(Query[Mapping[int, tuple[Refusal, ...]]]):
+    """What the admitted subscriptions of a client lack, by number."""
+
+    client: ClientId
+    otherwise = _NOTHING
+
+
+class BookSizes(Query[dict[str, Any] | None]):
+    """What is reserved and what is available, by resource; None where no books are kept."""
+
+    otherwise = None
