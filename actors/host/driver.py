@@ -59,7 +59,7 @@ from .admission import HostAdmission
 from .attachments import Attachments
 from .backpressure import Backpressure
 from .hosted_broker import HostedBroker
-from .outbox import LinkMessage, Outbox, wait_for_room
+from .outbox import CARRIERS, LinkMessage, Outbox, wait_for_room
 from .resting import Resting
 from .sessions import split
 from .standing import Stands
@@ -67,6 +67,7 @@ from .telemetry import HostTelemetry
 from .transport import Transport
 
 NONE: Final = np.zeros(0, np.intp)
+SENDS: Final = (Send, Multicast)
 
 
 class Driver:
@@ -146,7 +147,7 @@ class Driver:
             self.resting.wake(seat)
         self.handled += not is_beat(message)
         carried = message.message if isinstance(message, Numbered) else message
-        if isinstance(carried, Events | Directed):
+        if isinstance(carried, CARRIERS):
             if not self.admission.take_in(seat, carried, None if pressure is None else pressure.since):
                 if not isinstance(message, Numbered):
                     return
@@ -215,7 +216,7 @@ class Driver:
 
     def carry_out(self, seat: HostedBroker, effect: Effect, pressure: Backpressure | None = None) -> None:
         """Carry out an effect of a broker."""
-        if isinstance(effect, Send | Multicast) and isinstance(effect.message, LASTING):
+        if isinstance(effect, SENDS) and isinstance(effect.message, LASTING):
             if self._holds_back(seat, effect):
                 return
         now = time.time()
@@ -289,7 +290,7 @@ class Driver:
         if isinstance(message, Numbered) and box.full:
             return  # it is retransmitted
         box.put(message)
-        if isinstance(message, Events | Directed):
+        if isinstance(message, CARRIERS):
             seat.events_out += len(message.batch)
         if pressure is not None and box.full:
             pressure.outboxes[box] = None

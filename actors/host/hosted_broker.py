@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ...broker import Broker
 from ...protocol.effects import Deliver
 from ...protocol.ids import BrokerId, ClientId
@@ -52,7 +54,8 @@ class HostedBroker:
     def delivered(self, now: float, deliver: Deliver) -> None:
         """Count notifications handed to subscribers, and their latency."""
         count = len(deliver.rows)
-        seconds = max(0.0, now - float(deliver.batch.published_at[deliver.rows].mean()))
+        total = float(np.add.reduce(deliver.batch.published_at[deliver.rows]))
+        seconds = max(0.0, now - total / max(count, 1))
         self.notifications += count
         self.latencies.add(now, seconds, count)
         if self.metrics is not None:

@@ -47,6 +47,10 @@ from .transport import LINK, Transport
 
 BEGINNING: Final = (Events, Register, Resume)
 """What no client may start any more at a broker that leaves."""
+OWNED: Final = (Events, Detach, Away)
+"""What only the client that has the name may send."""
+SENT_AGAIN: Final = (CubeView, CubeWants)
+"""After these, retained events are sent again."""
 
 
 class Incoming:
@@ -144,9 +148,7 @@ class Incoming:
         departures.hold()
         try:
             for message in messages:
-                again = isinstance(
-                    message, CubeView | CubeWants
-                )  # events leave in all directions: nobody waits
+                again = isinstance(message, SENT_AGAIN)  # events leave in all directions: nobody waits
                 self._driver.handle(seat, source, message, pressure.from_clients() if again else pressure)
         finally:
             left = departures.go()
@@ -195,7 +197,7 @@ class Incoming:
         session: str,
         since: tuple[float, ...],
     ) -> Any:
-        if messages and isinstance(messages[0], Events | Detach | Away):
+        if messages and isinstance(messages[0], OWNED):
             self._attachments.require_own(session, client)
         seat = self._seat_for(at, client, messages, session)
         owed = questions(client, messages)

@@ -194,15 +194,20 @@ class Outbox:
         if self._broken:
             self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
             return
-        if not is_beat(message):
+        if isinstance(message, CARRIERS):
             self._counted += 1
-            self._ordered += not isinstance(message, CARRIERS)
+            self.events += len(message.batch)
+        elif not is_beat(message):
+            self._counted += 1
+            self._ordered += 1
+            self.events += _size(message)
         elif self._busy and not self._ordered:
             self._fly_aside(message)
             return
+        else:
+            self.events += _size(message)
         self._waiting.append(message)
         self._since.append(self._clock())
-        self.events += _size(message)
         if not self._busy:
             self._busy = True
             self._departures.add(self._leave)
@@ -327,6 +332,13 @@ class Outbox:
     def _next_load(self) -> _Load:
         """Take the messages of the next call, with neighbouring events as one batch."""
         now = self._clock()
+        if len(self._waiting) == 1:
+            message = self._waiting[0]
+            if isinstance(message, CARRIERS) and not too_long(self._since[0], now, self._deadline_seconds):
+                self._waiting.clear()
+                self._since.clear()
+                size = len(message.batch)
+                return _Load([message], now, size, size, 1)
         load = _Load([], now)
         batches: list[EventBatch] = []
         kind: Events | None = None  # only events that agree in all other fields are joined

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import compress
 from typing import NamedTuple
 
@@ -46,6 +46,11 @@ class Parcel:
     note: int = 0
     losses: tuple[Lost, ...] = ()
     last: bool = False
+
+    def as_last(self) -> Parcel:
+        """Return this parcel, behind which nothing waits."""
+        counted = self.number, self.batch, self.clients, self.starts, self.rows
+        return Parcel(*counted, self.broker, self.note, self.losses, True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +125,7 @@ class Tally:
 
 class _Poll(NamedTuple):
     answer: Later[list[Parcel | Proposal]]
-    timer: asyncio.TimerHandle
+    until: float  # when it is answered with nothing
     events_max: int
 
 
@@ -154,6 +159,7 @@ class Session:
         self._parcels: deque[Parcel | Proposal] = deque()
         self._tallies: dict[int, Tally] = {}  # by parcel number
         self._polls: list[_Poll] = []  # those that wait; an earlier one may have been given up by the process
+        self._timer: asyncio.TimerHandle | None = None  # fires no later than the first of them ends
         self._leaving = False
         self._moved = asyncio.Event()
 
@@ -232,12 +238,29 @@ class Session:
         if self._parcels:
             answer.give(self._handed_out(events_max))
         else:
-            timer = asyncio.get_running_loop().call_later(timeout_seconds, answer.give, [])
-            self._polls = [
-                *(poll for poll in self._polls if not poll.answer.done),
-                _Poll(answer, timer, events_max),
-            ]
+            loop = asyncio.get_running_loop()
+            until = loop.time() + timeout_seconds
+            self._polls = [poll for poll in self._polls if not poll.answer.done]
+            self._polls.append(_Poll(answer, until, events_max))
+            if self._timer is None or until < self._timer.when():
+                self._arm(loop, until)
         return answer
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        """Look at `at` which polls have waited long enough; one timer outlasts many polls that are answered sooner."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._expire, loop)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._timer is not None
+        now, self._timer = max(loop.time(), self._timer.when()), None
+        over = [poll for poll in self._polls if poll.until <= now]
+        self._polls = [poll for poll in self._polls if poll.until > now]
+        if self._polls:
+            self._arm(loop, min(poll.until for poll in self._polls))
+        for poll in over:
+            poll.answer.give([])
 
     def _handed_out(self, events_max: int) -> list[Parcel | Proposal]:
         answer: list[Parcel | Proposal] = []
@@ -252,7 +275,7 @@ class Session:
         newest = answer[-1]
         self._handed = max(self._handed, newest.number)
         if isinstance(newest, Parcel) and len(answer) == len(self._parcels):
-            answer[-1] = replace(newest, last=True)
+            answer[-1] = newest.as_last()
         return answer
 
     def wake(self) -> None:
@@ -265,8 +288,7 @@ class Session:
         """Answer waiting polls; return whether the answers have left."""
         self._leaving, left = False, True
         polls, self._polls = self._polls, []
-        for answer, timer, events_max in polls:
-            timer.cancel()
+        for answer, _, events_max in polls:
             if not answer.done:
                 answer.give(self._handed_out(events_max))
                 left &= not answer.awaited
@@ -303,6 +325,9 @@ class Session:
     def end(self) -> None:
         """Drop everything: the process is gone. Wake all waiters."""
         self.ended = True
+        if self._timer is not None and not self._polls:
+            self._timer.cancel()
+            self._timer = None
         self._parcels.clear()
         self._tallies.clear()
         self.waiting = 0

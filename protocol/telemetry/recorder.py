@@ -26,6 +26,7 @@ from ..messages.recovery import RecoveryMessage
 from .tables import SCHEMAS, CarriedOut, Table
 
 _Array: TypeAlias = npt.NDArray[Any]
+_CARRIERS: Final = (Events, Directed)
 
 
 class _Notified:
@@ -145,7 +146,7 @@ class TelemetryBuffer:
     ) -> None:
         if isinstance(message, Numbered):
             message = message.message
-        if isinstance(message, Events | Directed):
+        if isinstance(message, _CARRIERS):
             batch = message.batch
             named = sum(map(len, message.targets)) if isinstance(message, Directed) else 0
             self._row(now, kind, peer, 1, len(batch), self._size(batch) + TARGET_BYTES * named)
@@ -157,7 +158,7 @@ class TelemetryBuffer:
         count = len(rows)
         self._row(now, "deliver", -1, len(effect.clients), count, self._size(batch) * count // len(batch))
         if len(self._deliveries) < self._rows_max:
-            latency = count * now - float(batch.published_at[rows].sum())
+            latency = count * now - float(np.add.reduce(batch.published_at[rows]))
             self._deliveries.append((now, count, latency))
         else:
             self.dropped_rows["deliveries"] += 1

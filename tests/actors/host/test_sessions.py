@@ -1,6 +1,7 @@
 """What waits for a client process: kept until acknowledged, sent again, bounded, and shed with counts."""
 
 import asyncio
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,6 +96,33 @@ def test_a_poll_waits_for_the_next_parcel() -> None:
         put(session, 1, Tally())
         (parcel,) = await poll
         assert content(parcel) == {"c": [0]}
+
+    asyncio.run(run())
+
+
+def test_one_timer_outlasts_many_polls_and_each_ends_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        session, loop, armed = queue(100), asyncio.get_running_loop(), []
+        call_at = loop.call_at
+
+        def counted(when: float, *rest: Any) -> asyncio.TimerHandle:
+            armed.append(when)
+            return call_at(when, *rest)
+
+        monkeypatch.setattr(loop, "call_at", counted)
+        for number in range(3):
+            poll = asyncio.ensure_future(session.poll(number, 60.0, 10))
+            await asyncio.sleep(0)
+            put(session, 1, Tally())
+            assert len(await poll) == 1
+        assert len(armed) == 1, "the polls that were answered have armed no other"
+        started = loop.time()
+        later, sooner = session.poll(3, 0.02, 10), session.poll(3, 0.01, 10)
+        assert armed[1:] == sorted(armed[1:], reverse=True) and len(armed) == 3
+        assert await sooner == [] and not later.done
+        assert await later == [] and loop.time() - started >= 0.02
+        await session.poll(3, 0.0, 10)  # the timer for a poll that ends at once is a new one
+        assert len(session) == 0
 
     asyncio.run(run())
 
