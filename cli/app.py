@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import sys
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -48,10 +50,18 @@ GROUPS: Final = ("bench", "experiment")
 
 def _tell_version(asked: bool) -> None:
     if asked:
-        from .version import version_line
-
         console.out.print(version_line(), markup=False, soft_wrap=True)
         raise typer.Exit
+
+
+def version_line() -> str:
+    """Return the versions of this package, of Python and of Ray, and the kernel of the match index, for bug reports."""
+    from ..routing.matching.kernels import KERNEL, instructions
+
+    package = __package__.partition(".")[0]
+    kernel = f"compiled ({instructions()})" if KERNEL == "native" else KERNEL
+    python, ray = platform.python_version(), metadata.version("ray")
+    return f"{package} {metadata.version(package)}, Python {python}, Ray {ray}, match index {kernel}"
 
 
 @app.callback()

@@ -28,7 +28,6 @@ from rich.text import Text
 from ..faults.checker.verdict import EXAMPLES_MAX, HOLDS, NOTHING_DUE, UNDECIDED, VIOLATED, Verdict
 from ..protocol.printable import printable
 from ..protocol.traces.trace import describe
-from .columns import GAP, fitting
 
 
 class SafeConsole(Console):
@@ -56,6 +55,9 @@ class SafeConsole(Console):
 out = SafeConsole(highlight=False, emoji=False)
 err = SafeConsole(stderr=True, highlight=False, emoji=False)
 
+Rows = Sequence[Sequence[str]]
+GAP: Final = 1
+"""Spaces after each column of a table."""
 LINE_SECONDS: Final = 15.0
 """The time between two lines of progress if there is no terminal."""
 
@@ -225,3 +227,33 @@ def steps() -> Iterator[CommandProgress]:
     columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err) as progress:
         yield Bars(progress)
+
+
+def fitting(names: Sequence[str], rows: Rows, width: int) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Split a table with many columns into several that fit the terminal, one below the other: nothing is cut off.
+
+    Yields the headings and rows of each part. The first column holds names and is repeated in every part.
+
+    Parameters
+    ----------
+    names
+        A heading for each column; at least one.
+    rows
+        A text for each column.
+    width
+        Characters in a line. A part has at least one column beside the names, even if that is too wide.
+    """
+    widths = [max(len(name), *(len(row[place]) for row in rows), 0) for place, name in enumerate(names)]
+    part: list[int] = []
+    taken = widths[0] + GAP
+    for place in range(1, len(names)):
+        if part and taken + widths[place] + GAP > width:
+            yield _part([0, *part], names, rows)
+            part, taken = [], widths[0] + GAP
+        part.append(place)
+        taken += widths[place] + GAP
+    yield _part([0, *part], names, rows)
+
+
+def _part(places: Sequence[int], names: Sequence[str], rows: Rows) -> tuple[list[str], list[list[str]]]:
+    return [names[place] for place in places], [[row[place] for place in places] for row in rows]

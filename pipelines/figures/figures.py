@@ -16,7 +16,7 @@ import networkx as nx
 from ...protocol.errors import InputError
 from ...protocol.extras import extra
 from ...protocol.telemetry.tables import TABLES
-from . import aggregates, costs, rates
+from . import aggregates, costs
 
 with extra("spark"):
     import pandas as pd
@@ -84,7 +84,7 @@ def described(
         "tct": costs.tct(transfers),
         "aed": costs.aed(deliveries if notified is None else notified),
         "throughput": aggregates.throughput(transfers, deliveries),
-        "rate_over_time": rates.rate_over_time(transfers, deliveries),
+        "rate_over_time": aggregates.rate_over_time(transfers, deliveries),
         "broker_load": loads,
         "load_balance": aggregates.load_balance(loads),
         "link_load": aggregates.link_load(transfers),

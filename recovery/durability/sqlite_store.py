@@ -1,4 +1,4 @@
-"""Stable storage in SQLite: one file per broker, in a directory that the user names.
+"""Stable storage in SQLite: one file per broker, ``broker-3.sqlite``, in a directory that the user names.
 
 Rules
 -----
@@ -13,7 +13,8 @@ Rules
 
 * The store rejects a file that is not a store of Rayvous, is of another version, is truncated, or has rows
   with a wrong checksum. The error names the file and the remedy. Nothing in a file is executed (`codec`).
-* Only one process at a time can have a file open. Another one is rejected.
+* Only one process at a time can have a file open. Another one is rejected. So ``rendezvous.sqlite`` is the claim of a
+  network.
 
 `rows` defines the content of a row. Together with the store in PostgreSQL this is the only file of the pure
 folders that does I/O; `tests/test_tidy.py` names them.
@@ -26,10 +27,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ...protocol.checks import path as path_of
 from ...protocol.effects import Key, Write
 from ...protocol.errors import InputError, StorageFailed
+from ...protocol.ids import BrokerId
+from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.stability import SYNCHRONOUS, Synchronous
+from .backend import Backend, Opening
+from .identity import IDENTITY
 from .rows import Rows, read
+from .stores import Store
 
 APPLICATION_ID: Final = 0x52595653
 """``RYVS``: identifies a file as a store of Rayvous."""
@@ -45,6 +52,7 @@ have moved. 5 had snapshots of routers that no longer exist. 6 had the fields of
 OPEN_SECONDS: Final = 5.0
 """How long opening waits for a process that has the file open and is about to end."""
 
+_SQLITE: Final = "sqlite:///"
 _SCHEMA: Final = """
 CREATE TABLE rows (
     place INTEGER PRIMARY KEY, -- rises with the first write of each row
@@ -206,6 +214,56 @@ class SqliteStore:
     def close(self) -> None:
         """Close the file. Committed changes stay."""
         self._connection.close()
+
+
+class SqliteBackend(Backend):
+    """The files of a folder, which the first store that is opened creates.
+
+    Parameters
+    ----------
+    address
+        The folder, or ``sqlite:///folder`` (``sqlite:////folder`` from the root).
+    """
+
+    form = "sqlite:///folder"
+    limits_pages = True
+
+    def __init__(self, address: str | Path) -> None:
+        super().__init__(address)
+        named = isinstance(address, str) and address.startswith(_SQLITE) and address != _SQLITE
+        if not named and str(address).lower().startswith("sqlite:/"):
+            raise InputError(f"address: an address of files is a folder, or {self.form}")
+        self.folder = path_of("address", str(address).removeprefix(_SQLITE) if named else address)
+
+    def open(self, broker: BrokerId, how: Opening) -> Store:
+        """Return the store in a broker's file."""
+        file = self.file_of(broker)
+        store = SqliteStore(file, how.synchronous, how.pages_max, how.wait_seconds)
+        if how.fresh and any(True for _ in store.rows(IDENTITY)):
+            raise StorageFailed(
+                f"{file} belongs to an earlier network: name an empty directory, or remove it"
+            )
+        return store
+
+    def claim(self, how: Opening) -> None:
+        """Do nothing: the file of the rendezvous point is the claim."""
+
+    def show(self) -> str:
+        """Return the folder."""
+        return str(self.folder)
+
+    def part(self, name: str) -> Path:
+        """Return a folder below this one."""
+        return self.folder / name
+
+    def beside(self, folder: Path) -> Path:
+        """Return the folder, relative to another one unless it is absolute."""
+        return folder / self.folder
+
+    def file_of(self, broker: BrokerId) -> Path:
+        """Return the file of a broker or of the rendezvous point."""
+        name = "rendezvous" if broker == RENDEZVOUS else f"broker-{broker}"
+        return self.folder.absolute() / f"{name}.sqlite"
 
 
 def _connect(path: Path, open_seconds: float) -> sqlite3.Connection:

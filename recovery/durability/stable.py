@@ -21,7 +21,7 @@ from ...protocol.stability import SYNCHRONOUS, Stability, Synchronous
 from ...routing.schemes.own import own
 from .backend import Backend
 from .postgresql_backend import PostgresqlBackend
-from .sqlite_backend import SqliteBackend
+from .sqlite_store import SqliteBackend
 
 BACKENDS: Final[dict[str, type[Backend]]] = {
     "sqlite": SqliteBackend,

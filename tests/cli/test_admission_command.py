@@ -2,7 +2,7 @@
 
 import json
 
-from rayvous.cli.verbs.admission_on_ray import run_admission_on_ray
+from rayvous.cli.verbs.experiments import run_admission_on_ray
 from rayvous.experiments import admission_on_ray
 
 

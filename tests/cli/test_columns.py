@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rayvous.cli import console
-from rayvous.cli.columns import GAP, fitting
+from rayvous.cli.console import GAP, fitting
 from rayvous.cli.verbs import compare
 from rich.console import Console
 

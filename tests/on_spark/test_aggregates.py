@@ -17,10 +17,10 @@ from rayvous.pipelines.figures.aggregates import (
     link_load,
     load_balance,
     loss_and_duplicates,
+    rate_over_time,
     throughput,
 )
 from rayvous.pipelines.figures.costs import aed, multicast_cost, tct
-from rayvous.pipelines.figures.rates import rate_over_time
 
 TRANSFERS = [
     # time, broker, cluster, link_kind, peer, messages, events, nbytes

@@ -9,7 +9,7 @@ from rayvous.protocol import extras
 from rayvous.protocol.errors import InputError, MissingExtra
 from rayvous.protocol.messages.recovery import RENDEZVOUS
 from rayvous.recovery.durability.postgresql_backend import database_of
-from rayvous.recovery.durability.sqlite_backend import SqliteBackend
+from rayvous.recovery.durability.sqlite_store import SqliteBackend
 from rayvous.recovery.durability.stable import BACKENDS, part_of
 
 SECRET = "pa55"
