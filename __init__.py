@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .actors.network.network import Network, networks
     from .actors.telemetry.telemetry import Telemetry
     from .experiments.reproduced import experiment
+    from .faults.shrinking.shrink import shrink
     from .pipelines.drawing import draw
     from .pipelines.run import report
     from .protocol.configs import Limits
@@ -124,6 +125,7 @@ _HOMES = {
     "networks": "actors.network.network",
     "read_events": "actors.clients.event_files",
     "report": "pipelines.run",
+    "shrink": "faults.shrinking.shrink",
     "to_filter": "routing.language.questions",
 }
 
@@ -182,6 +184,7 @@ __all__ = [
     "networks",
     "read_events",
     "report",
+    "shrink",
     "to_filter",
 ]
 

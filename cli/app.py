@@ -250,6 +250,20 @@ def chaos(
     ] = False,
     hosts: Hosts = None,
     links: Links = None,
+    case: Annotated[
+        Path | None,
+        typer.Option(help="Case (JSON), as --shrink writes it: it is run instead of one drawn from a seed."),
+    ] = None,
+    shrink: Annotated[
+        bool,
+        typer.Option(
+            "--shrink",
+            help="Make a case that fails small while it fails for the same reason, and write it to a file.",
+        ),
+    ] = False,
+    shrink_seconds: Annotated[
+        float, typer.Option(help="With --shrink, how long to try at most.", min=0.1)
+    ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Inject faults determined by a seed, let the network heal, and check that it kept its promises.
@@ -274,6 +288,8 @@ def chaos(
       rayvous chaos --seed 7
       rayvous chaos --seed 0 --seeds 200 --json
       rayvous chaos --seed 3 --operations
+      rayvous chaos --seed 1152 --shrink
+      rayvous chaos --case seed-1152-shrunk.json
       rayvous chaos --seed 0 --seeds 100 --damage
       rayvous chaos --seed 0 --seeds 100 --stable --lossless
       rayvous chaos --on ray --seed 0 --seeds 6
@@ -286,8 +302,26 @@ def chaos(
       sudo rayvous chaos --on ray --hosts 3 --seeds 4 --stable --admission --operations
       rayvous chaos --on ray --seed 0 --seeds 5 --stable --admission --operations
     """
-    from .verbs.chaos import run_chaos_seeds
+    from .verbs.chaos import run_chaos_case, run_chaos_seeds
 
+    for_seconds = shrink_seconds if shrink else None
+    if case is not None:
+        drawn = {
+            "seeds": seeds != 1, "plan": plan, "brokers": brokers, "stable": stable, "operations": operations,
+            "admission": admission, "damage": damage, "lossless": lossless, "hosts": hosts,
+            "scheme": scheme != "hybrid", "seed": seed,
+        }  # fmt: skip
+        result = run_chaos_case(
+            case,
+            on,
+            drawn,
+            trace_dir,
+            store_dir=store_dir,
+            links=links,
+            shrink_seconds=for_seconds,
+            as_json=as_json,
+        )
+        raise typer.Exit(OUTCOME_STATUS[result["verdict"]])
     result = run_chaos_seeds(
         seed,
         seeds,
@@ -305,6 +339,7 @@ def chaos(
         store_dir=store_dir,
         hosts=hosts,
         links=links,
+        shrink_seconds=for_seconds,
     )
     raise typer.Exit(OUTCOME_STATUS[result["verdict"]])
 

@@ -5,12 +5,14 @@ Rule: a failed run reports how to reproduce it.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from ..protocol.traces.trace import Trace
 from .checker.reliability import judge
 from .checker.verdict import HOLDS, VIOLATED, Verdict
+from .plans.cases import Case
 from .recovery_times import Recovered
 
 PROBLEMS_MAX: Final = 20
@@ -53,6 +55,10 @@ class ChaosReport:
         With admission control: how many subscriptions were admitted and refused, and are degraded at the end.
     trace
         What clients did and received, if the trace is kept.
+    drawn
+        The case itself, from which `case` was described.
+    source
+        The file from which the case was read; "" if it was drawn from its seed.
     """
 
     on: str
@@ -74,6 +80,8 @@ class ChaosReport:
     options: str = ""
     admission: dict[str, int] = field(default_factory=dict)
     trace: Trace | None = field(default=None, repr=False)
+    drawn: Case | None = field(default=None, repr=False, compare=False)
+    source: str = ""
 
     def problem(self, sentence: str) -> None:
         """Add a problem; of more than a few, the first ones are enough."""
@@ -114,6 +122,8 @@ class ChaosReport:
     @property
     def replay(self) -> str:
         """The command that reproduces the run."""
+        if self.source:
+            return f"rayvous chaos --on {self.on} --case {shlex.quote(self.source)}{self.options}"
         scheme = self.case.get("scheme", "hybrid")
         chosen = "" if scheme == "hybrid" else f" --scheme {scheme}"
         return f"rayvous chaos --on {self.on} --seed {self.seed}{chosen}{self.options}"

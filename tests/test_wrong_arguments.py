@@ -83,6 +83,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "read_events": (rv.read_events, rv.read_events),
     "report": (rv.report, rv.report),
     "draw": (rv.draw, rv.draw),
+    "shrink": (rv.shrink, rv.shrink),
     "experiment": (rv.experiment, rv.experiment),
     "Scenario": (rv.Scenario, rv.Scenario),
     "Scenario.load": (rv.Scenario.load, rv.Scenario.load),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,18 +27,23 @@ from ...routing.topologies.cluster_trees import topology_of
 from .. import console
 from ..machines import again_among_hosts
 from .audit import check_trace_dir, keep_trace
+from .chaos_cases import check_shrink, load, print_shrunk, shrunk
 
 FAILURES_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class _Where:
-    """A host of chaos: the least and the default number of brokers, and how cases are drawn and run there."""
+    """A host of chaos: the least and the default number of brokers, and how cases are drawn and run there.
+
+    `run_one` runs a given case.
+    """
 
     least: int
     usual: int
     draw: Callable[..., Case]
     run: Callable[..., list[ChaosReport]]
+    run_one: Callable[..., ChaosReport]
 
 
 def _where(on: str) -> _Where:
@@ -50,16 +55,16 @@ def _where(on: str) -> _Where:
         If there is no such host.
     """
     if on == "sim":
-        from ...faults.simulated.chaos import draw_sim_case, run_seeds
+        from ...faults.simulated.chaos import draw_sim_case, run_case, run_seeds
 
         def run_in_processes(seeds: Sequence[int], **options: Any) -> list[ChaosReport]:
             return run_seeds(seeds, processes=1 if len(seeds) == 1 else None, **options)
 
-        return _Where(2, 60, draw_sim_case, run_in_processes)
+        return _Where(2, 60, draw_sim_case, run_in_processes, run_case)
     if on == "ray":
-        from ...faults.real.run import BROKERS_MAX, draw_ray_case, run_ray_seeds
+        from ...faults.real.run import BROKERS_MAX, draw_ray_case, run_on_one_ray, run_ray_seeds
 
-        return _Where(4, BROKERS_MAX, draw_ray_case, run_ray_seeds)
+        return _Where(4, BROKERS_MAX, draw_ray_case, run_ray_seeds, run_on_one_ray)
     raise InputError(f"--on {on}: it must be sim or ray")
 
 
@@ -81,8 +86,11 @@ def run_chaos_seeds(
     store_dir: str | None = None,
     hosts: int | None = None,
     links: str | None = None,
+    shrink_seconds: float | None = None,
 ) -> dict[str, Any]:
     """Run seeds ``seed .. seed + seeds - 1``, print the results, and return them as a mapping.
+
+    With `shrink_seconds`, the case of the seed is shrunk for at most so long.
 
     Raises
     ------
@@ -96,6 +104,8 @@ def run_chaos_seeds(
             f"--seeds must be at least 1, --seed at least 0, --brokers at least {where.least} on {on}"
         )
     check_trace_dir(trace_dir)
+    if shrink_seconds is not None:
+        check_shrink(on, seeds)
     if trace_dir is not None and seeds != 1:
         raise InputError(f"--trace-dir is for a single seed, but --seeds is {seeds}")
     if store_dir is not None and not (stable and on == "ray"):
@@ -142,11 +152,67 @@ def run_chaos_seeds(
                 " --lossless" if lossless else "",
             ]
         )
+    return _told(on, scheme, reports, trace_dir, shrink_seconds, as_json)
+
+
+def run_chaos_case(
+    path: Path,
+    on: str,
+    drawn: Mapping[str, object],
+    trace_dir: Path | None = None,
+    *,
+    store_dir: str | None = None,
+    links: str | None = None,
+    shrink_seconds: float | None = None,
+    as_json: bool,
+) -> dict[str, Any]:
+    """Run a case from a file, print the result, and return it as a mapping.
+
+    `drawn` has the options that determine what a seed draws, by their names; none of them may be given.
+
+    Raises
+    ------
+    InputError
+        If an option or the case is invalid.
+    """
+    where = _where(on)
+    check_trace_dir(trace_dir)
+    if shrink_seconds is not None:
+        check_shrink(on, 1)
+    if links is not None:
+        _check_links(links, on)
+    case = load(path, on, drawn)
+    check(case.scheme, recovery=case.recovery is not None, chaos=True, ray=on == "ray")
+    if store_dir is not None and not (case.stable and on == "ray"):
+        raise InputError("--store-dir needs --on ray, and a case with stores")
+    if not as_json:
+        _print_drawn(case.describe())
+    on_ray = {
+        name: value for name, value in (("store_dir", store_dir), ("links", links)) if value is not None
+    }
+    report = where.run_one(case, keep_trace=trace_dir is not None, **on_ray)
+    report.source, report.options = str(path), "".join(_valued(links=links))
+    return _told(on, case.scheme, [report], trace_dir, shrink_seconds, as_json)
+
+
+def _told(
+    on: str,
+    scheme: str,
+    reports: Sequence[ChaosReport],
+    trace_dir: Path | None,
+    shrink_seconds: float | None,
+    as_json: bool,
+) -> dict[str, Any]:
+    """Print the results, shrink the case if that is asked for, and return all as a mapping."""
     result = _summary(on, scheme, reports) | keep_trace(trace_dir, reports[0].trace)
+    if not as_json:
+        _print(result, reports)
+    if shrink_seconds is not None:
+        result["shrunk"] = shrunk(reports[0], shrink_seconds)
     if as_json:
         console.print_json(result)
-    else:
-        _print(result, reports)
+    elif shrink_seconds is not None:
+        print_shrunk(result["shrunk"])
     return result
 
 

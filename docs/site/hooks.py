@@ -50,7 +50,7 @@ GROUPS: Final = {
         "protocol.telemetry",
         "recovery.durability",
     ),
-    "Simulator and scenarios": ("simulator", "protocol.scenarios"),
+    "Simulator and scenarios": ("simulator", "protocol.scenarios", "faults"),
     "Telemetry": ("actors.telemetry", "pipelines"),
     "Experiments": ("experiments", "benchmarks"),
     "Errors": ("protocol.errors",),

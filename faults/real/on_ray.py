@@ -28,6 +28,7 @@ from ...recovery.durability.stable import Stable
 from ...recovery.membership.structure import root_of
 from ...routing.schemes.claims import claims_of
 from ...routing.topologies.cluster_trees import topology_of
+from ..chaos_run import CONVERGE_HEARTBEATS
 from ..checker.books import Clients, books_problems, ways_of
 from ..checker.routes import route_problems
 from ..machines.links import hosts_here
@@ -67,8 +68,6 @@ class OnRay:
         If its brokers do not heal.
     """
 
-    bounds = Bounds(CONVERGE_SECONDS, f"{CONVERGE_SECONDS:g} s", SETTLE_SECONDS, forget=CONVERGE_SECONDS)
-
     def __init__(
         self,
         case: Case,
@@ -88,6 +87,8 @@ class OnRay:
         self._stable = stable
         self._links: Links = links
         self._turn = turn
+        heals_within = max(CONVERGE_SECONDS, CONVERGE_HEARTBEATS * case.recovery.heartbeat_seconds)
+        self.bounds = Bounds(heals_within, f"{heals_within:g} s", SETTLE_SECONDS, forget=CONVERGE_SECONDS)
         self._layout = hosts_here()
         self._clients = Clients()
         self.timeline = ViewWatch() if claims_of(case.scheme).views else Watch(case.recovery.degree)

@@ -161,12 +161,22 @@ def run_ray_case(
 
 
 def _run(case: Case, keep_trace: bool, stable: Stable | None, links: Links) -> ChaosReport:
-    report = ChaosReport("ray", case.describe())
+    report = ChaosReport("ray", case.describe(), drawn=case)
     turn = case.seed // len(aims_of(case.scheme))
     system = OnRay(case, report.problem, stable=stable, links=links, turn=turn)
     ChaosRun(case, system, report, keep_trace=keep_trace).run()
     report.seconds = system.now
     return report
+
+
+def run_on_one_ray(case: Case, **options: Any) -> ChaosReport:
+    """Run a case on Ray, which is started for it if it does not run; the options are those of `run_ray_case`."""
+    started = ensure_ray()
+    try:
+        return run_ray_case(case, **options)
+    finally:
+        if started:
+            ray.shutdown()
 
 
 def run_ray_seeds(

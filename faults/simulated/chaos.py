@@ -89,7 +89,8 @@ def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosRe
     options
         Passed to :class:`~.simulation.Simulation`: `record`, `broker`, `rendezvous`, `strangers` (True by default).
     """
-    report = ChaosReport("sim", case.describe(), options=" --operations" if case.operations else "")
+    options_drawn = " --operations" if case.operations else ""
+    report = ChaosReport("sim", case.describe(), options=options_drawn, drawn=case)
     return ChaosRun(case, OnSimulator(case, **options), report, keep_trace=keep_trace).run()
 
 

@@ -1,0 +1,1 @@
+"""Makes a failing case small: what is left is what the failure needs."""
