@@ -4,6 +4,8 @@ Rules
 -----
 * Each message of a client is numbered and retained until the broker has made it stable. After a break in the
   connection the client sends BACK, and then retransmits the messages that are not acknowledged.
+* The number of a publication is the sequence of its last event, so that a publisher's numbers go on where its
+  sequence does.
 * Messages are retransmitted in their original order, over both interfaces together. A withdrawn advertisement
   therefore stays behind the events that were published under it.
 * Messages to the client have rising numbers. A message whose number is not above the last is a duplicate.
@@ -47,14 +49,14 @@ class ClientLink:
         return len(self._kept)
 
     def send(
-        self, message: ClientMessage | Advertise | Unadvertise, count: int = 1, turn: int = 0
+        self, message: ClientMessage | Advertise | Unadvertise, number: int | None = None, turn: int = 0
     ) -> Numbered:
-        """Assign a number to a message. A message of several events takes as many numbers.
+        """Assign a number to a message: the next one if None.
 
         `turn` is the position of the message among those of both interfaces of a client.
         """
-        adv = Numbered(self.sent + count, self.sent, message)
-        self.sent += count
+        adv = Numbered(self.sent + 1 if number is None else number, self.sent, message)
+        self.sent = adv.number
         self._kept[self.sent] = turn, adv
         return adv
 
@@ -79,38 +81,44 @@ class ClientLink:
 
 
 class ClientLinks:
-    """Both interfaces of one client: its events are numbered apart from its subscriptions and what it is told."""
+    """Both interfaces of one client.
 
-    __slots__ = ("_events", "_subscriptions", "_turn")
+    Attributes
+    ----------
+    events, subscriptions
+        Its events are numbered apart from its subscriptions, its advertisements, and what it is told.
+    """
+
+    __slots__ = ("_turn", "events", "subscriptions")
 
     def __init__(self) -> None:
-        self._subscriptions, self._events = ClientLink(), ClientLink()
+        self.subscriptions, self.events = ClientLink(), ClientLink()
         self._turn = 0
 
     def __len__(self) -> int:
         """Return the number of unacknowledged messages."""
-        return len(self._subscriptions) + len(self._events)
+        return len(self.subscriptions) + len(self.events)
 
     def send(self, message: ClientMessage | Advertise | Unadvertise) -> Numbered:
         """Assign a number to a message."""
         self._turn += 1
         if isinstance(message, Events):
-            return self._events.send(message, len(message.batch), self._turn)
-        return self._subscriptions.send(message, turn=self._turn)
+            return self.events.send(message, int(message.batch.sequence[-1]), self._turn)
+        return self.subscriptions.send(message, turn=self._turn)
 
     def acknowledged(self, about: str, number: int) -> None:
         """Record that the broker has made all "events" or "subscriptions" up to a number stable."""
-        (self._events if about == "events" else self._subscriptions).acknowledged(number)
+        (self.events if about == "events" else self.subscriptions).acknowledged(number)
 
     def take(self, number: int) -> tuple[bool, Ack]:
         """Record a message of the broker; return whether it is new, and the acknowledgement."""
-        return self._subscriptions.take(number)
+        return self.subscriptions.take(number)
 
     def kept(self) -> list[Numbered]:
         """Return the unacknowledged messages, in order."""
-        kept = heapq.merge(self._subscriptions.kept(), self._events.kept(), key=lambda each: each[0])
+        kept = heapq.merge(self.subscriptions.kept(), self.events.kept(), key=lambda each: each[0])
         return [adv for _, adv in kept]
 
     def back(self) -> list[Back | Numbered]:
         """Return the messages to send over a new connection."""
-        return [Back(self._subscriptions.had), *self.kept()]
+        return [Back(self.subscriptions.had), *self.kept()]

@@ -13,15 +13,17 @@ Rules
 * At a new broker a publisher first states its advertisements, and sends nothing else until they are known. It
   repeats a withdrawn advertisement if no other one admits some retained event, and withdraws it again after
   that event.
+* The publisher withdraws what it has advertised at a broker that it leaves. The withdrawal may be late and find
+  the publisher there again. Advertisements and withdrawals therefore have a version, which rises with each broker
+  and each process of the publisher, and a late withdrawal withdraws nothing newer.
 
 Pure: a host tells this machine what happens and sends what it returns, over one connection, in order.
-`clients` has the same for subscribers.
+`subscriber` has the same for subscribers, and `link` numbers the messages where brokers do.
 Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import deque
 from collections.abc import Collection, Iterable
@@ -32,11 +34,11 @@ import numpy as np
 
 from ..protocol.batch import EventBatch
 from ..protocol.ids import ClientId
-from ..protocol.messages.admission import AdmissionRequest, Advertise, Unadvertise
+from ..protocol.messages.admission import Advertise, Unadvertise
 from ..protocol.messages.pubsub import ClientMessage, Events, Flush, HasPublished, TakenOver
 from ..routing.filters.filter import Filter
 
-Said: TypeAlias = ClientMessage | AdmissionRequest
+Said: TypeAlias = ClientMessage | Advertise | Unadvertise
 """A message from a publisher to its broker."""
 
 Advertised: TypeAlias = tuple[Filter, int, bool]
@@ -65,7 +67,7 @@ class PublisherMachine:
     withdrawn
         The withdrawn advertisements that some retained event still needs, by number.
     version
-        How often the publisher has moved to another broker.
+        Of its advertisements at the present broker.
     """
 
     __slots__ = (
@@ -128,10 +130,10 @@ class PublisherMachine:
         """Return the messages for the withdrawal of an advertisement."""
         advertised = self.adverts.pop(number, None)
         if advertised is not None:
-            self.withdraw(number, advertised, [item for item, *_ in self.adverts.values()])
+            self._withdraw(number, advertised, [item for item, *_ in self.adverts.values()])
         return [Unadvertise(number), *self.everywhere(number, now)]
 
-    def withdraw(self, number: int, advertised: Advertised, others: Collection[Filter]) -> None:
+    def _withdraw(self, number: int, advertised: Advertised, others: Collection[Filter]) -> None:
         """Retain a withdrawn advertisement while some retained event is covered by it and by no other."""
         if advertised[1]:
             self.withdrawn[number] = advertised
@@ -168,9 +170,7 @@ class PublisherMachine:
         """Return the message that asks whether everything published so far is delivered."""
         return self._say([Flush(number)], now)
 
-    def publish(
-        self, batch: EventBatch, now: float, published_at: float | None = None
-    ) -> tuple[EventBatch, list[Said]]:
+    def publish(self, batch: EventBatch, now: float) -> tuple[EventBatch, list[Said]]:
         """Assign numbers to events that are published together, and retain them.
 
         Parameters
@@ -179,8 +179,6 @@ class PublisherMachine:
             The events. Their publisher and numbers are ignored.
         now
             The time, on the clock used for retention.
-        published_at
-            The publication time that the events carry; `now` when None.
 
         Returns
         -------
@@ -189,42 +187,28 @@ class PublisherMachine:
         """
         if not len(batch):
             return batch, []
-        numbered = self.numbered(batch, now if published_at is None else published_at)
-        self.keep(now, numbered)
-        return numbered, self._say([Events(numbered)], now)
-
-    def numbered(self, batch: EventBatch, published_at: float) -> EventBatch:
-        """Return the events under the next numbers."""
         size = len(batch)
-        return replace(
+        numbered = replace(
             batch,
             publishers=(self._name,),
             publisher=np.zeros(size, np.int32),
             sequence=np.arange(self.published + 1, self.published + size + 1, dtype=np.int64),
-            published_at=np.full(size, published_at),
+            published_at=np.full(size, now),
             _events=[],
         )
+        self._keep(now, numbered)
+        return numbered, self._say([Events(numbered)], now)
 
     def has_published(self) -> HasPublished:
         """Return the last number that was used, for the broker to compare."""
         return HasPublished(self.published)
 
-    def skip(self, events: int) -> None:
-        """Use numbers for events that do not pass through this machine."""
-        self.published += events
-
-    def unaccepted(self) -> list[EventBatch]:
-        """Return the batches that no broker is known to have accepted, oldest first."""
-        waiting = itertools.takewhile(
-            lambda batch: not self._is_accepted(batch), (b for _, b in reversed(self._kept))
-        )
-        return [*waiting][::-1]
-
+    @property
     def held(self) -> list[tuple[int, int, int]]:
-        """Return (first sequence, number of events, bytes) of each batch that is kept, the oldest first."""
+        """(first sequence, number of events, bytes) of each batch that is kept, the oldest first."""
         return [(int(batch.sequence[0]), len(batch), batch.nbytes) for _, batch in self._kept]
 
-    def keep(self, now: float, batch: EventBatch) -> None:
+    def _keep(self, now: float, batch: EventBatch) -> None:
         """Retain a batch that is published now, under the next numbers."""
         self.published += len(batch)
         self._kept.append((now, batch))
@@ -250,20 +234,27 @@ class PublisherMachine:
     def _is_accepted(self, batch: EventBatch) -> bool:
         return int(batch.sequence[-1]) <= self.accepted
 
+    # Moves and restarts.
+
     def arrive(self, now: float) -> list[Said]:
         """Return the messages for a new broker: the advertisements, and, once they are known, all retained events."""
-        self.version += 1
+        self._renew(now)
+        self._unknown.clear()
         self._held.clear()  # these messages are part of what is retained
-        said = [
-            message
-            for number, (item, rate, default) in self.adverts.items()
-            for message in self.advertise(number, item, rate, default=default)
-        ]
-        said += [self._advertise(number, advertised) for number, advertised in self.withdrawn.items()]
-        ends = [Unadvertise(number) for number in self.withdrawn]
-        return [*said, *self._say([*self.moved(now), *ends], now)]
+        known = {**self.adverts, **self.withdrawn}
+        said: list[Said] = [self._advertise(number, advertised) for number, advertised in known.items()]
+        ends = [Unadvertise(number, self.version) for number in self.withdrawn]
+        return [*said, *self._say([*self._again(now), *ends], now)]
 
-    def moved(self, now: float) -> list[Events]:
+    def _renew(self, now: float) -> None:
+        """Begin a new version, above those of earlier processes of the publisher."""
+        self.version = max(self.version + 1, int(now * 1e9))
+
+    def leave(self) -> list[Said]:
+        """Return the messages for a broker that the publisher leaves, or has left for the present one."""
+        return [Unadvertise(number, self.version) for number in (*self.adverts, *self.withdrawn)]
+
+    def _again(self, now: float) -> list[Events]:
         """Return all retained events for a new broker, as events published again; unaccepted ones get age 0."""
         again: list[Events] = []
         forgot_at = self._forgot_at
@@ -296,13 +287,14 @@ class PublisherMachine:
         kept
             The publisher's events that the broker retains, each with how many seconds ago it was accepted.
         """
+        self._renew(now)
         self._kept.clear()
         self._kept_events = self._kept_bytes = 0
         self.accepted = accepted
         kept = list(kept)
         self._forgot_at = now - kept[0][0] if kept else now
         for age, batch in kept:
-            self.keep(now - age, batch)
+            self._keep(now - age, batch)
         self.published = accepted
 
 

@@ -10,11 +10,12 @@ Rules
   because it may need events again that it was given and has not acknowledged.
 * It also retains where each subscription begins, as the broker that confirmed it first has said: per publisher, the
   last sequence that it is not owed. Wherever it goes, the subscription begins there.
-* A subscription is in force when the present broker has confirmed it, or has said that local publishers
-  satisfy it.
+* A subscription is in force from when a broker has first confirmed it, or has said that local publishers
+  satisfy it. A subscription that is in force goes along to another broker. One that is not is requested there
+  anew, by whoever waits for it (`request`). A subscription that was admitted says so, and is not judged again.
 
 Pure: a host tells this machine what happens and sends what it returns, over one connection, in order.
-`publishers` has the same for publishers.
+`publisher` has the same for publishers, and `link` numbers the messages where brokers do.
 Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
 """
 
@@ -148,13 +149,18 @@ class SubscriberMachine:
         self._begins.pop(number, None)
         return [Cancel(number)]
 
-    def confirmed(self, number: int, begins: Mapping[ClientId, int] | None = None) -> None:
-        """Record that a subscription is installed up to the root, and where it begins."""
-        self.unconfirmed.discard(number)
-        self._begin(number, begins)
+    def request(self, numbers: Iterable[int] | None = None) -> list[ClientMessage]:
+        """Return the messages that repeat requests: for these subscriptions, or all that are not in force."""
+        wanted = self._subscriptions
+        if numbers is None:
+            numbers = [number for number in wanted if number not in self._begins]
+        return [self._register(number, wanted[number]) for number in numbers if number in wanted]
 
-    def _begin(self, number: int, begins: Mapping[ClientId, int] | None) -> None:
+    def confirmed(self, number: int, begins: Mapping[ClientId, int] | None = None) -> None:
+        """Record that a subscription is in force, and was therefore admitted, and where it begins."""
+        self.unconfirmed.discard(number)
         if number in self._subscriptions:
+            self.admitted.add(number)
             self._begins.setdefault(number, begins or {})
 
     def answered(self, news: Answers | Unanswered) -> bool:
@@ -174,19 +180,14 @@ class SubscriberMachine:
             self.unconfirmed.add(news.number)
         return True
 
-    def granted(self, number: int, begins: Mapping[ClientId, int] | None = None) -> None:
-        """Record that a subscription is in force, and was therefore admitted, and where it begins."""
-        self.confirmed(number, begins)
-        if number in self._subscriptions:
-            self.admitted.add(number)
-
+    @property
     def subscriptions(self) -> dict[int, Filter]:
-        """Return the wanted filters, by number."""
+        """The wanted filters, by number."""
         return dict(self._subscriptions)
 
     def in_force(self) -> dict[int, Filter]:
-        """Return the wanted filters that were admitted, by number."""
-        return {number: wanted for number, wanted in self.subscriptions().items() if number in self.admitted}
+        """Return the wanted filters that were confirmed at some broker, by number."""
+        return {number: wanted for number, wanted in self._subscriptions.items() if number in self._begins}
 
     # Admission control.
 
@@ -213,11 +214,6 @@ class SubscriberMachine:
         """Return those of the rising rows that are new to this subscriber, and record them as given."""
         return rising(batch, rows, self.marks)
 
-    def notified(self, publisher: ClientId, sequence: int) -> None:
-        """Record one notification that the host has judged itself."""
-        if sequence > self.marks.get(publisher, 0):
-            self.marks[publisher] = sequence
-
     def lost(self, losses: Iterable[Lost]) -> list[Lost]:
         """Record reported losses; return those that were not known before."""
         news = [each for each in losses if each not in self.losses]
@@ -239,8 +235,8 @@ class SubscriberMachine:
 
     # Moves and restarts.
 
-    def arrive(self, now: float, away_seconds: float = 0.0) -> list[ClientMessage]:
-        """Return the messages for a broker to which the subscriber comes.
+    def arrive(self, now: float, away_seconds: float = 0.0, life: int = 0) -> list[ClientMessage]:
+        """Return the messages for a broker to which the subscriber comes: what it has had, and what is in force.
 
         Parameters
         ----------
@@ -248,24 +244,21 @@ class SubscriberMachine:
             The time, on the clock that was used for the first subscription.
         away_seconds
             The longest time for which the subscriber may not have heard from its broker.
+        life
+            The number of its life there, if it is durable.
         """
-        self.life += self.durable
-        return self.here(now, away_seconds, self._subscriptions)
-
-    def here(self, now: float, away_seconds: float, wanted: Mapping[int, Filter]) -> list[ClientMessage]:
-        """Return the messages for a broker in this life: what the subscriber has had, and these of its filters."""
+        self.life = life
         self.unconfirmed = set(self._subscriptions)
         self.lacking.clear()
         self.answers.clear()
-        resume = self.resume(now, away_seconds, tuple(wanted))
-        return [resume, *(self._register(number, item) for number, item in wanted.items())]
+        numbers = tuple(self.in_force())
+        return [self._resume(now, away_seconds, numbers), *self.request(numbers)]
 
-    def resume(self, now: float, away_seconds: float, numbers: tuple[int, ...] = ()) -> Resume:
-        """Return the first message to another broker."""
+    def _resume(self, now: float, away_seconds: float, numbers: tuple[int, ...]) -> Resume:
         since = float("inf") if self._since is None else now - self._since
         begun = {number: self._begun.get(number, self._since) for number in numbers}
         ages = {number: float("inf") if at is None else now - at for number, at in begun.items()}
-        begins = {number: self._begins[number] for number in numbers if number in self._begins}
+        begins = {number: self._begins[number] for number in numbers}
         if not self.durable:
             return Resume(dict(self.marks), since, away_seconds, ages_seconds=ages, begins=begins)
         return Resume(dict(self.position), since, away_seconds, self.life, numbers, ages, begins)
@@ -274,14 +267,9 @@ class SubscriberMachine:
         priority, admitted = self._priorities.get(number, 0), number in self.admitted
         return Register(number, wanted, priority, admitted, number in self._local_first)
 
-    def died(self) -> None:
-        """Discard what only the process knew: all but the record of a durable subscriber."""
-        self.marks = dict(self.position)
-        self.losses = []
-
     def record(self, without: Container[int] = ()) -> dict[str, Any]:
-        """Return what must outlive the process of a durable subscriber, except for some subscriptions."""
-        wanted = {number: item for number, item in self.subscriptions().items() if number not in without}
+        """Return what must outlive the process of a durable subscriber: what is in force, except for some of it."""
+        wanted = {number: item for number, item in self.in_force().items() if number not in without}
         return {
             "life": self.life,
             "position": dict(self.position),
@@ -299,7 +287,8 @@ class SubscriberMachine:
         self.position, self._subscriptions = dict(record["position"]), dict(record["subscriptions"])
         # Records of earlier versions lack these.
         self._begun = dict(record.get("begun", {}))
-        self._begins = dict(record.get("begins", {number: {} for number in self._subscriptions}))
+        begins = record.get("begins", {})
+        self._begins = {number: begins.get(number, {}) for number in self._subscriptions}
         self._priorities = dict(record.get("priorities", {}))
         self._local_first = set(record.get("local_first", ()))
         self.admitted = set(self._subscriptions)  # a subscription is recorded when it is in force

@@ -336,11 +336,10 @@ class Sessions:
             machine = subscriber(session)
             session.heard_at = now
             rows = effect.rows[starts[place] : starts[place + 1]]
-            for row in (machine.admit(batch, rows) if machine.durable else rows).tolist():
-                publisher, sequence = batch.identity(row)
-                machine.notified(publisher, sequence)
-                if self.keep:
-                    self.account.notified(now, client, publisher, sequence)
+            new = machine.admit(batch, rows)
+            if self.keep:  # brokers should send no duplicates to a subscriber that is not durable
+                for row in (new if machine.durable else rows).tolist():
+                    self.account.notified(now, client, *batch.identity(row))
             if machine.durable:
                 self._network.at(
                     now + ACKNOWLEDGE_SECONDS, self._acknowledge_later, session, session.connection
@@ -432,7 +431,8 @@ class Sessions:
         if not session.alive or session.left or not target.alive or target is session.home:
             return False
         if session.connected:
-            self.tell(session, [Detach()])
+            left = [] if session.publisher is None else session.publisher.leave()
+            self.tell(session, [*left, Detach()])
             if not session.home.paused:
                 self._has_heard(session)
         self.settle_at(session, target)
@@ -449,7 +449,9 @@ class Sessions:
             session.homes.append(target)
             self.tell(session, session.publisher.arrive(now))
         else:
-            self.tell(session, subscriber(session).arrive(now, now - session.heard_at))
+            machine = subscriber(session)
+            self.tell(session, machine.arrive(now, now - session.heard_at, machine.life + machine.durable))
+            self.tell(session, machine.request())  # no call waits for these, which would repeat them
         session.heard_at = now
 
     def _has_heard(self, session: ClientSession) -> None:

@@ -163,7 +163,7 @@ class Simulation(SimulatedNetwork):
             session.subscriber = SubscriberMachine(durable=durable)
             if durable:
                 self.account.durable(self.now, client)
-                self.clients.tell(session, session.subscriber.arrive(self.now))
+                self.clients.tell(session, session.subscriber.arrive(self.now, life=1))
         machine = session.subscriber
         number = number or machine.last_number + 1
         self.account.subscribed(self.now, client, number, given if isinstance(given, str) else str(wanted))
@@ -198,7 +198,7 @@ class Simulation(SimulatedNetwork):
         """
         session = self._attached(client)
         if session.subscriber is not None:
-            for number in session.subscriber.subscriptions():
+            for number in session.subscriber.subscriptions:
                 session.subscriber.cancel(number)
                 self.account.cancelled(self.now, client, number)
         self.clients.tell(session, [Detach()])
@@ -323,7 +323,10 @@ class Simulation(SimulatedNetwork):
         session.alive = False
         session.connection += 1
         if machine is not None:
-            machine.died()
+            for number in sorted(machine.subscriptions.keys() - machine.in_force().keys()):
+                self.account.cancelled(self.now, client, number)
+            session.subscriber = SubscriberMachine(durable=True)
+            session.subscriber.restore(machine.record())  # nothing else outlives the process
             self.account.rolled_back(client, machine.position)
         else:
             self.account.died(self.now, client)
@@ -351,7 +354,7 @@ class Simulation(SimulatedNetwork):
         best = max(known, key=lambda broker: known[broker])
         session.alive = True
         machine.come_back(self.now, known[best], self.hosts[best].machine.ask(KeptOf(session.name)))
-        self.account.taken_back(self.now, session.name, machine.held())
+        self.account.taken_back(self.now, session.name, machine.held)
         session.homes = [self.hosts[best]]
         self.clients.settle_at(session, self.hosts[best])
         return True
@@ -365,7 +368,7 @@ class Simulation(SimulatedNetwork):
         session.homes = []
         kept = alive[0].machine.ask(KeptOf(client)) if alive else []
         machine.come_back(self.now, machine.published, kept)
-        self.account.taken_back(self.now, client, machine.held())
+        self.account.taken_back(self.now, client, machine.held)
         target = alive[0] if alive else self.clients.elsewhere(session)
         assert target is not None, "somebody is there"
         self.clients.settle_at(session, target)
@@ -414,7 +417,7 @@ class Simulation(SimulatedNetwork):
         session = self.sessions.get(checks.text("client", client))
         machine = None if session is None else session.subscriber
         checks.whole_number("number", number)
-        return machine is not None and number in machine.subscriptions().keys() - machine.unconfirmed
+        return machine is not None and number in machine.subscriptions.keys() - machine.unconfirmed
 
     def run_until_installed(self, client: ClientId, number: int) -> bool:
         """Run until the subscription is installed up to the root; return False if that never happens."""

@@ -210,20 +210,27 @@ class Client:
         async with self._moving:
             return self._place
 
-    def _settle(self, host: Any, change: Callable[[], object]) -> None:
-        """Record what a host has taken in, at no moment at which a move tells the next host what there is.
+    def _settle(self, host: Any, change: Callable[[], T]) -> T:
+        """Change what the client tells a broker to which it comes, while it is at this host and does not move.
 
-        Raises `_Moved` if the client has left that host, because the next host may lack it.
+        Raises `_Moved` if the client has left that host, because the next host may lack the change.
         """
 
-        async def settle() -> bool:
-            async with self._moving:
-                if here := bool(self.host == host):
-                    change()
-                return here
+        def here() -> T:
+            if self.host != host:
+                raise _Moved
+            return change()
 
-        if not self._process.run(settle()):
-            raise _Moved
+        return self._still(here)
+
+    def _still(self, change: Callable[[], T]) -> T:
+        """Make such a change wherever the client is, at no moment at which a move tells the next host what there is."""
+
+        async def settle() -> T:
+            async with self._moving:
+                return change()
+
+        return change() if self._recovery is None else self._process.run(settle())
 
     async def move(self, left: Any, dead: bool) -> None:
         """Go to another broker if the client is still at this actor; on the process's background loop.

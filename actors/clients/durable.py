@@ -76,20 +76,21 @@ class DurableSubscriber(Subscriber):
         host = self.host
         try:
             patience = self._recovery.client_patience_seconds
-            await self._say_here(host, self.broker, time.time() - seen, patience)
+            life = self._machine.life
+            await self._say_here(host, self.broker, time.time() - seen, patience, life)
         except (RayActorError, BrokerUnavailable, TimeoutError) as error:
             await self.move(host, isinstance(error, ActorDiedError))
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         self._inbox.host = host  # from here on nothing from the old broker is accepted
-        self._machine.life = await answered(
-            self._rendezvous.renew.remote(self.name, self._machine.life, broker)
-        )
-        await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
+        life = await answered(self._rendezvous.renew.remote(self.name, self._machine.life, broker))
+        await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds, life)
 
-    async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
+    async def _say_here(
+        self, host: Any, broker: BrokerId, away: float, seconds: float, life: int = 0
+    ) -> None:
         self._told = dict(self._machine.position)
-        await super()._say_here(host, broker, away, seconds)
+        await super()._say_here(host, broker, away, seconds, life)
 
     def _say_what_it_knows(self) -> None:
         """Tell the broker the acknowledged positions, which are those that the rendezvous point has stored."""
@@ -126,9 +127,7 @@ class DurableSubscriber(Subscriber):
 
     def _write_down(self, *without: int) -> None:
         """Store the subscriptions in force, except the ones that are about to be cancelled."""
-        machine = self._machine
-        asked = machine.subscriptions().keys() - machine.in_force().keys()
-        self._ask_rendezvous("subscriptions", machine.life, machine.record(without=asked | set(without)))
+        self._ask_rendezvous("subscriptions", self._machine.life, self._machine.record(without))
 
     def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
         with broker_errors(str(self)):

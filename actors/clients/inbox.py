@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
+from ...clients.link import ClientLinks
 from ...clients.subscriber import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.errors import BrokerUnavailable, NameTaken
@@ -105,6 +106,8 @@ class Inbox:
     ----------
     heard_at
         When the inbox last had everything that its broker had for it, in seconds since 1970.
+    links
+        Which deliveries of a broker with a store have come.
     """
 
     def __init__(
@@ -118,7 +121,7 @@ class Inbox:
         self.heard_at = time.time()
         self._machine = machine
         self._turn = asyncio.Lock()  # after a move the polls of two hosts may put
-        self.had = 0  # the last delivery of a broker with a store
+        self.links = ClientLinks()
         self.waiting = 0
         self.shed = 0
         self._wait_seconds = wait_seconds

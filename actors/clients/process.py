@@ -38,7 +38,6 @@ from ...clients.places import Owner, taken_over
 from ...protocol.configs import CONNECTION_BYTES_MAX
 from ...protocol.errors import BrokerUnavailable, ClientError, NameTaken, StorageFailed
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.pubsub import Back
 from ..channels.config import ChannelConfig
 from ..channels.pool import Channels
 from ..forks import require_same_process
@@ -276,7 +275,7 @@ class ClientProcess:
 
         async def start() -> None:
             if self._returns:
-                await self.handle(host).request(broker, client, [Back(inbox.had)], self.session)
+                await self.handle(host).request(broker, client, inbox.links.back(), self.session)
             self._inboxes[client], self._brokers[client] = inbox, broker
             self.poll(host)
 
@@ -404,8 +403,7 @@ class ClientProcess:
                         continue
                     if parcel.losses:
                         target.tell(parcel.losses)
-                    elif not parcel.note or parcel.note > target.had:
-                        target.had = parcel.note
+                    elif not parcel.note or target.links.take(parcel.note)[0]:
                         rows = parcel.rows[first:end]
                         await target.put(parcel.batch, rows, now)
                 acknowledged = parcel.number
@@ -466,7 +464,7 @@ class ClientProcess:
             try:
                 for client, inbox in list(self._inboxes.items()):
                     if inbox.host == host:
-                        broker, back = self._brokers[client], [Back(inbox.had)]
+                        broker, back = self._brokers[client], inbox.links.back()
                         await self.handle(host).request(broker, client, back, self.session)
                 return True
             except ActorDiedError:

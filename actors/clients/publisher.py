@@ -7,6 +7,8 @@ Rules
 * Events that the broker has not accepted precede anything later, in networks that do not lose them.
 * In a network that heals, the publisher moves to another broker when its own dies (see `client`). The user
   notices only the time that this takes.
+* What the publisher says to brokers is in `clients.publisher` and `clients.link`, the machines that the simulator
+  drives too. Here each message waits for its answer.
 """
 
 from __future__ import annotations
@@ -15,18 +17,23 @@ import asyncio
 import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, overload
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Literal, TypeVar, overload
 
 import numpy as np
 
-from ...clients.publisher import PublisherMachine
+from ...clients.link import ClientLinks
+from ...clients.publisher import PublisherMachine, Said
 from ...clients.quota import Excess
 from ...protocol import checks
 from ...protocol.batch import EventBatch, batch_of
 from ...protocol.errors import EventError, InputError
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.pubsub import Events, Flush
+from ...protocol.messages.admission import Advertise
+from ...protocol.messages.pubsub import Events, Numbered
 from ..host.handle import HostHandle, waited
 from ..host.requests import Stored
 from .advertiser import Advertiser, Calls
@@ -40,6 +47,8 @@ _QUESTIONS: Final = itertools.count(1)
 
 BUSY_PATIENCES: Final = 5
 """How many patience periods republication may take, because the broker may have to wait for others."""
+
+T = TypeVar("T")
 
 
 class Publisher(Client):
@@ -60,10 +69,8 @@ class Publisher(Client):
         directory, process = self._directory, self._process
         self.on_accepted: Callable[[BrokerId, EventBatch], None] = lambda broker, batch: None
         self._turn = threading.Lock()
-        followed = process.session if self._recovery is not None else ""
-        calls = Calls(self._ask, self._answer, self._settle, self._handle)
-        self._adverts = Advertiser(name, directory, calls, followed)
         self._machine_turn = threading.Lock()
+        self._links = ClientLinks() if directory.numbered else None
         self._counted = not directory.numbered  # whether the numbers that were used before are known
         # After a move: the new broker, and the last number that was republished.
         self._taken: tuple[BrokerId, int] = (broker, 0)
@@ -73,9 +80,24 @@ class Publisher(Client):
             keep = recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
         self._machine = PublisherMachine(name, *keep)
         self._machine.come_back(time.time(), published, ())
+        followed = "" if recovery is None else process.session
+        self._adverts = Advertiser(self._machine, self._links, name, directory, self._calls(), followed)
         if recovery is not None:
             process.follow(self)
         process.hold(self)
+
+    def _calls(self) -> Calls:
+        def settle(host: Any, step: Callable[[], list[Said]]) -> list[Said]:
+            return self._settle(host, partial(self._locked, step))
+
+        def still(step: Callable[[], list[Said]]) -> list[Said]:
+            return self._still(partial(self._locked, step))
+
+        return Calls(self._ask, self._answer, settle, still, self._handle)
+
+    def _locked(self, step: Callable[[], T]) -> T:
+        with self._machine_turn:
+            return step()
 
     @property
     def published(self) -> int:
@@ -183,9 +205,11 @@ class Publisher(Client):
 
             return parcel.send(host, broker, batch, answer, notifies=notifies)
 
-        with self._turn:
-            batch = self._machine.numbered(parcel.batch(), time.time())
-            self._machine.skip(int(notifies))
+        batch = parcel.batch()
+        if notifies:
+            with self._turn, self._machine_turn:
+                batch, _ = self._machine.publish(batch, time.time())
+                self._machine.accept(self.published, time.time())  # it does not pass through this publisher
         done = self._ask(call, self._directory.limits.call_seconds)
         if not notifies:
             self._publish(parcel.batch())
@@ -208,69 +232,107 @@ class Publisher(Client):
 
     def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
         """Continue after the last number that a stable broker has of a publisher of this name."""
+        assert self._links is not None
         stored = waited(self._handle(host).request(broker, self.name, [Stored()]), seconds)
         self._machine.come_back(time.time(), stored, ())
+        self._links.events.sent = stored
         self._counted = True
 
     def _call(self, batch: EventBatch) -> None:
-        self._hand_over_all()  # events not yet accepted go first; while that fails nothing more is taken
+        self._hand_over_kept()  # events not yet stable go first; while that fails nothing more is taken
         # Counted first: a failed call may have been accepted, and a number is never reused.
         with self._machine_turn:
-            self._machine.publish(batch, time.time())
-        self._hand_over_all()
+            numbered, said = self._machine.publish(batch, time.time())
+        if self._links is not None:
+            for message in said:
+                self._links.send(message)
+            self._hand_over_kept()
+            return
+        try:
+            self._hand_over(Events(numbered), held=not said)
+        finally:  # the caller of a failed call decides what to do
+            self._accepted(numbered)
 
-    def _hand_over_all(self) -> None:
-        while waiting := self._machine.unaccepted():
-            try:
-                self._hand_over(waiting[0])
-            except BaseException:
-                if not self._directory.numbered:  # the caller of the failed call decides what to do
-                    self._accepted(waiting[-1])
-                raise
-            self._accepted(waiting[0])
+    def _hand_over_kept(self) -> None:
+        """Retransmit, in networks that lose nothing, what the broker has not made stable."""
+        for message in () if self._links is None else self._links.kept():
+            if isinstance(message.message, Events):
+                self._hand_over(message)
+                self._links.acknowledged("events", message.number)  # type: ignore[union-attr]
+                self._accepted(message.message.batch)
 
     def _accepted(self, batch: EventBatch) -> None:
         with self._machine_turn:
             self._machine.accept(int(batch.sequence[-1]), time.time())
 
-    def _hand_over(self, batch: EventBatch) -> None:
-        last = int(batch.sequence[-1])
+    def _hand_over(self, message: Events | Numbered, *, held: bool = False) -> None:
+        """Hand events to the broker. If they are `held`, the move in progress publishes them."""
+        events: Events = message if isinstance(message, Events) else message.message
+        last = int(events.batch.sequence[-1])
 
         def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
+            if held and not again:
+                (broker, host), again = self._process.run(self._arrived()), True
             if again and self._taken[0] == broker and self._taken[1] >= last:
-                return  # the move has republished it
-            events = [Events(batch, again=again)]
-            asked = self._handle(host).publish(broker, self.name, events, time.time(), self.ticket)
+                return  # the move has published it
+            said = _repeated(message) if again else message
+            asked = self._handle(host).publish(broker, self.name, [said], time.time(), self.ticket)
             self._answer(asked, host, seconds)
             self._stay(host)  # the next broker, too, must have all events up to the last
-            self.on_accepted(broker, batch)
+            self.on_accepted(broker, events.batch)
 
         self._ask(call, self._directory.limits.call_seconds)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
-        async with asyncio.timeout(patience_seconds):
+        until = asyncio.get_running_loop().time() + patience_seconds
+        async with asyncio.timeout_at(until):
             await HostHandle(host).pid()
-            past = dict(self._machine.withdrawn)
-            await self._adverts.say_again(host, broker, past)
+        machine = self._machine
         with self._machine_turn:
-            again, taken_over = self._machine.moved(time.time()), self._machine.taken_over()
-        for events in again:
-            async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
-                await self._handle(host).publish(broker, self.name, [events], time.time(), self.ticket)
-            self._taken = (broker, int(events.batch.sequence[-1]))
-            self.on_accepted(broker, events.batch)
-        self._adverts.withdraw_at(host, broker, past)
+            waiting, taken_over = deque(machine.arrive(time.time())), machine.taken_over()
+        again = False
+        try:
+            while waiting:
+                again = again or isinstance(waiting[0], Events)
+                waiting += await self._say_at(host, broker, waiting.popleft(), until, patience_seconds)
+        except BaseException:
+            with self._machine_turn:  # nobody answers there any more: what is held is retained as well
+                for number in (*machine.adverts, *machine.withdrawn):
+                    machine.everywhere(number, time.time())
+            raise
         if again and broker != self.broker:
             self._handle(self.host).request(
                 self.broker, self.name, [taken_over]
             )  # without waiting for the answer
+
+    async def _say_at(
+        self, host: Any, broker: BrokerId, message: Said, until: float, patience_seconds: float
+    ) -> list[Said]:
+        """Say one thing to a new broker; return what may be said once it knows that."""
+        handle, name = self._handle(host), self.name
+        if isinstance(message, Events):
+            async with asyncio.timeout(patience_seconds * BUSY_PATIENCES):
+                await handle.publish(broker, name, [message], time.time(), self.ticket)
+            self._taken = (broker, int(message.batch.sequence[-1]))
+            self.on_accepted(broker, message.batch)
+        elif isinstance(message, Advertise):
+            async with asyncio.timeout_at(until):
+                await handle.request(broker, name, [message], self._process.session)
+            with self._machine_turn:
+                return self._machine.everywhere(message.number, time.time())
+        else:
+            handle.request(broker, name, [message])  # without waiting for the answer
+        return []
 
     def _say_what_it_knows(self) -> None:
         with self._machine_turn:  # no event with a higher number is sent before this
             self._handle(self.host).request(self.broker, self.name, [self._machine.has_published()])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
-        self._adverts.withdraw_at(host, broker)
+        with self._machine_turn:
+            left = self._machine.leave()
+        if left:
+            self._handle(host).request(broker, self.name, left)
 
     # Advertisements.
 
@@ -313,12 +375,8 @@ class Publisher(Client):
         """
         with self._turn:
             self._open()
-            self._hand_over_all()  # without the advertisement it would be rejected
-            said = dict(self._adverts.said)
+            self._hand_over_kept()  # without the advertisement it would be rejected
             self._adverts.unadvertise(number)
-            with self._machine_turn:
-                others = [item for other, (item, *_) in said.items() if other != number]
-                self._machine.withdraw(number, said[number], others)
 
     @property
     def dropped(self) -> int:
@@ -356,9 +414,13 @@ class Publisher(Client):
         if seconds is None:
             seconds = self._directory.limits.call_seconds
 
+        def ask() -> list[Said]:
+            with self._machine_turn:
+                return self._machine.flush(next(_QUESTIONS), time.time())
+
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            question = Flush(next(_QUESTIONS))
-            self._answer(self._handle(host).request(broker, self.name, [question]), host, left)
+            question = self._settle(host, ask)
+            self._answer(self._handle(host).request(broker, self.name, question), host, left)
 
         with self._turn:
             self._open()
@@ -372,7 +434,7 @@ class Publisher(Client):
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
-        if not self._ended and self._adverts.said and not self._process.has_left_ray:
+        if not self._ended and self._machine.adverts and not self._process.has_left_ray:
             with self._turn:
                 self._adverts.withdraw_all()
         self._closed = True
@@ -382,3 +444,10 @@ class Publisher(Client):
 
     def __repr__(self) -> str:
         return f"Publisher({self.name!r}, broker={self.broker}, published={self.published})"
+
+
+def _repeated(message: Events | Numbered) -> Events | Numbered:
+    """Return a message about which a broker has perhaps been told before."""
+    if isinstance(message, Numbered):
+        return replace(message, message=_repeated(message.message))
+    return Events(message.batch, again=True)

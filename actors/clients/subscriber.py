@@ -31,10 +31,11 @@ from ...protocol.errors import (
     NameTaken,
     RayvousError,
     StorageFailed,
+    SubscriptionRejected,
     SubscriptionTimeout,
 )
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.admission import Refusal
+from ...protocol.messages.admission import Judgement, Refusal, Standing
 from ...protocol.messages.pubsub import Answers, Cancel, Detach, Lost
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
@@ -166,16 +167,11 @@ class Subscriber(Client):
         with self._turn:
             first = self._machine.last_number + 1
             numbers = list(range(first, first + len(items)))
-            asked = zip(numbers, items, strict=True)
-            registers = [
-                said
-                for number, item in asked
-                for said in self._machine.subscribe(
-                    number, item, time.time(), priority, local_first=local_first
-                )
-            ]
+            for number, item in zip(numbers, items, strict=True):
+                self._machine.subscribe(number, item, time.time(), priority, local_first=local_first)
 
         def call(host: Any, broker: BrokerId, again: bool, left: float) -> bool:
+            registers = self._machine.request(numbers)
             waiting = self._handle(host).request(broker, self.name, registers, self._process.session)
             try:
                 begins = self._answer(waiting, host, left)
@@ -185,18 +181,22 @@ class Subscriber(Client):
                 if isinstance(error, RayTaskError):
                     raise
                 return False
-            self._settle(host, lambda: granted(begins))
+            self._settle(host, lambda: confirmed(begins))
             return True
 
-        def granted(begins: Mapping[int, Mapping[ClientId, int]] | None) -> None:
+        def confirmed(begins: Mapping[int, Mapping[ClientId, int]] | None) -> None:
             for number in numbers:
-                self._machine.granted(number, (begins or {}).get(number))
+                self._machine.confirmed(number, (begins or {}).get(number))
 
         try:
             if not self._ask(call, seconds):
                 raise SubscriptionTimeout(
                     f"{self}: not installed up to the root within {seconds} s, cancelled"
                 )
+        except SubscriptionRejected as error:
+            for number in numbers:  # all of them or none
+                self._machine.judged(Judgement(number, False, error.asked, tuple(error.refusals)))
+            raise
         except BaseException:
             for number in numbers:
                 self._machine.cancel(number)
@@ -207,10 +207,12 @@ class Subscriber(Client):
         self._inbox.host = host  # from here on nothing from the old broker is accepted
         await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
 
-    async def _say_here(self, host: Any, broker: BrokerId, away: float, seconds: float) -> None:
+    async def _say_here(
+        self, host: Any, broker: BrokerId, away: float, seconds: float, life: int = 0
+    ) -> None:
         """Tell a broker that the subscriber is attached, what it has received, and which subscriptions are in force."""
         # Pending subscriptions are requested again by the calls that wait for them.
-        said = self._machine.here(time.time(), max(away, 0.0), self._machine.in_force())
+        said = self._machine.arrive(time.time(), max(away, 0.0), life)
         async with asyncio.timeout(seconds):
             await self._handle(host).request(broker, self.name, said, self._process.session)
         self._inbox.recover()
@@ -277,7 +279,10 @@ class Subscriber(Client):
     def degraded(self) -> dict[int, tuple[Refusal, ...]]:
         """Return the subscriptions that some broker can no longer carry as promised, by number, and what each lacks."""
         self._open()
-        return self._answer_to(Lacking())  # type: ignore[no-any-return]
+        found: dict[int, tuple[Refusal, ...]] = self._answer_to(Lacking())
+        for number in self.subscriptions:
+            self._machine.stands(Standing(number, found.get(number, ())))
+        return dict(self._machine.lacking)
 
     def answers(self, number: int) -> Answers:
         """Return the publishers that advertise what a subscription asks for, and their brokers.
@@ -295,7 +300,9 @@ class Subscriber(Client):
         self._open()
         self._check_number(number)
         found: dict[int, Answers] = self._answer_to(WhoAnswers())
-        return found.get(number, Answers(number, ()))
+        news = found.get(number, Answers(number, ()))
+        self._machine.answered(news)
+        return news
 
     def _answer_to(self, question: Lacking | WhoAnswers) -> Any:
         """Return the broker's answer to a question about this subscriber's subscriptions."""

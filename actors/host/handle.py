@@ -27,7 +27,7 @@ from ...protocol.batch import EventBatch
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.payloads import Bytes, Outcome, Payload
-from ...protocol.messages.pubsub import Events
+from ...protocol.messages.pubsub import Events, Numbered
 from ..answers import answered
 from ..channels.lanes import Lane
 from ..channels.pool import Channels
@@ -166,7 +166,12 @@ class HostHandle:
         return self._post("request", said, lambda: self._call("request", *said))
 
     def publish(
-        self, at: BrokerId, client: ClientId, messages: Sequence[Events], since: float, ticket: str = ""
+        self,
+        at: BrokerId,
+        client: ClientId,
+        messages: Sequence[Events | Numbered],
+        since: float,
+        ticket: str = "",
     ) -> Answer[Any]:
         """Pass a publisher's events to its broker, which accepts them.
 

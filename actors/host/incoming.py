@@ -19,7 +19,7 @@ from typing import Any, Final
 from ...protocol.configs import Limits
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig, Advertise, WouldAdmit
-from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Register, Resume
+from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Numbered, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.messages.views import CubeView, CubeWants
 from ..channels.pool import node_here
@@ -40,6 +40,7 @@ from .requests import (
     Stored,
     WhoAnswers,
     answer_to,
+    carried,
     publications,
     questions,
 )
@@ -197,7 +198,7 @@ class Incoming:
         session: str,
         since: tuple[float, ...],
     ) -> Any:
-        if messages and isinstance(messages[0], OWNED):
+        if messages and isinstance(carried(messages[0]), OWNED):
             self._attachments.require_own(session, client)
         seat = self._seat_for(at, client, messages, session)
         owed = questions(client, messages)
@@ -231,7 +232,7 @@ class Incoming:
         taken = []
         try:
             for message in messages:
-                if isinstance(message, Events):
+                if isinstance(message, Numbered) and isinstance(message.message, Events):
                     await self._numbered.publish(seat, client, message, pressure)
                 else:
                     taken.append(self._take(seat, client, message, pressure))

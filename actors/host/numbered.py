@@ -2,8 +2,8 @@
 
 Rules
 -----
-* Publishing is answered when the events are stable. The host retransmits to the broker what the broker ignores
-  because a queue is full or a quota holds it back.
+* Clients number their messages. Publishing is answered when the events are stable. The host retransmits to the
+  broker what the broker ignores because a queue is full or a quota holds it back.
 * A client process sends BACK to each new life of the host, for each of its subscribers. What the process
   acknowledges by its polls is acknowledged to the broker.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...protocol.errors import BrokerUnavailable, ClientError
@@ -58,9 +59,9 @@ class NumberedLinks:
         self._again_seconds = stability.retransmit_seconds
 
     async def publish(
-        self, seat: HostedBroker, publisher: ClientId, message: Events, pressure: Backpressure
+        self, seat: HostedBroker, publisher: ClientId, adv: Numbered, pressure: Backpressure
     ) -> None:
-        """Take events from a publisher; return when they are stable.
+        """Take numbered events from a publisher; return when they are stable.
 
         Raises
         ------
@@ -69,11 +70,10 @@ class NumberedLinks:
         ClientError
             If earlier events of the publisher are missing.
         """
-        batch, broker = message.batch, seat.broker
-        last = int(batch.sequence[-1])
-        if not message.again:
+        batch, broker, last = adv.message.batch, seat.broker, adv.number
+        if not adv.message.again:
             seat.telemetry.published(batch.published_at[-1], batch)
-        adv = Numbered(last, int(batch.sequence[0]) - 1, Events(batch))
+        adv = replace(adv, message=Events(batch))  # to the broker a retransmission is the same message
         question = publisher, Numbered, last
         acknowledged = seat.answers.owe(question)
         try:

@@ -88,9 +88,14 @@ def publications(client: ClientId, messages: Sequence[Request]) -> list[Question
     """Return the publications that are answered later if a quota holds them back."""
     return [
         (client, Events, int(message.batch.sequence[-1]))
-        for message in messages
+        for message in map(carried, messages)
         if isinstance(message, Events) and len(message.batch)
     ]
+
+
+def carried(message: Request) -> Request:
+    """Return what a numbered message carries; another message as it is."""
+    return message.message if isinstance(message, Numbered) else message
 
 
 class Answers:

@@ -123,7 +123,7 @@ class ClientActor:
     def held(self) -> list[tuple[int, int, int]]:
         """Return (first sequence, number of events, bytes) of each batch that a publisher keeps."""
         assert isinstance(self._client, Publisher)
-        return self._client._machine.held()
+        return self._client._machine.held
 
     def accepted(self) -> list[Accepted]:
         """Return what brokers have accepted of a publisher since the last call."""

@@ -68,7 +68,7 @@ def clients_of(network: Simulation) -> Clients:
             if session.publisher is not None and session.alive
             for item, _, _ in session.publisher.adverts.values()
         },
-        wanted={name: machine.subscriptions() for name, machine in subscribers.items()},
+        wanted={name: machine.subscriptions for name, machine in subscribers.items()},
         lacking={name: machine.lacking for name, machine in subscribers.items()},
     )
 

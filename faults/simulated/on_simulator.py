@@ -138,7 +138,7 @@ class OnSimulator:
                 network.advertise(client, broker, advert.selector, advert.rate)
             network.publish(client, broker, action.events)
         elif action.do == "cancel":
-            if session is not None and action.number in session.machine.subscriptions():
+            if session is not None and action.number in session.machine.subscriptions:
                 network.unsubscribe(client, action.number)  # else it was dead when it was to subscribe
         elif action.do == "move":
             if self._case.recovery is not None:

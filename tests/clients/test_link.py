@@ -25,6 +25,7 @@ def test_what_is_sent_again_goes_in_the_order_of_both_interfaces():
     order = [Advertise(1, to_filter("n >= 0"), 1), events(1, 3), events(4, 1), Unadvertise(1), events(5, 2)]
     for message in order:
         link.send(message)
+    assert [each.before for each in link.kept()] == [0, 0, 3, 1, 4]
     back, *again = link.back()
     assert back == Back(0) and said(again) == said(link.kept()) == order
     link.acknowledged("subscriptions", 1)

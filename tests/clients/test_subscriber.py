@@ -3,10 +3,18 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rayvous.admission.controller import Admission
 from rayvous.clients.publisher import PublisherMachine
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.batch import batch_of, concat
-from rayvous.protocol.messages.admission import Advertise, Judgement, Refusal, Standing, Unadvertise
+from rayvous.protocol.messages.admission import (
+    AdmissionConfig,
+    Advertise,
+    Judgement,
+    Refusal,
+    Standing,
+    Unadvertise,
+)
 from rayvous.protocol.messages.pubsub import Answers, Cancel, Consumed, Events, Flush, Lost, Register, Resume
 from rayvous.routing.language.questions import to_filter
 
@@ -23,7 +31,7 @@ def test_what_came_before_does_not_come_again():
     machine = SubscriberMachine()
     assert admitted(machine, batch("p", 1, 3)) == [("p", 1), ("p", 2), ("p", 3)]
     assert admitted(machine, batch("q", 2, 1)) == [("q", 2)]
-    assert machine.resume(0.0, 0.0).marks == {"p": 3, "q": 2}
+    assert machine.arrive(0.0)[0].marks == {"p": 3, "q": 2}
     assert admitted(machine, batch("p", 2, 4)) == [("p", 4), ("p", 5)]
     assert admitted(machine, batch("q", 1, 2)) == []
 
@@ -46,15 +54,17 @@ def test_marks_against_a_set_of_numbers(runs):
 
 def test_a_durable_one_says_its_position_and_a_new_life_wherever_it_comes():
     machine = SubscriberMachine(durable=True)
-    (first,) = machine.arrive(10.0)
+    (first,) = machine.arrive(10.0, life=1)
     assert (first.life, first.marks, first.numbers) == (1, {}, ())
     wanted = to_filter("x > 0")
     assert machine.subscribe(1, wanted, 10.0) == [Register(1, wanted)]
     admitted(machine, batch("p", 1, 5))
     assert machine.acknowledge({"p": 3}) == [Consumed({"p": 3}, 1)]
     assert machine.acknowledge({"p": 2}) == [], "it never goes back"
-    resume, again = machine.arrive(14.0, away_seconds=2.0)
-    assert resume == Resume({"p": 3}, 4.0, 2.0, 2, (1,), {1: 4.0}) and again == Register(1, wanted)
+    machine.confirmed(1)
+    resume, again = machine.arrive(14.0, away_seconds=2.0, life=2)
+    assert resume == Resume({"p": 3}, 4.0, 2.0, 2, (1,), {1: 4.0}, {1: {}})
+    assert again == Register(1, wanted, admitted=True)
     assert admitted(machine, batch("p", 4, 2)) == [], "this process was given them"
     assert machine.acknowledge() == [Consumed({"p": 5}, 2)]
 
@@ -65,6 +75,8 @@ def test_each_subscription_has_an_age_wherever_it_goes():
     machine.subscribe(1, to_filter("x > 0"), 10.0)
     machine.subscribe(2, to_filter("x > 1"), 14.0)
     machine.subscribe(1, to_filter("x > 0"), 15.0)  # repeated
+    machine.confirmed(1)
+    machine.confirmed(2)
     record = machine.record()
     earlier = {name: value for name, value in record.items() if name != "begun"}
     for known, ages in ((record, {1: 10.0, 2: 6.0}), (earlier, {1: 10.0, 2: 10.0})):
@@ -74,20 +86,22 @@ def test_each_subscription_has_an_age_wherever_it_goes():
     machine.subscribe(1, to_filter("x > 5"), 16.0)
     machine.cancel(2)
     machine.subscribe(2, to_filter("x > 1"), 17.0)
+    machine.confirmed(1)
+    machine.confirmed(2)
     assert machine.arrive(20.0)[0].ages_seconds == {1: 4.0, 2: 3.0}
 
 
 def test_a_process_that_dies_has_had_what_it_acknowledged_and_nothing_else():
     machine = SubscriberMachine(durable=True)
-    machine.subscribe(1, to_filter("x > 0"), 0.0)
+    for number in (1, 2):
+        machine.subscribe(number, to_filter("x > 0"), 0.0)
+    machine.confirmed(1)
     admitted(machine, batch("p", 1, 5))
     machine.acknowledge({"p": 2})
     heir = SubscriberMachine(durable=True)
     heir.restore(machine.record())
-    machine.died()
-    for one in (machine, heir):
-        assert one.subscriptions() == {1: to_filter("x > 0")}
-        assert admitted(one, batch("p", 1, 5)) == [("p", 3), ("p", 4), ("p", 5)]
+    assert heir.subscriptions == {1: to_filter("x > 0")}, "nobody waits for the other one any more"
+    assert admitted(heir, batch("p", 1, 5)) == [("p", 3), ("p", 4), ("p", 5)]
 
 
 def test_a_loss_is_news_once():
@@ -97,21 +111,29 @@ def test_a_loss_is_news_once():
     assert machine.losses == [Lost("p", 1, 2), Lost("p", 5, 5)]
 
 
+def again(machine, now):
+    return [message for message in machine.arrive(now) if isinstance(message, Events)]
+
+
 def kept(machine, now):
-    return [(events.batch.identity(0)[1], len(events.batch)) for events in machine.moved(now)]
+    return [(events.batch.identity(0)[1], len(events.batch)) for events in again(machine, now)]
+
+
+def publish(machine, now, count):
+    machine.publish(batch_of([{"x": 1}] * count), now)
 
 
 def test_what_is_kept_is_bounded_by_count_and_age():
     machine = PublisherMachine("p", 5, 10.0)
-    machine.keep(0.0, batch("p", 1, 3))
-    machine.keep(1.0, batch("p", 4, 2))
+    publish(machine, 0.0, 3)
+    publish(machine, 1.0, 2)
     assert kept(machine, 1.0) == [(1, 3), (4, 2)]
     machine.accept(5, 1.5)
-    machine.keep(2.0, batch("p", 6, 1))
+    publish(machine, 2.0, 1)
     machine.accept(6, 2.0)
     assert kept(machine, 2.0) == [(4, 2), (6, 1)]
     assert kept(machine, 11.5) == [(6, 1)]
-    machine.keep(12.0, batch("p", 7, 9))
+    publish(machine, 12.0, 9)
     machine.accept(15, 12.0)
     assert kept(machine, 12.0) == [(7, 9)], "the last batch is kept, however large"
     assert machine.published == 15
@@ -119,12 +141,12 @@ def test_what_is_kept_is_bounded_by_count_and_age():
 
 def test_what_no_broker_has_accepted_is_kept_and_is_as_new_wherever_it_comes():
     machine = PublisherMachine("p", 1, 10.0)
-    machine.keep(0.0, batch("p", 1, 3))
+    publish(machine, 0.0, 3)
     machine.accept(3, 0.5)
-    machine.keep(1.0, batch("p", 4, 2))
-    machine.keep(2.0, batch("p", 6, 1))
+    publish(machine, 1.0, 2)
+    publish(machine, 2.0, 1)
     assert kept(machine, 60.0) == [(4, 2), (6, 1)]
-    assert [events.age_seconds for events in machine.moved(60.0)] == [0.0, 0.0]
+    assert [events.age_seconds for events in again(machine, 60.0)] == [0.0, 0.0]
     machine.accept(5, 61.0)
     assert kept(machine, 61.0) == [(6, 1)]
 
@@ -133,16 +155,17 @@ def test_what_is_published_again_says_how_old_it_is():
     machine = PublisherMachine("p", 100, 60.0)
     machine.publish(batch_of([{"x": 1}]), 10.0)
     machine.accept(1, 10.1)
-    (again,) = machine.moved(25.0)
-    assert again.again and again.age_seconds == 15.0
+    (events,) = machine.arrive(25.0)
+    assert events.again and events.age_seconds == 15.0
 
 
 def test_a_publisher_that_comes_back_goes_on_from_what_its_broker_knows():
     machine = PublisherMachine("p", 100, 60.0)
     machine.publish(batch_of([{"x": 1}, {"x": 2}]), 10.0)
     machine.come_back(30.0, 7, [(12.0, batch("p", 6, 2))])
-    (again,) = machine.moved(30.0)
-    assert again.age_seconds == 12.0 and again.batch.identity(0) == ("p", 6)
+    assert machine.held == [(6, 2, batch("p", 6, 2).nbytes)]
+    (events,) = machine.arrive(30.0)
+    assert events.age_seconds == 12.0 and events.batch.identity(0) == ("p", 6)
     _, (events,) = machine.publish(batch_of([{"x": 3}]), 31.0)
     assert events.batch.identity(0) == ("p", 8)
 
@@ -157,18 +180,6 @@ def test_what_is_kept_is_bounded_by_bytes_too_but_for_what_is_not_accepted():
     assert [first for first, _ in kept(machine, 1.0)] == [7, 10]
 
 
-def test_what_no_broker_has_accepted_is_handed_over_in_order():
-    machine = PublisherMachine("p", 100, 60.0)
-    for _ in range(3):
-        machine.publish(batch_of([{"x": 1}, {"x": 2}]), 1.0)
-    assert [each.identity(0)[1] for each in machine.unaccepted()] == [1, 3, 5]
-    machine.accept(4, 1.0)
-    assert [each.identity(0)[1] for each in machine.unaccepted()] == [5]
-    machine.skip(3)
-    numbered, _ = machine.publish(batch_of([{"x": 3}]), 1.0)
-    assert numbered.identity(0) == ("p", 10) and numbered.published_at.tolist() == [1.0]
-
-
 def test_what_is_published_is_held_until_every_advertisement_is_known_everywhere():
     machine, item = PublisherMachine("p", 100, 60.0), to_filter("x > 0")
     assert machine.advertise(1, item, 5) == [Advertise(1, item, 5, 0)]
@@ -179,10 +190,41 @@ def test_what_is_published_is_held_until_every_advertisement_is_known_everywhere
     assert events.batch.identity(0) == ("p", 1) and not events.again and question == Flush(1)
     machine.accept(1, 2.0)
     first, second = machine.arrive(10.0)
-    assert first == Advertise(1, item, 5, 1) and second == Advertise(2, item, 7, 1)
+    moment = machine.version
+    assert first == Advertise(1, item, 5, moment) and second == Advertise(2, item, 7, moment)
     assert machine.unadvertise(2, 11.0) == [Unadvertise(2)], "the other one is not known yet"
-    (again,) = machine.everywhere(1, 14.0)
-    assert isinstance(again, Events) and again.again and again.age_seconds == 13.0
+    (events,) = machine.everywhere(1, 14.0)
+    assert isinstance(events, Events) and events.again and events.age_seconds == 13.0
+
+
+def test_a_withdrawal_that_comes_late_is_older_than_what_was_advertised_since():
+    """Also by another process of the same name, which cannot know how often the first one has moved."""
+    machine, item = PublisherMachine("p", 100, 60.0), to_filter("x > 0")
+    (here,) = machine.advertise(1, item, 5)
+    (there,) = machine.arrive(10.0)
+    assert machine.leave() == [Unadvertise(1, there.version)] and here.version < there.version
+    (back,) = machine.arrive(10.0)
+    assert back.version > there.version
+    heir = PublisherMachine("p", 100, 60.0)
+    heir.come_back(11.0, 0, ())
+    (later,) = heir.advertise(1, item, 5)
+    assert later.version > back.version
+
+
+def test_a_publisher_that_is_back_at_once_is_not_withdrawn_by_what_it_said_when_it_left():
+    """The broker hears of the departure last, because nobody waits for the answer to that call."""
+    machine = PublisherMachine("p", 100, 60.0)
+    (came,) = machine.advertise(1, to_filter("x > 0"), 5_000_000)
+    (left,) = machine.leave()
+    (back,) = machine.arrive(0.0)
+    broker = Admission(0, AdmissionConfig(), [])
+    for message in (came, back, left):
+        broker.handle("p", message)
+    assert list(broker.books.adverts) == [("p", 1)]
+    broker.handle("p", Unadvertise(1))
+    broker.handle("p", came)
+    broker.handle("p", left)
+    assert not broker.books.adverts, "who has left has"
 
 
 def test_a_subscription_that_was_admitted_says_so_elsewhere_and_one_that_is_refused_is_gone():
@@ -194,8 +236,9 @@ def test_a_subscription_that_was_admitted_says_so_elsewhere_and_one_that_is_refu
     lack = (Refusal(0, "cpu", 1.0, 0.0),)
     machine.stands(Standing(1, lack))
     assert machine.lacking == {1: lack}
-    _, *registers = machine.arrive(5.0)
-    assert registers == [Register(1, item, 1, admitted=True), Register(3, item, 3)]
+    assert len(machine.arrive(5.0)) == 1, "neither is in force"
+    assert machine.request() == [Register(1, item, 1, admitted=True), Register(3, item, 3)]
+    assert machine.request([3, 9]) == [Register(3, item, 3)]
     assert machine.lacking == {}, "another broker knows better"
     assert machine.cancel(1) == [Cancel(1)] and machine.cancel(1) == [] and not machine.admitted
 
@@ -218,13 +261,13 @@ def test_what_is_in_force_and_its_priorities_outlive_the_process():
     machine, item = SubscriberMachine(durable=True), to_filter("x > 0")
     for number in (1, 2, 3):
         machine.subscribe(number, item, 0.0, priority=2)
-    machine.granted(1)
-    machine.granted(3)
-    machine.granted(8)
+    machine.confirmed(1)
+    machine.confirmed(3)
+    machine.confirmed(8)
     assert machine.in_force() == {1: item, 3: item}
     heir = SubscriberMachine(durable=True)
-    heir.restore(machine.record(without={2, 3}))
-    assert heir.here(1.0, 0.0, heir.in_force())[1:] == [Register(1, item, 2, admitted=True)]
+    heir.restore(machine.record(without={3}))
+    assert heir.arrive(1.0)[1:] == [Register(1, item, 2, admitted=True)]
     assert heir.subscribe(heir.last_number + 1, item, 1.0) == [Register(2, item)]
 
 
@@ -238,10 +281,14 @@ def test_an_advertisement_that_is_withdrawn_goes_along_as_long_as_something_kept
     machine.unadvertise(1, 2.0)
     assert list(machine.withdrawn) == [1], "what the third admits the first one did"
     second, first = machine.arrive(3.0)
-    assert [second, first] == [Advertise(2, to_filter("y > 0"), 5, 1), Advertise(1, to_filter("x > 0"), 5, 1)]
+    moment = machine.version
+    assert [second, first] == [
+        Advertise(2, to_filter("y > 0"), 5, moment),
+        Advertise(1, to_filter("x > 0"), 5, moment),
+    ]
     assert machine.everywhere(2, 3.0) == []
     events, end = machine.everywhere(1, 3.0)
-    assert isinstance(events, Events) and end == Unadvertise(1)
+    assert isinstance(events, Events) and end == Unadvertise(1, moment)
     machine.publish(batch_of([{"y": 1}, {"y": 1}]), 4.0)
     machine.accept(3, 4.0)
     machine.unadvertise(2, 5.0)
@@ -270,10 +317,11 @@ def test_where_a_subscription_begins_is_kept_wherever_it_goes():
     heir.restore(machine.record())
     for each in (machine, heir):
         assert each.arrive(1.0)[0].begins == {1: {"p": 3}, 2: {"p": 4}}
-    machine.granted(3)
+    machine.confirmed(3)
     machine.subscribe(1, to_filter("x > 1"), 2.0)
     machine.cancel(2)
     assert machine.arrive(3.0)[0].begins == {3: {}}
+    machine.confirmed(1, {"p": 5})
     earlier = machine.record()
     del earlier["begins"]
     heir.restore(earlier)

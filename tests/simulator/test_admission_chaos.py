@@ -68,7 +68,7 @@ def settled_network():
 def test_who_is_refused_is_told_and_counts_as_cancelled():
     net = settled_network()
     assert net.clients.admitted == {("s1", 1)} and net.clients.refused == 1
-    assert not net.unconfirmed() and net.sessions["s2"].machine.subscriptions() == {}
+    assert not net.unconfirmed() and net.sessions["s2"].machine.subscriptions == {}
     assert books_problems(net) == []
 
 

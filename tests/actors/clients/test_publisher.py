@@ -99,10 +99,11 @@ def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_
 
         away = True
 
-        def _hand_over(self, batch: Any) -> None:
+        def _hand_over(self, message: Any, *, held: bool = False) -> None:
             if self.away:
                 raise BrokerUnavailable("away")
-            host.taken += batch.sequence.tolist()
+            events = message.message if numbered else message
+            host.taken += events.batch.sequence.tolist()
 
     host = Host()
     directory = SimpleNamespace(

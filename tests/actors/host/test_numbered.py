@@ -24,7 +24,7 @@ from rayvous.protocol.messages.admission import (
     Unadvertise,
     WouldAdmit,
 )
-from rayvous.protocol.messages.pubsub import Back, Detach, Events, Register
+from rayvous.protocol.messages.pubsub import Back, Detach, Events, Numbered, Register
 from rayvous.protocol.stability import Stability
 from rayvous.recovery.durability.stable import Stable
 from rayvous.recovery.durability.unacknowledged import TABLE
@@ -64,8 +64,9 @@ def advert(number: int, rate: float = 20.0) -> Advertise:
     return Advertise(number, ANY, round(rate * MICRO))
 
 
-def events(first: int, count: int = 1) -> Events:
-    return Events(batch_of([{"x": 1}] * count, publisher="bob", first_sequence=first))
+def events(first: int, count: int = 1) -> Numbered:
+    batch = batch_of([{"x": 1}] * count, publisher="bob", first_sequence=first)
+    return Numbered(first + count - 1, first - 1, Events(batch))
 
 
 def test_only_the_last_of_what_has_numbers_is_answered() -> None:
