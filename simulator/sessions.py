@@ -10,7 +10,7 @@ Rules
 * Messages between a client and its broker arrive in order, unless the broker dies first or the client has left it.
 * Events that wait for their publisher's quota are accepted when they are admitted; refused events are reported
   lost.
-* The state of clients is in `clients.subscriber`, the same machines as on Ray.
+* What clients do is in `clients.publisher`, `clients.subscriber` and `clients.link`, the same machines as on Ray.
 * A client's periodic report of what it has received or published is right: if its broker knows something else, the
   broker's state is damaged (`recovery.membership.comparing`). A client that is dead, detached or disconnected does not
   report. A durable subscriber reports what it has acknowledged, because that is what its broker stores.

@@ -337,7 +337,7 @@ def test_clients_move_when_their_broker_dies_and_say_everything_again():
     net.publish("p", 3, [{"a": 1}, {}])
     net.advance(0.5)
     assert [type(message) for message in told(net, 3)] == [Register, Register, Cancel, Events]
-    net.sessions["s"].machine.notified("q", 7)
+    net.sessions["s"].machine.marks["q"] = 7
     net.crash(2)
     net.crash(3)
     net.publish("p", 0, [{"a": 2}])
@@ -390,7 +390,7 @@ def test_publishers_forget_what_is_too_old():
     for _ in range(5):
         net.publish("p", 3, [{}])
         net.advance(0.1)
-    assert [message.batch.identity(0)[1] for message in net.sessions["p"].machine.moved(net.now)] == [3, 4, 5]
+    assert [first for first, *_ in net.sessions["p"].machine.held] == [3, 4, 5]
     net.advance(2.0)
     net.crash(3)
     net.advance(1.1)

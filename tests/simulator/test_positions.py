@@ -114,7 +114,7 @@ def test_a_broker_that_floods_confirms_only_when_it_knows_what_its_neighbours_kn
     net.advance(0.1)
     assert net.unconfirmed() == [("new", 1)]
     assert net.run_until_installed("new", 1)
-    assert net.sessions["new"].subscriber.resume(net.now, 0.0, (1,)).begins == {1: {"old": 100}}
+    assert net.sessions["new"].subscriber.record()["begins"] == {1: {"old": 100}}
     net.crash(3)
     net.advance(30.0)
     assert net.notifications("new") == []

@@ -69,9 +69,9 @@ def test_what_a_subscription_is_outlives_the_process() -> None:
     machine = SubscriberMachine(durable=True)
     machine.restore(names.come("alice", 1, "ticket"))
     machine.subscribe(1, to_filter("x > 0"), 0.0, 7, local_first=True)
-    machine.granted(1)
+    machine.confirmed(1)
     names.subscriptions("alice", machine.life, machine.record())
     back = SubscriberMachine(durable=True)
     back.restore(names.come("alice", 1, "another"))
-    _, said = back.here(0.0, 0.0, back.in_force())
+    _, said = back.arrive(0.0)
     assert isinstance(said, Register) and said.priority == 7 and said.local_first
