@@ -24,11 +24,6 @@ from ..protocol.messages.pubsub import Ack, Back, ClientMessage, Events, Numbere
 class ClientLink:
     """One interface of a publisher or subscriber.
 
-    Parameters
-    ----------
-    sent, had
-        The initial numbers: of the last message that the broker took, and of the last message from it.
-
     Attributes
     ----------
     sent
@@ -39,9 +34,8 @@ class ClientLink:
 
     __slots__ = ("_kept", "had", "sent")
 
-    def __init__(self, sent: int = 0, had: int = 0) -> None:
-        self.sent = sent
-        self.had = had
+    def __init__(self) -> None:
+        self.sent = self.had = 0
         self._kept: dict[int, tuple[int, Numbered]] = {}
 
     def __len__(self) -> int:
@@ -74,10 +68,6 @@ class ClientLink:
     def kept(self) -> list[tuple[int, Numbered]]:
         """Return the unacknowledged messages, in order, each with its turn."""
         return list(self._kept.values())
-
-    def back(self) -> list[Back | Numbered]:
-        """Return the messages to send over a new connection."""
-        return [Back(self.had), *(adv for _, adv in self._kept.values())]
 
 
 class ClientLinks:

@@ -7,7 +7,7 @@ that was withdrawn after it was published.
 from rayvous.clients.link import ClientLinks
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.admission import Advertise, Unadvertise
-from rayvous.protocol.messages.pubsub import Back, Events, Numbered
+from rayvous.protocol.messages.pubsub import Ack, Back, Events, Numbered
 from rayvous.routing.filters.filter import to_filter
 
 
@@ -32,3 +32,10 @@ def test_what_is_sent_again_goes_in_the_order_of_both_interfaces():
     link.acknowledged("events", 3)
     assert said(link.back()[1:]) == [order[2], Unadvertise(1), order[4]]
     assert [each.number for each in link.kept()] == [4, 2, 6], "each interface has numbers of its own"
+
+
+def test_what_has_come_before_is_acknowledged_again_and_is_not_new() -> None:
+    link = ClientLinks()
+    assert link.take(3) == (True, Ack(3))
+    assert link.take(3) == link.take(2) == (False, Ack(3))
+    assert link.back() == [Back(3)]

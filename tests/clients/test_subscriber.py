@@ -15,7 +15,19 @@ from rayvous.protocol.messages.admission import (
     Standing,
     Unadvertise,
 )
-from rayvous.protocol.messages.pubsub import Answers, Cancel, Consumed, Events, Flush, Lost, Register, Resume
+from rayvous.protocol.messages.pubsub import (
+    Answers,
+    Cancel,
+    Consumed,
+    Events,
+    Flush,
+    HasConsumed,
+    HasHad,
+    HasPublished,
+    Lost,
+    Register,
+    Resume,
+)
 from rayvous.routing.language.questions import to_filter
 
 
@@ -102,6 +114,40 @@ def test_a_process_that_dies_has_had_what_it_acknowledged_and_nothing_else():
     heir.restore(machine.record())
     assert heir.subscriptions == {1: to_filter("x > 0")}, "nobody waits for the other one any more"
     assert admitted(heir, batch("p", 1, 5)) == [("p", 3), ("p", 4), ("p", 5)]
+
+
+def test_what_is_confirmed_here_is_awaited_again_elsewhere():
+    machine = SubscriberMachine()
+    for number in (1, 2):
+        machine.subscribe(number, to_filter("x > 0"), 0.0)
+    machine.confirmed(1)
+    assert machine.unconfirmed == {2}
+    machine.arrive(1.0)
+    assert machine.unconfirmed == {1, 2}
+
+
+def test_what_clients_report_is_what_they_were_given_or_have_acknowledged_or_published():
+    passing, durable = SubscriberMachine(), SubscriberMachine(durable=True)
+    durable.arrive(0.0, life=2)
+    for machine in (passing, durable):
+        admitted(machine, batch("p", 1, 5))
+        machine.acknowledge({"p": 3})
+    assert passing.has_had() == HasHad({"p": 5}) and durable.has_had() == HasConsumed({"p": 3}, 2)
+    publisher = PublisherMachine("p", 100, 60.0)
+    publish(publisher, 1.0, 3)
+    assert publisher.has_published() == HasPublished(3)
+
+
+def test_what_was_held_is_said_once_at_the_next_broker():
+    """It is retained as well, so it is published again there."""
+    machine = PublisherMachine("p", 100, 60.0)
+    machine.advertise(1, to_filter("x > 0"), 5)
+    publish(machine, 1.0, 2)
+    machine.arrive(2.0)
+    publish(machine, 2.5, 1)
+    first, second = machine.everywhere(1, 3.0)
+    assert first.again and first.batch.identity(0) == ("p", 1)
+    assert not second.again and second.batch.identity(0) == ("p", 3)
 
 
 def test_a_loss_is_news_once():

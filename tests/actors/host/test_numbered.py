@@ -12,7 +12,7 @@ import pytest
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.requests import Stored, questions
 from rayvous.broker.admission import Admitting
-from rayvous.clients.link import ClientLink
+from rayvous.clients.link import ClientLinks
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import ClientError, SubscriptionRejected
@@ -70,7 +70,7 @@ def events(first: int, count: int = 1) -> Numbered:
 
 
 def test_only_the_last_of_what_has_numbers_is_answered() -> None:
-    link = ClientLink()
+    link = ClientLinks()
     for message in (advert(1), Unadvertise(1), advert(2)):
         link.send(message)
     assert questions("bob", link.back()) == [("bob", Advertise, 2)]
@@ -82,7 +82,7 @@ def test_what_was_advertised_is_there_after_a_crash_once_whatever_the_client_has
     tmp_path: Path,
 ) -> None:
     async def test() -> None:
-        link = ClientLink()
+        link = ClientLinks()
         link.send(advert(1))
         host = await host_in(tmp_path)
         note = await host.request(0, "bob", link.back())
@@ -92,7 +92,7 @@ def test_what_was_advertised_is_there_after_a_crash_once_whatever_the_client_has
         assert await host.request(0, "bob", link.back()) == note, "the same answer again"
         books = (await host.books())[0]
         assert books["advertisements"] == 1 and books["cpu"] == (20.0, 60.0)
-        link.acknowledged(link.sent)
+        link.acknowledged("subscriptions", link.subscriptions.sent)
         link.take(note)
         link.send(Unadvertise(1))
         await host.request(0, "bob", link.back())
@@ -111,13 +111,16 @@ def test_what_was_advertised_is_there_after_a_crash_once_whatever_the_client_has
 def test_a_new_process_of_that_name_takes_back_what_an_earlier_one_has_left(tmp_path: Path) -> None:
     async def test() -> None:
         host = await host_in(tmp_path)
-        link = ClientLink()
+        link = ClientLinks()
         for number in (1, 2):
             link.send(advert(number, 10.0))
         await host.request(0, "bob", link.back())
         assert (await host.books())[0]["advertisements"] == 2
-        assert await host.request(0, "bob", [Detach(), Stored("subscriptions")]) == link.sent == 2
-        fresh = ClientLink(link.sent)
+        assert (
+            await host.request(0, "bob", [Detach(), Stored("subscriptions")]) == link.subscriptions.sent == 2
+        )
+        fresh = ClientLinks()
+        fresh.subscriptions.sent = link.subscriptions.sent
         fresh.send(advert(1, 15.0))
         assert await host.request(0, "bob", fresh.back()) > 0
         assert [
@@ -134,7 +137,7 @@ def test_subscriptions_are_there_after_a_crash_and_dry_runs_leave_nothing(
     async def test() -> None:
         host = await host_in(tmp_path, AdmissionConfig(capacity=Capacity(60, entries=3)))
         for name in ("bob", "carol"):
-            link = ClientLink()
+            link = ClientLinks()
             link.send(advert(1))
             await host.request(0, name, link.back())
         await host.request(0, "alice", [Back(0)], "process")
@@ -159,7 +162,7 @@ def test_who_publishes_too_fast_is_acknowledged_when_its_quota_allows_and_may_as
 ) -> None:
     async def test() -> None:
         host = await host_in(tmp_path)
-        link = ClientLink()
+        link = ClientLinks()
         link.send(advert(1, 20.0))
         await host.request(0, "bob", link.back())
         await host.request(0, "bob", [events(1, 40)])
@@ -186,7 +189,7 @@ def test_events_that_waited_too_long_are_dropped_and_acknowledged(tmp_path: Path
         await host.seat(ClusterTree(1, 1).positions())
         await host.connect({})
         await host.begin()
-        link = ClientLink()
+        link = ClientLinks()
         link.send(advert(1))
         await host.request(0, "bob", link.back())
         await host.request(0, "bob", [events(1, 5)], "", 1.0)
