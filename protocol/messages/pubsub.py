@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ..batch import EventBatch
@@ -69,8 +68,11 @@ class Events:
 
 _MARKS: Final = tuple(each for each in fields(Events) if each.name != "batch")
 DEFAULT_MARKS: Final = tuple(each.default for each in _MARKS)
-marks_of: Final[Callable[[Events], tuple[Any, ...]]] = attrgetter(*(each.name for each in _MARKS))
-"""Returns the marks of a message, in the order of their declaration."""
+marks_of: Final[Callable[[Events], tuple[Any, ...]]] = eval(
+    f"lambda events: ({', '.join(f'events.{each.name}' for each in _MARKS)},)"
+)
+"""Returns the marks of a message, in the order of their declaration. It is written out, as `dataclass` writes its
+methods, because every message that waits for a link asks for them."""
 
 
 @dataclass(frozen=True, slots=True)
