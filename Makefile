@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
 PACKAGE := __init__.py py.typed $(patsubst %/,%,$(dir $(wildcard */__init__.py)))
-FAST   := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --ignore=tests/on_spark
+TYPES  := MYPYPATH=$(VENV)/types $(BIN)/mypy -p rayvous
+NO_RAY := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --ignore=tests/on_spark
 
 # Python compiles a module once and keeps that, whatever the environment says: hundreds of processes are started here,
 # and each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check types fast slow ray spark beside bench mutants docs clean setup
+.PHONY: demo test check lint types fast slow ray spark beside bench mutants docs clean setup
 
 setup: $(STAMP) $(VENV)/types
 
@@ -27,19 +28,21 @@ $(VENV)/types: $(STAMP) $(wildcard */__init__.py)
 demo: setup            ## the main job: flights through a network that loses a broker meanwhile, the verdict, the report
 	$(BIN)/rayvous demo --kill deb --out out/demo
 
-check: setup           ## under two minutes: lint, types, machine-level and simulator tests; never starts Ray
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+check: lint            ## under two minutes: lint, types, machine-level and simulator tests; never starts Ray
 	$(MAKE) --no-print-directory -j 2 types fast
 
-types: setup
-	MYPYPATH=$(VENV)/types $(BIN)/mypy -p rayvous
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
-fast: setup            ## machine-level and simulator tests
-	$(FAST) -m "not slow"
+types: setup
+	$(TYPES)
+
+fast: setup            ## machine-level and simulator tests; property tests draw a fifth of their examples
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(NO_RAY) -m "not slow"
 
 slow: setup            ## many seeds of chaos, large networks, a browser; without Ray
-	$(FAST) -m slow
+	$(NO_RAY) -m slow
 
 ray: setup             ## on real actors, and the command line
 	$(BIN)/pytest -q tests/on_ray
@@ -48,12 +51,13 @@ spark: setup           ## telemetry in Spark, on a Ray of its own
 	$(BIN)/pytest -q tests/on_spark
 
 # On two cores the tests on Ray wait a third of their time: what is left is given to those that wait for nothing.
-test: check            ## everything: check, then ray, and beside it slow and spark; their output follows
+test: lint             ## everything: ray, and beside it types, fast and slow with all examples, spark; their output follows
 	@mkdir -p out
 	@$(MAKE) --no-print-directory --keep-going -j 2 ray beside; status=$$?; cat out/beside.txt; exit $$status
 
 beside: setup
-	@nice -n 19 sh -c '$(FAST) -m slow; slow=$$?; $(BIN)/pytest -q tests/on_spark && exit $$slow' > out/beside.txt 2>&1
+	@nice -n 19 sh -c '$(TYPES); types=$$?; $(NO_RAY); tests=$$?; \
+		$(BIN)/pytest -q tests/on_spark && exit $$((types + tests))' > out/beside.txt 2>&1
 
 bench: setup           ## our speed beside its limits; JSON on standard output
 	$(BIN)/rayvous bench matching --json

@@ -11,13 +11,16 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import cache
 from itertools import count
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import ray
+import typer
 from chromium import browser as browser
+from draws import draw_fewer
 from hypothesis import settings
 from rayvous.actors.network.launching import prepare_workers
 from rayvous.cli import console, main
@@ -26,16 +29,24 @@ from rayvous.simulator.processes import YOUNG_OBJECTS
 
 HEAVY = ("on_ray", "on_spark")
 
-# The same examples in every run, so that results are repeatable; HYPOTHESIS_PROFILE=explore tries new ones.
+# The same examples in every run, so that results are repeatable; HYPOTHESIS_PROFILE=explore tries new ones. A quick run
+# draws only the first of them.
 settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("quick", settings.get_profile("steady"))
 settings.register_profile("explore", deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "steady")
+settings.load_profile(PROFILE)
 
 
 def pytest_addoption(parser):
     parser.addoption(
         "--rewrite", action="store_true", help="write the golden traces anew from what happens now"
     )
+
+
+def pytest_collection_modifyitems(items):
+    if PROFILE == "quick":
+        draw_fewer(item.obj for item in items if isinstance(item, pytest.Function))
 
 
 def pytest_collection_finish(session):
@@ -149,12 +160,17 @@ def postgresql():
 # The command line.
 
 
+command_of = cache(typer.main.get_command)
+"""Typer makes all verbs of their functions at each call, which takes a tenth of a second."""
+
+
 class Here:
     """Runs the command line in this process, and returns (exit status, standard output, standard error)."""
 
     def __init__(self, capsys, monkeypatch):
         self._capsys, self._monkeypatch = capsys, monkeypatch
         monkeypatch.setattr(console, "keep_results_apart", lambda verbose: None)
+        monkeypatch.setattr(typer.main, "get_command", command_of)
 
     def __call__(self, *words):
         self._monkeypatch.setattr(sys, "argv", ["rayvous", *words])

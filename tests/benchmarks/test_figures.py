@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from legends import covered
 from rayvous.benchmarks import scale_figure, soak_figure
 
@@ -11,6 +12,7 @@ ROW: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_scale_has_a_line_for_each_figure_that_was_measured() -> None:
     rows = [ROW | {"brokers": 100, "mended_seconds": 5.0}, ROW | {"brokers": 1000}]
     picture = scale_figure.figure({"results": rows})

@@ -18,6 +18,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BOTH = "own_scheme:Row+own_layer:Origins"
+EVERYTHING = {"stable": True, "admission": True, "operations": True}
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +27,16 @@ def found(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
 
 
-@pytest.mark.parametrize("name", ["own_scheme:Row", "hybrid+own_layer:Origins", BOTH])
-@pytest.mark.parametrize("options", [{}, {"stable": True, "admission": True, "operations": True}])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        pytest.param("own_scheme:Row", {}, id="scheme"),
+        pytest.param("hybrid+own_layer:Origins", {}, id="layer", marks=pytest.mark.slow),
+        pytest.param("own_scheme:Row", EVERYTHING, id="scheme-everything", marks=pytest.mark.slow),
+        pytest.param("hybrid+own_layer:Origins", EVERYTHING, id="layer-everything", marks=pytest.mark.slow),
+        pytest.param(BOTH, EVERYTHING, id="both-everything"),
+    ],
+)
 def test_it_heals_keeps_admits_and_is_operated(name, options):
     report = run_chaos(3, brokers_max=8, scheme=name, **options)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
@@ -41,6 +50,7 @@ def test_many_seeds_with_everything_on(seed):
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
+@pytest.mark.slow
 def test_a_scheme_that_forgets_a_side_is_found_out(monkeypatch):
     row = own("own_scheme:Row")
     whole = row._on_events
@@ -99,6 +109,7 @@ def test_a_scheme_that_does_not_claim_to_heal_is_not_asked_to(monkeypatch):
         run_chaos(0, brokers_max=4, scheme="own_scheme:Row")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "said"),
     [("own_scheme.py", "alice was notified of [('bob', 1)]"), ("own_layer.py", "3 events were counted")],

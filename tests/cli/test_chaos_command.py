@@ -191,6 +191,7 @@ def test_deaths_of_clients_are_drawn_in_thirty_seeds_on_ray():
     assert all(case.durable for case in cases)
 
 
+@pytest.mark.slow
 def test_stores_admission_and_operations_go_together(capsys):
     result = run_chaos_seeds(
         3, 1, "sim", None, 8, stable=True, operations=True, admission=True, as_json=False

@@ -218,14 +218,19 @@ def noisily(*words: str, last: str = "pass") -> subprocess.CompletedProcess[str]
     return subprocess.run(script, capture_output=True, text=True, check=False)
 
 
-def test_what_ray_and_java_say_is_heard_only_when_asked_for() -> None:
+def test_what_ray_and_java_say_is_not_heard() -> None:
     quiet = noisily("selector", "a = 1", "--json")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, '{"done": 1}\n', "of ours\n")
+
+
+@pytest.mark.slow
+def test_what_ray_and_java_say_is_heard_when_asked_for() -> None:
     loud = noisily("--verbose", "selector", "a = 1", "--json")
     assert (loud.returncode, loud.stdout) == (0, '{"done": 1}\n')
     assert [line for line in (*HEARD, "of ours") if line not in loud.stderr] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("last", "status", "said"),
     [

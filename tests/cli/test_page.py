@@ -4,6 +4,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HERE = ("audit", "run", "selector")
@@ -18,6 +20,7 @@ def commands(page):
             yield shlex.split(command)[1:], said
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_is_printed(rayvous, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

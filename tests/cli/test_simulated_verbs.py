@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_a_scenario_runs_on_the_simulator(rayvous, tmp_path):
     scenario = {
@@ -24,6 +26,7 @@ def test_a_selector_is_explained(rayvous):
     assert status == 0 and "LIKE '%'" in json.loads(out)["normal_form"], told
 
 
+@pytest.mark.slow
 def test_schemes_are_compared(rayvous):
     words = ("--schemes", "hybrid,lbdd", "--events", "20", "--clusters", "2", "--brokers-per-cluster", "2")
     status, out, told = rayvous("compare", *words, "--json")

@@ -189,6 +189,7 @@ def test_each_sentence_about_migration_can_fail():
     assert len(moved.axes) == 2 and covered(moved) == []
 
 
+@pytest.mark.slow
 def test_pictures_of_loads_and_hops():
     both = pictures.draw_loads(loads())
     assert len(both.axes) == 2 and covered(both) == []

@@ -165,6 +165,7 @@ def test_each_sentence_about_trees_can_fail(other, said):
     assert any(said in text for text in failing(trees(**other), PLAN_JUDGES))
 
 
+@pytest.mark.slow
 def test_pictures():
     rows = transfers(paper_seconds, paper_load)
     for draw in (pictures.draw_delay, pictures.draw_rate, pictures.draw_load):

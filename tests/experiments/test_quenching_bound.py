@@ -11,7 +11,7 @@ TOPOLOGIES = 10
 OVER_BOUND_MAX = 1.15
 
 
-@pytest.fixture(scope="module", params=[5, pytest.param(TOPOLOGIES, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[2, pytest.param(TOPOLOGIES, marks=pytest.mark.slow)])
 def results(request):
     return [
         compare.run(

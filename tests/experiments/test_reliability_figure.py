@@ -30,6 +30,7 @@ def test_a_crash_delays_what_comes_and_loses_nothing():
     assert min(calm["commits"], crashed["commits"]) > 64
 
 
+@pytest.mark.slow
 def test_damaged_tables_are_sound_again_after_a_while():
     """Reference: paper 4, section 2; decision 0028."""
     calm, hit = (totals(DAMAGE, 7, rate) for rate in (0.0, 2.0))

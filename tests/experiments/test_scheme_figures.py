@@ -89,6 +89,7 @@ def test_each_sentence_about_growth_can_fail(other, said):
     assert any(said in text for text in failing(judge_scale, 10, 100, **other))
 
 
+@pytest.mark.slow
 def test_pictures():
     assert len(pictures.draw_compare(rows(36)).axes) == 5
     scale = pictures.draw_scale(rows(10, 100))

@@ -124,6 +124,7 @@ def test_a_point_is_measured_link_by_link_and_subscriber_by_subscriber():
         assert (heard["last"] > heard["first"]).all()
 
 
+@pytest.mark.slow
 def test_plans_and_pictures():
     plan = Plan(SMALL, {2: (1, 4), 3: (4,)}, 2, (0.001, 0.01))
     assert len(plan.points()) == 3 * (2 + 1) * 3 and plan.points()[0].publishers == 3

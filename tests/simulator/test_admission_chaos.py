@@ -32,6 +32,7 @@ def test_books_balance_and_nothing_is_lost_whatever_fails(seed):
     assert report.admission["admitted"] > 10
 
 
+@pytest.mark.slow
 def test_some_are_refused_and_some_degraded():
     """The drawn cases include refusals and degradations, so that the other tests can find errors in them."""
     report = run_chaos(6, admission=True, brokers_max=20, late=False)

@@ -147,9 +147,21 @@ def test_idle_links_carry_at_once_and_busy_ones_carry_all_that_waits() -> None:
     go(test)
 
 
-@pytest.mark.parametrize("scheme_name", ["hybrid", "hierarchical", "hypercube"])
-@pytest.mark.parametrize("positions", [CHAIN, TREE], ids=["chain", "tree"])
-@pytest.mark.parametrize("brokers_per_host", [1, 3])
+QUICK = {("hybrid", "tree", 1), ("hierarchical", "tree", 3), ("hypercube", "chain", 3)}
+
+
+@pytest.mark.parametrize(
+    ("scheme_name", "positions", "brokers_per_host"),
+    [
+        pytest.param(
+            name, positions, each, id=f"{each}-{shape}-{name}",
+            marks=() if (name, shape, each) in QUICK else pytest.mark.slow,
+        )
+        for each in (1, 3)
+        for shape, positions in (("chain", CHAIN), ("tree", TREE))
+        for name in ("hybrid", "hierarchical", "hypercube")
+    ],
+)  # fmt: skip
 def test_traffic_in_all_directions_through_tiny_queues(
     positions: list[Position], scheme_name: str, brokers_per_host: int
 ) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from functools import cache
 
 import networkx as nx
 import pytest
@@ -54,13 +55,26 @@ def drawn(graph: nx.Graph):
     return figure
 
 
-SHAPES = [(1, 1), (2, 1), (4, 3), (12, 1), (10, 10), (33, 3), (50, 2)]
+@cache
+def picture(clusters: int, brokers: int):
+    """Return a network's graph and its picture, which several tests look at."""
+    graph = network(clusters, brokers)
+    return graph, drawn(graph)
+
+
+SHAPES = [
+    (1, 1),
+    (2, 1),
+    (4, 3),
+    (12, 1),
+    (10, 10),
+    *(pytest.param(*each, marks=pytest.mark.slow) for each in ((33, 3), (50, 2))),
+]
 
 
 @pytest.mark.parametrize(("clusters", "brokers"), SHAPES)
 def test_every_label_can_be_read_at_the_size_shown(clusters, brokers):
-    graph = network(clusters, brokers)
-    figure = drawn(graph)
+    graph, figure = picture(clusters, brokers)
     assert figure.get_figwidth() <= plots.PAGE_INCHES * 1.06  # the page shows it unscaled
     found = texts(figure)
     for _, label in graph.nodes(data="label"):
@@ -71,8 +85,7 @@ def test_every_label_can_be_read_at_the_size_shown(clusters, brokers):
 
 @pytest.mark.parametrize(("clusters", "brokers"), SHAPES)
 def test_brokers_do_not_cover_each_other(clusters, brokers):
-    graph = network(clusters, brokers)
-    figure = drawn(graph)
+    graph, figure = picture(clusters, brokers)
     boxes = [
         text.get_bbox_patch().get_window_extent()
         for text in figure.axes[0].texts
@@ -85,9 +98,11 @@ def test_brokers_do_not_cover_each_other(clusters, brokers):
     assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height for box in boxes)
 
 
-@pytest.mark.parametrize(("clusters", "brokers"), [(4, 3), (12, 1), (33, 3)])
+@pytest.mark.parametrize(
+    ("clusters", "brokers"), [(4, 3), (12, 1), pytest.param(33, 3, marks=pytest.mark.slow)]
+)
 def test_numbers_of_links_cover_no_broker(clusters, brokers):
-    figure = drawn(network(clusters, brokers))
+    _, figure = picture(clusters, brokers)
     brokers_ = [text for text in figure.axes[0].texts if text.get_color() == "white"]
     numbers = [text.get_window_extent() for text in figure.axes[0].texts if text.get_color() != "white"]
     assert len(numbers) == clusters - 1
@@ -109,6 +124,7 @@ def test_the_picture_has_no_wide_margins():
     assert (max(box.y1 for box in boxes) - min(box.y0 for box in boxes)) / height > 0.6
 
 
+@pytest.mark.slow
 def test_hundreds_of_brokers_have_dots_for_members():
     graph = network(100, 10)
     assert len(graph) > NAMED_BROKERS_MAX

@@ -12,7 +12,6 @@ from rayvous.actors.telemetry import collector as module
 from rayvous.actors.telemetry.accounts import HOSTS_MAX, Accounts, HandOver
 from rayvous.actors.telemetry.collector import (
     ARGUMENT_BYTES,
-    CHUNK_PIECES,
     Collector,
     CollectorActor,
     packed_network,
@@ -56,11 +55,12 @@ def test_what_is_handed_over_is_held_once_in_order(make_host):
     assert held.hold().lost == {}
 
 
-def test_many_small_flushes_become_few_objects(make_host):
+def test_many_small_flushes_become_few_objects(make_host, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK_PIECES", 16)
     held, host = collector(), make_host()
-    for _ in range(2 * CHUNK_PIECES):
+    for _ in range(2 * 16):
         held.take(host.flush(deliveries=1))
-    assert [chunk.rows for chunk in held.hold().chunks["deliveries"]] == [CHUNK_PIECES] * 2
+    assert [chunk.rows for chunk in held.hold().chunks["deliveries"]] == [16] * 2
 
 
 def test_past_the_bound_the_oldest_rows_go_and_are_counted(make_host):

@@ -26,6 +26,7 @@ def report(tmp_path_factory, figures, network, told):
     return write_report(tmp_path_factory.mktemp("report"), figures(), network(), told())
 
 
+@pytest.mark.slow
 def test_a_report_is_one_figure_with_roles_links_loads_the_dead_and_what_happened(report):
     figure = report.draw()
     assert isinstance(figure, Figure)
@@ -37,6 +38,7 @@ def test_a_report_is_one_figure_with_roles_links_loads_the_dead_and_what_happene
         assert wanted in shown, wanted
 
 
+@pytest.mark.slow
 def test_pictures_keep_their_size_and_stand_below_each_other(report):
     """In inches: the load of six brokers is 6.2 by 4.4; latencies are as wide as a page, and 5.6 high."""
     figure = report.draw("load", "latency")

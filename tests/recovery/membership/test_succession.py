@@ -6,6 +6,7 @@ from heapq import heappop, heappush
 from itertools import combinations, count
 
 import pytest
+from draws import seeds
 from rayvous.protocol.configs import Position
 from rayvous.protocol.effects import Multicast, Received, Send, Ticked
 from rayvous.protocol.messages.pubsub import Installed
@@ -677,7 +678,7 @@ def is_speaking(cluster, broker):
     return broker in cluster.machines and cluster.machines[broker].designated
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", seeds(300))
 def test_whatever_breaks_each_group_ends_with_one_view(seed):
     rng = random.Random(seed)
     recovery = ADAPTIVE if rng.random() < 0.5 else FIXED
@@ -690,7 +691,7 @@ def test_whatever_breaks_each_group_ends_with_one_view(seed):
         assert cluster.machines[group[0]].view.epoch <= max(epochs, default=0) + len(cluster.ids)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_of_those_that_die_at_once_the_highest_that_lives_succeeds(seed):
     """The highest live id succeeds, and the epoch grows by one; members that come back later change nothing.
 

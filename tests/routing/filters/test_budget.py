@@ -29,7 +29,12 @@ HOSTILE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+QUICK = ("a pattern that lists wildcards", "no network of many", "long patterns", "long lists")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in HOSTILE]
+)
 def test_what_is_refused_was_hardly_begun(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compared, compiled = [0], [0]
     decide, compile_regex = likes.pattern_implies, like_tests._pattern_regex
@@ -61,6 +66,7 @@ def test_intersections_are_charged_where_they_are_made(monkeypatch: pytest.Monke
     assert same == rv.to_filter("a LIKE '%1%x%'"), "what is there twice is not compared with itself"
 
 
+@pytest.mark.slow
 def test_ordinary_filters_stay_within_it() -> None:
     assert (
         len(

@@ -163,9 +163,9 @@ def play(seed: int) -> int:
 
 
 def test_what_is_made_to_hurt_is_answered_in_time() -> None:
-    assert sum(play(seed) for seed in range(12)) > 6
+    assert sum(play(seed) for seed in range(3)) > 1
 
 
 @pytest.mark.slow
 def test_much_of_what_is_made_to_hurt_is_answered_in_time() -> None:
-    assert sum(play(seed) for seed in range(12, 150)) > 70
+    assert sum(play(seed) for seed in range(3, 150)) > 75

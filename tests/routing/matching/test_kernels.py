@@ -136,7 +136,17 @@ def worded_events(dice: random.Random, size: int) -> list[dict[str, Any]]:
 
 @needs_native
 @pytest.mark.parametrize("level", LEVELS)
-def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(level: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "events"),
+    [
+        (300, (1, 40)),
+        pytest.param(6000, (1, 40, 1200), marks=pytest.mark.slow),  # more than one tile, and chunk
+    ],
+    ids=["small", "large"],
+)
+def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(
+    level: str, size: int, events: tuple[int, ...]
+) -> None:
     """Those few are checked one by one; all are if a clause of the tile names no word or has a pattern."""
     assert NATIVE is not None
     dice, before = random.Random(level), NATIVE.level()
@@ -144,14 +154,14 @@ def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(
     NATIVE.set_level(level)
     NATIVE.set_limits(20)
     try:
-        filters = worded_filters(dice, 6000)  # more than one tile
+        filters = worded_filters(dice, size)
         assert both[0].insert_many(filters) == both[1].insert_many(filters)
         for others in ([], ["x > 5 AND w LIKE 'w1%'"], ["y > 5"], []):
-            for size in (1, 40, 1200):  # more than one chunk
-                compare(both, batch_of([*worded_events(dice, size), {"w": "all", "x": 10, "y": 10}]))
+            for many in events:
+                compare(both, batch_of([*worded_events(dice, many), {"w": "all", "x": 10, "y": 10}]))
             come = [[index.insert(to_filter(other)) for index in both] for other in others]
             compare(both, batch_of(worded_events(dice, 60)))
-            gone = dice.sample([slot for slot in range(6000) if both[0]._held[slot]], 200)
+            gone = dice.sample([slot for slot in range(size) if both[0]._held[slot]], size // 30)
             for slot in gone + [slots[0] for slots in come]:
                 for index in both:
                     index.remove(slot)

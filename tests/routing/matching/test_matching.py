@@ -287,7 +287,7 @@ def random_batch(size: int, seed: int) -> tuple[EventBatch, list[dict[str, Any]]
 
 
 @on_both
-@pytest.mark.parametrize("size", [1, 2, 200, 1100])
+@pytest.mark.parametrize("size", [1, 2, 200, pytest.param(1100, marks=pytest.mark.slow)])
 def test_many_filters_and_few_buckets(kernel: str, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(number_rows, "_BUCKETS_MAX", 16)
     monkeypatch.setattr(number_rows, "_BUCKETS_MIN", 1)

@@ -255,6 +255,7 @@ def test_the_number_of_ways_does_not_matter(selector: str, expected: bool) -> No
     assert bool(item.evaluate_batch(batch)[1]) is expected
 
 
+@pytest.mark.slow
 def test_computed_values_look_at_the_first_ways_only() -> None:
     event = {"a": list(range(WAYS_MAX // 256)), "b": list(range(512)), "c": [1, 2]}
     assert to_filter("a + b = 1").matches(event)

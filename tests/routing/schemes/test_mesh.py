@@ -4,6 +4,7 @@ import random
 from collections import defaultdict, deque
 
 import pytest
+from draws import seeds
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Confirm, Deliver, Received, Send
 from rayvous.protocol.messages.pubsub import Announce, Cancel, Directed, Events, Gone, Register, Spread
@@ -127,7 +128,7 @@ def test_without_numbers_events_would_overtake_each_other(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["point-to-point", "lbdd"])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_what_living_brokers_publish_reaches_living_subscribers_when_others_die(name, seed):
     """Promises 1 to 3 hold between live brokers after three crashes, whichever broker notices them first."""
     mesh = Mesh(name, 12, seed)

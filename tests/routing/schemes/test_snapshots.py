@@ -247,7 +247,7 @@ def test_so_it_is_with_large_tables(name: str) -> None:
     assert largest > SCAN_MAX or name == "flooding"
 
 
-QUICK = (("hybrid", 3), ("hypercube", 3))
+QUICK = (("hypercube", 3),)
 """One tree and one network of views stand for the rest where there is little time."""
 
 
