@@ -35,6 +35,13 @@ LATENCY_EVENTS = 100
 """Events per round; the first tenth is not counted."""
 
 ROUNDS = 5
+GOALS = {
+    "of_bare_chain_events_per_second": "at least 2",
+    "times_bare_chain_latency": "at most 0.2",
+    "times_bare_chain_cpu": "at most 0.2",
+    "times_socket_chain_latency": "at most 3",
+}
+"""What the ratios of these names are compared with."""
 
 Progress = Callable[[str, int, int], None]
 
@@ -106,6 +113,7 @@ def run(
         **_figures("socket_chain_", joined),
         **_ratios("bare_chain", ours, called),
         **_ratios("socket_chain", ours, joined),
+        "goals": GOALS,
     }
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rayvous.benchmarks.bare_chains import HEAD, _Frames
-from rayvous.benchmarks.dataplane import Round, _figures, _ratios
+from rayvous.benchmarks.dataplane import GOALS, Round, _figures, _ratios
 
 OURS = [
     Round(np.array([2.0, 4.0, 4.0]), 3.0, 10.0),
@@ -23,6 +23,12 @@ def test_a_ratio_is_that_of_the_median_round() -> None:
     assert found["times_chain_cpu_by_round"] == [3.0, 5.0, 1.0] and found["times_chain_cpu"] == 3.0
     assert found["of_chain_events_per_second_by_round"] == [0.5, 1.5, 2.0]
     assert found["of_chain_events_per_second"] == 1.5
+
+
+def test_every_goal_is_that_of_a_ratio() -> None:
+    assert (
+        set(GOALS) <= {**_ratios("bare_chain", OURS, THEIRS), **_ratios("socket_chain", OURS, THEIRS)}.keys()
+    )
 
 
 def test_a_latency_is_that_of_all_rounds_and_a_rate_that_of_the_median_round() -> None:
