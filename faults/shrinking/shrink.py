@@ -110,7 +110,7 @@ class Shrunk:
     def save(self, path: str | Path) -> str:
         """Write the case to a JSON file; return the command that runs it."""
         save_case(self.case, path)
-        self.report.source = str(path)
+        self.report.source, self.report.options = str(path), ""
         return self.report.replay
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from rayvous.faults.checker.verdict import Finding, Verdict
+from rayvous.faults.plans.case_files import load_case
 from rayvous.faults.plans.cases import draw_case
 from rayvous.faults.plans.extended import extended
 from rayvous.faults.plans.plans import CrashCluster
@@ -34,7 +35,7 @@ def faults_and_events(case):
     return bool(case.plan.faults) and sum(len(action.events) for _, action in steps_of(case)) >= 3
 
 
-def test_only_what_the_failure_needs_is_left():
+def test_only_what_the_failure_needs_is_left(tmp_path):
     assert CASE.plan.faults and faults_and_events(CASE) and len(labels_of(CASE)) > 4
     found = shrink(CASE, run=lambda case: said(case, *["once"] * faults_and_events(case)))
     assert found.finished and str(found.reason) == "once is violated" and found.runs < 300
@@ -48,6 +49,9 @@ def test_only_what_the_failure_needs_is_left():
     assert case.links == LinkModel() and case.plan.heal_seconds <= 4.0
     assert all(event == {} for _, action in steps_of(case) for event in action.events)
     assert found.report.drawn == case and faults_and_events(case)
+    found.report.options = " --operations"
+    assert found.save(tmp_path / "a case.json") == f"rayvous chaos --on sim --case '{tmp_path}/a case.json'"
+    assert load_case(tmp_path / "a case.json") == case
 
 
 def test_an_option_that_is_needed_stays_and_selectors_become_simple():
