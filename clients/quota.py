@@ -39,8 +39,8 @@ class PublisherQuota:
 
     Parameters
     ----------
-    clock, wait
-        Return the time in seconds, and let some of it pass.
+    clock
+        Returns the time in seconds.
 
     Attributes
     ----------
@@ -48,12 +48,11 @@ class PublisherQuota:
         The number of events that were dropped because they came too fast.
     """
 
-    def __init__(self, clock: Callable[[], float], wait: Callable[[float], None]) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.advertisements: dict[int, Advertisement] = {}
         self.history = RateHistory()
         self.dropped = 0
         self._clock = clock
-        self._wait = wait
 
     def advertise(self, number: int, item: Filter, max_rate: float, excess: Excess) -> None:
         """Let events of a filter pass from now on.
@@ -68,8 +67,8 @@ class PublisherQuota:
         bucket = TokenBucket.full(max_rate, self._clock())
         self.advertisements[number] = Advertisement(item, bucket, excess)
 
-    def pass_on(self, batch: EventBatch) -> Iterator[EventBatch]:
-        """Yield the events that may go, in order, each part when its time has come.
+    def pass_on(self, batch: EventBatch) -> Iterator[EventBatch | float]:
+        """Yield the events that may go now, in order, and between them the seconds to wait until more of them may.
 
         Raises
         ------
@@ -94,7 +93,7 @@ class PublisherQuota:
                 start += 1
             else:
                 left = int((numbers[start:] == numbers[start]).sum())
-                self._wait(blocked.bucket.wait_seconds(left, self._clock()))
+                yield blocked.bucket.wait_seconds(left, self._clock())
 
     def _numbers(self, batch: EventBatch) -> npt.NDArray[np.int64]:
         """Return for each event the number of the first advertisement that covers it."""

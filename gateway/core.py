@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, TypeVar
-from uuid import uuid4
 
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import AccessDenied, ClientError, EventError, InputError, LimitReached
@@ -382,7 +381,7 @@ class Session:
     async def _subscribe(self, allowed: Filter | None, after: str | None) -> Stream:
         assert allowed is not None
         gateway = self._gateway
-        feed = await gateway.upstream.feed(f"{self.principal}/{uuid4().hex[:12]}", durable=False)
+        feed = await gateway.upstream.feed(self.principal)
         try:
             await feed.subscribe(allowed)
             stream = Stream(feed, gateway.limits, gateway.texts, filter=allowed, on_end=self._gone)
@@ -402,7 +401,7 @@ class Session:
             of.check_room(durable)
             if (there := gateway._open.get(name)) is not None:
                 await there.close(f"{durable!r} was opened again elsewhere")
-            feed = await gateway.upstream.feed(name, durable=True)
+            feed = await gateway.upstream.feed(self.principal, durable)
             fresh = not feed.filters
             try:
                 filter = of.rights.admit_again(durable, feed.filters, allowed)
@@ -471,7 +470,7 @@ class Session:
             if (there := gateway._open.get(name)) is not None:
                 await there.close(f"{durable!r} was ended", for_good=True)
             else:
-                feed = await gateway.upstream.feed(name, durable=True)
+                feed = await gateway.upstream.feed(self.principal, durable)
                 known = bool(feed.filters)
                 await feed.end()
                 if not known:

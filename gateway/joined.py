@@ -2,12 +2,12 @@
 
 Rules
 -----
-* Each publisher has its own thread, since it has one call in flight. All other blocking calls share a small
-  pool.
-* Arrivals for a subscriber are taken from its inbox on the gateway's event loop; no thread waits for them.
-  One call to the loop serves all subscribers that have arrivals.
-* Non-durable subscribers of this process share one long poll, so their arrivals are taken at once. A durable
-  subscriber has its own poll, and may be as slow as its client.
+* The gateway's publishers and subscribers live on its event loop, with their channels, their polls and their inboxes:
+  attaching a subscriber, subscribing, publishing, confirming delivery and leaving are carried out there, and no other
+  thread takes part.
+* What is rare, or blocks, is carried out in a small pool of threads: durable subscribers, keys, attaching publishers.
+* Non-durable subscribers share one long poll, so their arrivals are taken at once. A durable subscriber has its own
+  poll, and may be as slow as its client.
 * A publisher's name combines its principal and this process: two gateways never share one.
 """
 
@@ -27,11 +27,12 @@ from uuid import uuid4
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayError
 
+from ..actors.clients.attaching import Attaching
 from ..actors.clients.durable import DurableSubscriber
 from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
 from ..actors.host.errors import broker_errors
-from ..actors.network.network import Network
+from ..actors.network.network import Network, attaching_here
 from ..actors.network.rendezvous import KEYS
 from ..protocol.batch import EventBatch
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
@@ -57,10 +58,15 @@ async def _in(pool: ThreadPoolExecutor, call: Callable[..., T], *args: Any, **kw
 
 class _RayOutlet:
     def __init__(
-        self, network: Network, principal: str, publisher: Publisher, thread: ThreadPoolExecutor
+        self,
+        network: Network,
+        attached: Attaching,
+        principal: str,
+        publisher: Publisher,
+        pool: ThreadPoolExecutor,
     ) -> None:
-        self._network, self._principal = network, principal
-        self._publisher, self._thread = publisher, thread
+        self._network, self._attached, self._principal = network, attached, principal
+        self._publisher, self._pool = publisher, pool
         self._claimed: int | None = None  # last sequence number before the claim for the next publish
         self._unused: int | None = None  # last sequence number before a claim that was not used
         self._said: Any = None  # the call that withdraws it
@@ -70,13 +76,10 @@ class _RayOutlet:
         return self._publisher.name
 
     async def publish(self, batch: EventBatch) -> int:
-        return await _in(self._thread, self._publish, batch)
-
-    def _publish(self, batch: EventBatch) -> int:
         self._say_unused()
         claimed, self._claimed = self._claimed, None
         try:
-            return self._publisher.publish_batch(batch)
+            return await self._publisher.publish_batch_async(batch)
         except BaseException as error:  # the outcome is unknown except in these cases
             refused = isinstance(error, InputError) or self._publisher.published == claimed
             if claimed is not None and refused:
@@ -84,7 +87,7 @@ class _RayOutlet:
             raise
 
     async def claim(self, wishes: Sequence[Wish]) -> list[Answer]:
-        return await _in(self._thread, self._claim, wishes)
+        return await _in(self._pool, self._claim, wishes)
 
     def _claim(self, wishes: Sequence[Wish]) -> list[Answer]:
         self._say_unused(HEARD_SECONDS)
@@ -120,7 +123,7 @@ class _RayOutlet:
         return answers
 
     async def settle(self, keys: Sequence[str]) -> None:
-        await _in(self._thread, self._rendezvous, "settle", self._principal, keys, self.name, accepted=True)
+        await _in(self._pool, self._rendezvous, "settle", self._principal, keys, self.name, accepted=True)
 
     def _withdraw(self, last: int) -> None:
         """Report that the claim above this number was not published, before other events get these numbers.
@@ -171,17 +174,18 @@ class _RayOutlet:
         return self._call_seconds * (calls + 1)
 
     async def flush(self) -> None:
-        await _in(self._thread, self._publisher.flush)
+        await self._publisher.flush_async()
 
     async def close(self) -> None:
         with suppress(ClientError):  # the network was closed here before
-            await _in(self._thread, self._network.release, self._publisher)
-        self._thread.shutdown(wait=False)
+            await self._attached.release_here(self._publisher)
 
 
 class _RayFeed:
-    def __init__(self, network: Network, subscriber: Subscriber, pool: ThreadPoolExecutor) -> None:
-        self._network, self._subscriber, self._pool = network, subscriber, pool
+    """A subscriber on the gateway's event loop."""
+
+    def __init__(self, attached: Attaching, subscriber: Subscriber) -> None:
+        self._attached, self._subscriber = attached, subscriber
         self._losses = self._shed = 0
 
     @property
@@ -189,7 +193,7 @@ class _RayFeed:
         return list(self._subscriber.subscriptions.values())
 
     async def subscribe(self, wanted: Filter) -> None:
-        await _in(self._pool, self._subscriber.subscribe, wanted)
+        await self._subscriber.subscribe_async(wanted)
 
     def listen(self, more: Callable[[], None]) -> None:
         self._subscriber.listen(more)
@@ -204,29 +208,36 @@ class _RayFeed:
         return Arrived(arrival.batch, arrival.rows, losses, shed, last=self._subscriber.idle)
 
     async def acknowledge(self, marks: Mapping[str, int]) -> None:
-        assert isinstance(self._subscriber, DurableSubscriber)
+        raise ClientError("only a durable subscriber has a position")
+
+    async def close(self) -> None:
+        with suppress(ClientError):  # the network was closed here before
+            await asyncio.shield(self._attached.release_here(self._subscriber))
+
+    async def end(self) -> None:
+        await self.close()
+
+
+class _DurableFeed(_RayFeed):
+    """A durable subscriber, which has a client process of its own; its calls block a thread."""
+
+    _subscriber: DurableSubscriber
+
+    def __init__(self, network: Network, subscriber: DurableSubscriber, pool: ThreadPoolExecutor) -> None:
+        self._network, self._subscriber, self._pool = network, subscriber, pool
+        self._losses = self._shed = 0
+
+    async def acknowledge(self, marks: Mapping[str, int]) -> None:
         await _in(self._pool, self._subscriber.acknowledge_up_to, marks)
 
     async def close(self) -> None:
-        await _in(self._pool, self._leave)
-
-    def _leave(self) -> None:
-        if isinstance(self._subscriber, DurableSubscriber):
-            self._subscriber.close()
-            self._forget()
-        else:
-            with suppress(ClientError):  # the network was closed here before
-                self._network.release(self._subscriber)
+        await _in(self._pool, self._leave, self._subscriber.close)
 
     async def end(self) -> None:
-        def leave_for_good() -> None:
-            if isinstance(self._subscriber, DurableSubscriber):
-                self._subscriber.end()
-                self._forget()
+        await _in(self._pool, self._leave, self._subscriber.end)
 
-        await _in(self._pool, leave_for_good)
-
-    def _forget(self) -> None:
+    def _leave(self, say: Callable[[], None]) -> None:
+        say()
         self._network.forget(self._subscriber)
 
 
@@ -236,7 +247,7 @@ class Joined:
     Parameters
     ----------
     network
-        The network; closed by `close`.
+        The network; closed by `close`. This is made on the event loop on which the gateway serves.
     inbox_events_max
         Notifications that one stream may have queued.
 
@@ -248,6 +259,8 @@ class Joined:
 
     def __init__(self, network: Network, inbox_events_max: int = 1_000) -> None:
         self._network = network
+        self._attached = attaching_here(network)
+        self._attached.bound_inboxes(inbox_events_max)
         network.bound_inboxes(inbox_events_max)
         self._pool = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="gateway")
         self._suffix = uuid4().hex[:8]
@@ -289,28 +302,30 @@ class Joined:
 
     async def outlet(self, principal: str, may: Filter, rate: float) -> Outlet:
         """Attach a publisher; with admission control it advertises the principal's publish right, at its rate."""
-        thread = ThreadPoolExecutor(1, thread_name_prefix=f"gateway-{principal}")
 
         def attach() -> Publisher:
-            publisher = self._network.publisher(f"{principal}@{self._suffix}")
+            publisher = self._attached.publisher(f"{principal}@{self._suffix}")
             if self._network.directory.admission is not None:
                 publisher.advertise(may, max_rate=rate)
             return publisher
 
-        try:
-            publisher = await _in(thread, attach)
-        except BaseException:
-            thread.shutdown(wait=False)
-            raise
-        return _RayOutlet(self._network, principal, publisher, thread)
+        publisher = await _in(self._pool, attach)
+        return _RayOutlet(self._network, self._attached, principal, publisher, self._pool)
 
-    async def feed(self, name: str, *, durable: bool) -> Feed:
-        """Attach a subscriber."""
-        subscriber = await _in(self._pool, self._network.subscriber, name, durable=durable)
-        return _RayFeed(self._network, subscriber, self._pool)
+    async def feed(self, principal: str, durable: str | None = None) -> Feed:
+        """Attach a subscriber of a principal."""
+        if durable is None:
+            return _RayFeed(self._attached, await self._attached.subscriber_here(principal))
+        name = f"{principal}/{durable}"
+        return _DurableFeed(self._network, await _in(self._pool, self._come_back, name), self._pool)
+
+    def _come_back(self, name: str) -> DurableSubscriber:
+        return self._network.subscriber(name, durable=True)
 
     async def close(self) -> None:
         """Leave the network."""
+        with suppress(RayvousError):
+            await self._attached.close_here()
         with suppress(RayvousError):
             await _in(self._pool, self._network.close)
         self._pool.shutdown(wait=False)

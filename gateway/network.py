@@ -1,7 +1,6 @@
 """What a gateway needs of its network, as coroutines; `gateway.joined` implements it on Ray.
 
-Rule: nothing here knows of tokens, clients or protocols. `core` chooses the names of publishers and
-subscribers.
+Rule: nothing here knows of tokens, clients or protocols.
 """
 
 from __future__ import annotations
@@ -126,6 +125,6 @@ class Upstream(Protocol):
         """Attach a publisher for a principal; with admission control it advertises the principal's publish right."""
         ...
 
-    async def feed(self, name: str, *, durable: bool) -> Feed:
-        """Attach a subscriber."""
+    async def feed(self, principal: str, durable: str | None = None) -> Feed:
+        """Attach a subscriber of a principal: ``principal/durable`` if that is given, else one with a new name."""
         ...

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import threading
 import traceback
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
+from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ray import ObjectRef, cloudpickle
@@ -115,7 +117,24 @@ class Reply(Generic[T]):
         return pickle.loads(answer.content) if type(answer) is Packed else answer  # type: ignore[no-any-return]
 
     async def _wait(self) -> T:
-        return self._read(await asyncio.shield(asyncio.wrap_future(self._future)))
+        if not self._future.done():
+            loop, thread = asyncio.get_running_loop(), threading.get_ident()
+            given: asyncio.Future[None] = loop.create_future()
+
+            def give() -> None:
+                if not given.done():
+                    given.set_result(None)
+
+            def done(_: Future[Any]) -> None:
+                if threading.get_ident() == thread:
+                    give()
+                else:
+                    with suppress(RuntimeError):  # the loop has ended
+                        loop.call_soon_threadsafe(give)
+
+            self._future.add_done_callback(done)
+            await given
+        return self._read(self._future.result())
 
 
 def follow(call: ObjectRef[Any], reply: Reply[Any], left: Callable[[], object]) -> None:

@@ -26,11 +26,12 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import MICRO, required
 from ...protocol.messages.pubsub import Detach
 from ...routing.language.questions import to_filter
-from ..host.handle import HostHandle, waited
+from ..host.handle import HostHandle
 from ..host.requests import Request, Stored
 from ..network.directory import Directory
+from .waits import Given, Work
 
-Call: TypeAlias = Callable[[Any, BrokerId, bool, float], Any]
+Call: TypeAlias = Callable[[Any, BrokerId, bool, float], Work[Any]]
 Step: TypeAlias = Callable[[], list[Said]]
 """Tells the machine of the publisher something, and returns what is to be said."""
 
@@ -50,15 +51,15 @@ class Calls(NamedTuple):
         Returns the handle of a host.
     """
 
-    ask: Callable[[Call, float], Any]
-    answer: Callable[[Any, Any, float], Any]
-    settle: Callable[[Any, Step], list[Said]]
-    still: Callable[[Step], list[Said]]
+    ask: Callable[[Call, float], Work[Any]]
+    answer: Callable[[Any, Any, float], Work[Any]]
+    settle: Callable[[Any, Step], Work[list[Said]]]
+    still: Callable[[Step], Work[list[Said]]]
     handle: Callable[[Any], HostHandle] = HostHandle
 
 
 class Advertiser:
-    """Lets one publisher advertise; for one thread at a time.
+    """Lets one publisher advertise; for one call at a time.
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ class Advertiser:
         calls: Calls,
         session: str = "",
     ) -> None:
-        self.quota = None if directory.admission is None else PublisherQuota(time.time, time.sleep)
+        self.quota = None if directory.admission is None else PublisherQuota(time.time)
         self._machine = machine
         self._links = links
         self._name = name
@@ -96,7 +97,7 @@ class Advertiser:
         self._next_number = 1
         self._counted = False  # whether the numbers that an earlier process has used are known
 
-    def advertise(self, filter: Any, max_rate: float | None, excess: Excess) -> int:
+    async def advertise(self, filter: Any, max_rate: float | None, excess: Excess) -> int:
         """Advertise; see :meth:`Publisher.advertise`."""
         item = to_filter(filter, self._directory.limits.filter_clauses_max)
         rate, machine = self._rate(max_rate, excess), self._machine
@@ -105,13 +106,13 @@ class Advertiser:
             self.quota.advertise(number, item, rate, excess)
         self._next_number += 1
         try:
-            self._tell(
+            await self._tell(
                 lambda: machine.advertise(number, item, round(rate * MICRO), default=max_rate is None),
                 lambda: machine.everywhere(number, time.time()),
             )
         except BaseException:
             self._forget(number)
-            left = self._calls.still(lambda: machine.unadvertise(number, time.time()))
+            left = await self._calls.still(lambda: machine.unadvertise(number, time.time()))
             if self._links is not None:  # repeated with the next message: it may have got through
                 self._number(left)
             raise
@@ -128,7 +129,7 @@ class Advertiser:
         if self.quota is not None:
             del self.quota.advertisements[number]
 
-    def unadvertise(self, number: int) -> None:
+    async def unadvertise(self, number: int) -> None:
         """Withdraw an advertisement; see :meth:`Publisher.unadvertise`."""
         machine, known = self._machine, self._machine.adverts
         if checks.whole_number("number", number) not in known:
@@ -140,27 +141,27 @@ class Advertiser:
             return machine.everywhere(number, time.time())
 
         try:
-            self._tell(lambda: machine.unadvertise(number, time.time()), list)
+            await self._tell(lambda: machine.unadvertise(number, time.time()), list)
         except BaseException:  # it may have got through or not: the caller can repeat it
-            self._calls.still(stays)
+            await self._calls.still(stays)
             raise
         self._forget(number)
 
-    def _tell(self, begin: Step, done: Step) -> None:
+    async def _tell(self, begin: Step, done: Step) -> None:
         """Tell the broker about an advertisement: what `begin` returns. `done` is for when the broker knows it."""
         seconds, links = self._directory.limits.call_seconds, self._links
         if links is not None:
-            self._count(links, seconds)
+            await self._count(links, seconds)
             self._number(begin())
 
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            said: list[Any] = self._calls.settle(host, begin) if links is None else links.back()
+        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
+            said: list[Any] = await self._calls.settle(host, begin) if links is None else links.back()
             asked = self._calls.handle(host).request(broker, self._name, said, self._session)
-            answer = self._calls.answer(asked, host, left)
-            self._calls.settle(host, done)
+            answer = await self._calls.answer(asked, host, left)
+            await self._calls.settle(host, done)
             return answer
 
-        told = self._calls.ask(call, seconds)
+        told = await self._calls.ask(call, seconds)
         if links is not None:
             links.acknowledged("subscriptions", links.subscriptions.sent)
             links.take(told or 0)
@@ -170,20 +171,20 @@ class Advertiser:
         for message in said:
             self._links.send(message)
 
-    def _count(self, links: ClientLinks, seconds: float) -> None:
+    async def _count(self, links: ClientLinks, seconds: float) -> None:
         """Go on after the numbers of an earlier process, once nothing of it is left at its broker."""
         if self._counted:
             return
 
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> int:
+        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> int:
             asked: list[Request] = [Detach(), Stored("subscriptions")]
-            return int(waited(self._calls.handle(host).request(broker, self._name, asked), left))
+            return int(await Given(self._calls.handle(host).request(broker, self._name, asked), left))
 
-        links.subscriptions.sent = self._calls.ask(call, seconds)
+        links.subscriptions.sent = await self._calls.ask(call, seconds)
         self._counted = True
 
-    def withdraw_all(self) -> None:
+    async def withdraw_all(self) -> None:
         """Withdraw every advertisement; a dead broker has no state."""
         with suppress(BrokerUnavailable):
             for number in list(self._machine.adverts):
-                self.unadvertise(number)
+                await self.unadvertise(number)

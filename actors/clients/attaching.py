@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import ray
@@ -16,9 +18,11 @@ from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
 from ...protocol.ids import BrokerId, ClientId
 from ...recovery.durability.durable_cursor import DeadLetter
+from ..answers import answered
 from ..host.errors import broker_errors
 from ..network.hosts import Hosts
 from ..network.names import BLOCK
+from .ahead import PlacesAhead
 from .client import Context
 from .coming_back import evict, publisher_back, subscriber_back
 from .durable import DurableSubscriber
@@ -28,7 +32,11 @@ from .publisher import Publisher
 from .subscriber import Subscriber
 
 if TYPE_CHECKING:
+    from ..network.directory import Directory
     from ..network.rendezvous import Placed
+
+PLACE_SECONDS: Final = 60.0
+"""How long the rendezvous point may take to give clients their brokers."""
 
 
 class Attaching:
@@ -47,6 +55,10 @@ class Attaching:
         self.process = process
         self.clients: list[Publisher | Subscriber] = []
         self._inbox_events_max: int | None = None
+        self._ahead: dict[str, PlacesAhead] = {}
+        self._bounded: tuple[Directory, Directory] | None = (
+            None  # a directory, and what clients are given of it
+        )
 
     def publisher(
         self,
@@ -231,7 +243,7 @@ class Attaching:
     ) -> Placed:
         """Return the brokers of clients, once those that had their names before are told."""
         asked = (kind, names, broker, ticket, near, self.process.owner, take_over)
-        placed: Placed = ray.get(self._hosts.rendezvous.place.remote(*asked), timeout=60)
+        placed: Placed = ray.get(self._hosts.rendezvous.place.remote(*asked), timeout=PLACE_SECONDS)
         if placed.former:
             evict(kind, placed.former, self._hosts.directory.limits.call_seconds)
         return placed
@@ -254,9 +266,73 @@ class Attaching:
     def _context(self, placement: Placement | None) -> Context:
         directory = self._hosts.directory
         if self._inbox_events_max is not None:
-            limits = replace(directory.limits, delivery_events_max=self._inbox_events_max)
-            directory = replace(directory, limits=limits)
+            if self._bounded is None or self._bounded[0] is not directory:
+                limits = replace(directory.limits, delivery_events_max=self._inbox_events_max)
+                self._bounded = directory, replace(directory, limits=limits)
+            directory = self._bounded[1]
         return Context(directory, self.process, self._hosts.rendezvous, placement)
+
+    # On the event loop of the client process.
+
+    async def subscriber_here(self, prefix: str) -> Subscriber:
+        """Attach a subscriber under a new name ``prefix/...``, at the broker with the fewest clients.
+
+        Subscribers that attach one after the other share the calls to the rendezvous point; see `PlacesAhead`.
+        """
+        self._hosts.require_open()
+        ahead = self._ahead.get(prefix)
+        if ahead is None:
+            ahead = self._ahead[prefix] = PlacesAhead(prefix, self._places, self._free)
+        with broker_errors(f"attaching to {self._hosts.name!r}"):
+            place = await ahead.take()
+            try:
+                if place.broker not in self._hosts.directory.hosts:
+                    await asyncio.to_thread(self._hosts.find_reborn)
+                context = self._context(None)._replace(ticket=place.ticket)
+                make = partial(Subscriber, place.name, place.broker, context)
+                # A host that comes back is told of each subscriber, which waits for it.
+                subscriber = await asyncio.to_thread(make) if self.process.returns else make()
+            except BaseException:
+                self._free({place.name: place.ticket})
+                raise
+        self.clients.append(subscriber)
+        return subscriber
+
+    async def _places(self, names: Sequence[ClientId], ticket: str) -> Sequence[BrokerId]:
+        asked = (Subscriber.kind, names, None, ticket, None, self.process.owner, False)
+        try:
+            async with asyncio.timeout(PLACE_SECONDS):
+                placed: Placed = await answered(self._hosts.rendezvous.place.remote(*asked))
+        except TimeoutError:
+            raise BrokerUnavailable("the rendezvous point does not answer in time") from None
+        return placed.brokers
+
+    def _free(self, names: Mapping[ClientId, str]) -> None:
+        """Free names of subscribers, each with the ticket of the call that placed it."""
+        self._hosts.rendezvous.leave.remote(Subscriber.kind, names, {})
+        self._ahead = {prefix: ahead for prefix, ahead in self._ahead.items() if len(ahead)}
+
+    async def release_here(self, client: Publisher | Subscriber) -> None:
+        """Do what `release` does."""
+        self._require_ours(client)
+        await client.close_async()
+        self._released(client)
+
+    async def close_here(self) -> None:
+        """Close all clients and the client process."""
+        if self.process.has_left_ray:
+            for client in self.clients:
+                client.abandon()
+            await asyncio.to_thread(self.process.close)
+            return
+        for ahead in self._ahead.values():
+            ahead.clear()
+        for client in list(self.clients):
+            with suppress(BrokerUnavailable):
+                await client.close_async()
+        self.leave(self.clients)
+        self.process.end_sessions(self._hosts.hosts())
+        await asyncio.to_thread(self.process.close)
 
     def release(self, client: Publisher | Subscriber) -> None:
         """Close a client of this process and free its name.
@@ -266,12 +342,18 @@ class Attaching:
         ClientError
             If it is not a client of this network in this process, or the network is closed.
         """
+        self._require_ours(client)
+        client.close()
+        self._released(client)
+
+    def _require_ours(self, client: Publisher | Subscriber) -> None:
         self._hosts.require_open()
         if client not in self.clients:
             raise ClientError(
                 f"{checks.shown(client)} is not a client of network {self._hosts.name!r} in this process"
             )
-        client.close()
+
+    def _released(self, client: Publisher | Subscriber) -> None:
         self.clients.remove(client)
         self.leave([client])
 

@@ -46,10 +46,11 @@ from ...protocol.ids import BrokerId, ClientId
 from ..answers import answered
 from ..forks import require_same_process
 from ..host.errors import broker_errors
-from ..host.handle import HostHandle, waited
+from ..host.handle import HostHandle
 from ..host.outbox import first_line
 from .nearness import Placement
 from .process import ClientProcess
+from .waits import Behind, Given, Pause, Work
 
 if TYPE_CHECKING:
     from ..network.rendezvous import Directory
@@ -135,7 +136,7 @@ class Client:
 
     # Calls, and moves to another broker when this one dies or does not answer.
 
-    def _ask(self, call: Callable[[Any, BrokerId, bool, float], T], seconds: float) -> T:
+    async def _ask(self, call: Callable[[Any, BrokerId, bool, float], Work[T]], seconds: float) -> T:
         """Call the client's broker; in a network that heals, call the next one if the client leaves this one meanwhile.
 
         Parameters
@@ -152,22 +153,22 @@ class Client:
             (broker, host), left = self._place, deadline - time.monotonic()
             with broker_errors(str(self)):
                 try:
-                    return call(host, broker, again, max(left, 0.0))
+                    return await call(host, broker, again, max(left, 0.0))
                 except _Moved:
-                    self._process.run(self.move(host, False))
-                    self._process.run(self._forsake(host, broker))
+                    await Behind(self._process, self.move(host, False))
+                    await Behind(self._process, self._forsake(host, broker))
                 except BrokerLeaving:
-                    self._process.run(self.go_from(broker))
+                    await Behind(self._process, self.go_from(broker))
                 except (RayActorError, BrokerUnavailable) as error:  # the broker died, or has left
                     if left <= 0 or (self._recovery is None and not self._directory.numbered):
                         raise
                     if self._recovery is None:
-                        time.sleep(CALL_AGAIN_SECONDS)
+                        await Pause(CALL_AGAIN_SECONDS)
                     else:
-                        self._process.run(self.move(host, isinstance(error, ActorDiedError)))
+                        await Behind(self._process, self.move(host, isinstance(error, ActorDiedError)))
             again = True
 
-    def _answer(self, call: Any, host: Any, seconds: float) -> Any:
+    async def _answer(self, call: Any, host: Any, seconds: float) -> Any:
         """Return the answer to a call; stop waiting if the client leaves that host meanwhile.
 
         Raises
@@ -176,12 +177,12 @@ class Client:
             If there is no answer in time.
         """
         if self._recovery is None:
-            return waited(call, seconds)
+            return await Given(call, seconds)
         deadline = time.monotonic() + seconds
         while True:
             left = deadline - time.monotonic()
             try:
-                return waited(call, max(0.0, min(left, LOOK_SECONDS)))
+                return await Given(call, max(0.0, min(left, LOOK_SECONDS)))
             except GetTimeoutError:
                 if self.host != host:
                     raise _Moved from None
@@ -195,14 +196,14 @@ class Client:
                     raise _Moved from None
                 raise
 
-    def _stay(self, host: Any) -> None:
+    async def _stay(self, host: Any) -> None:
         """Wait for the end of a move in progress; raise `_Moved` if the client is at another host then.
 
         The next host may lack what a host took in while the client was leaving it.
         """
         if self._recovery is None or (self.host == host and not self._moving.locked()):
             return  # a later move finds everything that was called before
-        if self._process.run(self._arrived())[1] != host:
+        if (await Behind(self._process, self._arrived()))[1] != host:
             raise _Moved
 
     async def _arrived(self) -> tuple[BrokerId, Any]:
@@ -210,7 +211,7 @@ class Client:
         async with self._moving:
             return self._place
 
-    def _settle(self, host: Any, change: Callable[[], T]) -> T:
+    async def _settle(self, host: Any, change: Callable[[], T]) -> T:
         """Change what the client tells a broker to which it comes, while it is at this host and does not move.
 
         Raises `_Moved` if the client has left that host, because the next host may lack the change.
@@ -221,16 +222,16 @@ class Client:
                 raise _Moved
             return change()
 
-        return self._still(here)
+        return await self._still(here)
 
-    def _still(self, change: Callable[[], T]) -> T:
+    async def _still(self, change: Callable[[], T]) -> T:
         """Make such a change wherever the client is, at no moment at which a move tells the next host what there is."""
 
         async def settle() -> T:
             async with self._moving:
                 return change()
 
-        return change() if self._recovery is None else self._process.run(settle())
+        return change() if self._recovery is None else await Behind(self._process, settle())
 
     async def move(self, left: Any, dead: bool) -> None:
         """Go to another broker if the client is still at this actor; on the process's background loop.

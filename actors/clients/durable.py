@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import ray
 from ray.exceptions import ActorDiedError, RayActorError
 
 from ...clients.subscriber import SubscriberMachine
@@ -38,6 +37,7 @@ from .inbox import Arrival
 from .notification import Notification
 from .publisher import Publisher
 from .subscriber import Subscriber
+from .waits import Behind, Given, in_thread
 
 
 class DurableSubscriber(Subscriber):
@@ -105,34 +105,26 @@ class DurableSubscriber(Subscriber):
 
     # Subscriptions are stored when they are installed, and before they are cancelled.
 
-    def subscribe_all(
-        self,
-        filters: Any,
-        *,
-        timeout_seconds: float | None = None,
-        priority: int = 0,
-        local_first: bool = False,
+    async def _subscribe_all(
+        self, filters: Iterable[Any], timeout_seconds: float | None, priority: int, *, local_first: bool
     ) -> list[int]:
-        """Subscribe to several filters in one call; see :meth:`Subscriber.subscribe_all`."""
-        numbers = super().subscribe_all(
-            filters, timeout_seconds=timeout_seconds, priority=priority, local_first=local_first
-        )
-        self._write_down()
+        numbers = await super()._subscribe_all(filters, timeout_seconds, priority, local_first=local_first)
+        await self._write_down()
         return numbers
 
-    def unsubscribe(self, number: int) -> None:
-        """Cancel a subscription. Notifications that were already in flight may still arrive."""
-        self._write_down(number)
-        super().unsubscribe(number)
+    async def _unsubscribe(self, number: int) -> None:
+        await self._write_down(number)
+        await super()._unsubscribe(number)
 
-    def _write_down(self, *without: int) -> None:
+    async def _write_down(self, *without: int) -> None:
         """Store the subscriptions in force, except the ones that are about to be cancelled."""
-        self._ask_rendezvous("subscriptions", self._machine.life, self._machine.record(without))
+        machine = self._machine
+        await self._ask_rendezvous("subscriptions", machine.life, machine.record(without))
 
-    def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
+    async def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
         with broker_errors(str(self)):
             call = getattr(self._rendezvous, method).remote(self.name, *arguments)
-            return ray.get(call, timeout=self._directory.limits.call_seconds)
+            return await Given(call, self._directory.limits.call_seconds)
 
     # Acknowledgements.
 
@@ -168,11 +160,14 @@ class DurableSubscriber(Subscriber):
 
     def acknowledge_up_to(self, marks: Mapping[ClientId, int]) -> None:
         """Advance the position to these sequences, by publisher; see `acknowledge`."""
+        in_thread(self._acknowledge(marks))
+
+    async def _acknowledge(self, marks: Mapping[ClientId, int]) -> None:
         self._open()
         before = dict(self._machine.position)
         for message in self._machine.acknowledge(marks):
             try:
-                self._ask_rendezvous("acknowledge", self._machine.life, self._machine.position)
+                await self._ask_rendezvous("acknowledge", self._machine.life, self._machine.position)
             except BaseException:
                 self._machine.position = before
                 raise
@@ -196,22 +191,26 @@ class DurableSubscriber(Subscriber):
     def close(self) -> None:
         """Detach. The subscriptions stay in force; the broker retains notifications until the subscriber returns."""
         if not self._closed:
-            self._depart(Away())
+            in_thread(self._depart(Away()))
 
     def end(self) -> None:
         """Leave for good: the subscriptions are cancelled and the position is deleted."""
         if not self._closed:
-            self._depart(Detach())
-            self._ask_rendezvous("end_durable", self._machine.life)
+            in_thread(self._end())
 
-    def _depart(self, last_word: Away | Detach) -> None:
+    async def _end(self) -> None:
+        await self._depart(Detach())
+        await self._ask_rendezvous("end_durable", self._machine.life)
+
+    async def _depart(self, last_word: Away | Detach) -> None:
         if self._process.has_left_ray:
             self.abandon()
             self._process.close()
             return
         self._closed = True
         self._process.leave(self)
-        broker, host = self._process.run(self._arrived())
+        place: tuple[BrokerId, Any] = await Behind(self._process, self._arrived())
+        broker, host = place
         if self._lost is None:
             self._handle(host).request(broker, self.name, [last_word], self.ticket)
         self._inbox.close()
@@ -234,13 +233,13 @@ class ReturningPublisher(Publisher):
         super().__init__(name, broker, context, published)
         self._machine.come_back(time.time(), published, kept)
 
-    def _call(self, batch: Any) -> None:
+    async def _call(self, batch: Any) -> None:
         last = self.published + len(batch)
         if last > self._reserved:
             with broker_errors(str(self)):
                 call = self._rendezvous.reserve.remote(self.name, last)
-                self._reserved = ray.get(call, timeout=self._directory.limits.call_seconds)
-        super()._call(batch)
+                self._reserved = await Given(call, self._directory.limits.call_seconds)
+        await super()._call(batch)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         await answered(self._rendezvous.home_of_publisher.remote(self.name, broker, False))

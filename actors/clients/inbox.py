@@ -53,7 +53,8 @@ class _Wakeups:
         if not self._called:
             self._called = True
             try:
-                asyncio.get_running_loop().call_soon(self._call_over)
+                running = asyncio.get_running_loop()
+                running.call_soon(self._call_some if running is loop else self._call_over)
             except RuntimeError:  # this thread has no loop
                 self._call_over()
         return True

@@ -10,6 +10,9 @@ watched here, publishers included, and is told to move. A host that was left is 
 this process when it responds again. A host may also have given up this process, for example because the process
 was stalled. The clients then move to another broker; in a network that does not heal, they are told.
 
+A process that serves on an event loop of its own, as a gateway does, may have all this on that loop instead of in a
+thread. Then channels, polls, inboxes and the readers of these inboxes are in one thread, and nothing is handed over.
+
 Another process may take over the name of a client. The next poll says so, and the client is lost. Publishers in a
 network that does not heal are not polled for: the process gives their hosts a sign of life periodically.
 
@@ -25,7 +28,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from itertools import chain, pairwise
@@ -141,6 +144,8 @@ class ClientProcess:
         How hosts are reached directly; None in a network whose links are calls of Ray.
     unread_bytes_max
         How much waits in a connection for a host to read it (`Limits.connection_bytes_max`).
+    here
+        Whether it lives on the running event loop, which must run until after `close`, instead of in a thread.
     """
 
     def __init__(
@@ -152,6 +157,8 @@ class ClientProcess:
         session_seconds: float = 60.0,
         channels: ChannelConfig | None = None,
         unread_bytes_max: int = CONNECTION_BYTES_MAX,
+        *,
+        here: bool = False,
     ) -> None:
         self._log = Log("rayvous.client", network=network)
         self.session = uuid.uuid4().hex
@@ -163,7 +170,7 @@ class ClientProcess:
         self._saying: asyncio.Task[None] | None = None
         self._beating: asyncio.Task[None] | None = None
         self._holders: dict[tuple[str, ClientId], Holder] = {}
-        self._loop = asyncio.new_event_loop()
+        self._loop = asyncio.get_running_loop() if here else asyncio.new_event_loop()
         self._channels: Channels | None = None
         self._returns = returns
         self._brokers: dict[ClientId, BrokerId] = {}
@@ -176,12 +183,17 @@ class ClientProcess:
         self.ending = False  # whether this process is about to end the network, so that no client moves
         self._taking = threading.Lock()
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
-        self._thread.start()
+        self._submitted: set[Future[Any]] = set()
+        self._thread: threading.Thread | None = None
+        self._ident: int | None = threading.get_ident()  # of the thread that runs the event loop
+        if not here:
+            self._thread = threading.Thread(target=self._run, name=f"rayvous-{network}", daemon=True)
+            self._thread.start()
+            self._ident = self._thread.ident
         if channels is not None:
             heals, most = patience_seconds is not None, unread_bytes_max
             self._channels = Channels(channels, self._loop, heals=heals, log=self._log, unread_bytes_max=most)
-            self._channels.thread = self._thread.ident
+            self._channels.thread = self._ident
 
     def handle(self, host: Any) -> HostHandle:
         """Return the handle by which clients of this process call a host."""
@@ -194,6 +206,16 @@ class ClientProcess:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the calling thread runs the event loop."""
+        return threading.get_ident() == self._ident
+
+    @property
+    def returns(self) -> bool:
+        """Whether a dead host is restarted and resumes, as those of stable brokers do."""
+        return self._returns
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the background loop.
@@ -212,14 +234,33 @@ class ClientProcess:
             if self._closed:
                 work.close()
                 raise ClientError(CLOSED)
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
+            submitted = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._submitted.add(submitted)
+        submitted.add_done_callback(self._submitted.discard)
+        return submitted
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the background loop and return its result; like `submit`, and also if closed meanwhile."""
+        if self.is_here:
+            work.close()
+            raise RuntimeError("an event loop cannot wait for itself: await this instead")
         try:
             return self.submit(work).result()
         except CancelledError:
             raise ClientError(CLOSED) from None
+
+    def _change(self, make: Callable[[], T]) -> T:
+        """Change something on the event loop, at once, from any thread; like `run`."""
+        if self.is_here:
+            require_same_process()
+            if self._closed:
+                raise ClientError(CLOSED)
+            return make()
+
+        async def change() -> T:
+            return make()
+
+        return self.run(change())
 
     @property
     def has_left_ray(self) -> bool:
@@ -237,13 +278,13 @@ class ClientProcess:
     def hold(self, client: Holder) -> None:
         """Tell a client when its name is taken over, and keep the name in use as long as this process lives."""
 
-        async def start() -> None:
+        def start() -> None:
             self._holders[client.kind, client.name] = client
             beats = self._patience_seconds is None and client.kind == "publisher"
             if beats and self._beating is None:
-                self._beating = asyncio.get_running_loop().create_task(self._beat())
+                self._beating = self._loop.create_task(self._beat())
 
-        self.run(start())
+        self._change(start)
 
     async def _beat(self) -> None:
         """Give the hosts of publishers a sign of life, periodically."""
@@ -271,15 +312,19 @@ class ClientProcess:
     # Polls.
 
     def watch(self, host: Any, client: ClientId, inbox: Inbox, broker: BrokerId) -> None:
-        """Start fetching what `host` has for the subscriber of this broker."""
+        """Start fetching what `host` has for the subscriber of this broker; in a thread if the host `returns`."""
+        if self._returns:
 
-        async def start() -> None:
-            if self._returns:
+            async def say_back() -> None:
                 await self.handle(host).request(broker, client, inbox.links.back(), self.session)
+
+            self.run(say_back())
+
+        def start() -> None:
             self._inboxes[client], self._brokers[client] = inbox, broker
             self.poll(host)
 
-        self.run(start())
+        self._change(start)
 
     @contextmanager
     def expected_at(self, host: Any) -> Iterator[None]:
@@ -298,13 +343,13 @@ class ClientProcess:
     def follow(self, mover: Mover) -> None:
         """Watch the host of a client, wherever it moves, and tell the client to move when the host dies."""
 
-        async def start() -> None:
+        def start() -> None:
             self._movers.append(mover)
             self.poll(mover.host)
             if self._saying is None and self._compare_seconds is not None:
-                self._saying = asyncio.get_running_loop().create_task(self._say(self._compare_seconds))
+                self._saying = self._loop.create_task(self._say(self._compare_seconds))
 
-        self.run(start())
+        self._change(start)
 
     async def _say(self, every_seconds: float) -> None:
         """Let every client report what it knows, periodically."""
@@ -316,19 +361,15 @@ class ClientProcess:
     def leave(self, mover: Mover) -> None:
         """Stop following a client."""
 
-        async def drop() -> None:
+        def drop() -> None:
             if mover in self._movers:
                 self._movers.remove(mover)
 
-        self.run(drop())
+        self._change(drop)
 
     def let_go(self, client: Holder) -> None:
         """Forget the name of a client that has left."""
-
-        async def drop() -> None:
-            self._drop(client)
-
-        self.run(drop())
+        self._change(lambda: self._drop(client))
 
     def _drop(self, client: Holder) -> None:
         if self._holders.get((client.kind, client.name)) is client:
@@ -363,11 +404,7 @@ class ClientProcess:
 
     def forget(self, client: ClientId) -> None:
         """Drop arrivals for a subscriber from now on."""
-
-        async def drop() -> None:
-            self._inboxes.pop(client, None)
-
-        self.run(drop())
+        self._change(lambda: self._inboxes.pop(client, None))
 
     async def _poll(self, host: Any) -> None:
         acknowledged, noted = 0, 0.0
@@ -477,13 +514,23 @@ class ClientProcess:
         for host in hosts:
             self.handle(host).end_session(self.session)
 
+    def _tasks(self) -> set[asyncio.Task[None]]:
+        """Cancel what threads wait for, and return the other tasks; for an event loop that has tasks of others, too."""
+        for submitted in list(self._submitted):
+            submitted.cancel()
+        every = (*self._polls.values(), *self._moves, self._saying, self._beating)
+        return {task for task in every if task is not None}
+
     def close(self) -> None:
-        """Stop polling and end the thread. Threads that wait for something here get an error."""
+        """Stop polling, and end the thread if it has one. Threads that wait for something here get an error.
+
+        Not in the thread of an event loop that is not its own: that would wait for itself.
+        """
 
         async def stop() -> None:
             if self._channels is not None:
                 await self._channels.close()
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            tasks = self._tasks() if self._thread is None else asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -494,6 +541,7 @@ class ClientProcess:
             self._closed = True
             stopped = asyncio.run_coroutine_threadsafe(stop(), self._loop)
         stopped.result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()

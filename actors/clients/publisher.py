@@ -34,13 +34,14 @@ from ...protocol.errors import EventError, InputError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import Advertise
 from ...protocol.messages.pubsub import Events, Numbered
-from ..host.handle import HostHandle, waited
+from ..host.handle import HostHandle
 from ..host.requests import Stored
 from .advertiser import Advertiser, Calls
 from .bulk import SLICE_BYTES
 from .client import Client, Context
 from .columns import accepted_from, batch_from
 from .distributing import CutPayload, Distribution
+from .waits import Behind, Given, Pause, Turn, Work, carried_out, in_thread
 
 _QUESTIONS: Final = itertools.count(1)
 """Numbers this process's questions about complete delivery (see `flushing`)."""
@@ -68,7 +69,7 @@ class Publisher(Client):
         super().__init__(name, broker, context)
         directory, process = self._directory, self._process
         self.on_accepted: Callable[[BrokerId, EventBatch], None] = lambda broker, batch: None
-        self._turn = threading.Lock()
+        self._turn = Turn()
         self._machine_turn = threading.Lock()
         self._links = ClientLinks() if directory.numbered else None
         self._counted = not directory.numbered  # whether the numbers that were used before are known
@@ -87,10 +88,10 @@ class Publisher(Client):
         process.hold(self)
 
     def _calls(self) -> Calls:
-        def settle(host: Any, step: Callable[[], list[Said]]) -> list[Said]:
+        def settle(host: Any, step: Callable[[], list[Said]]) -> Work[list[Said]]:
             return self._settle(host, partial(self._locked, step))
 
-        def still(step: Callable[[], list[Said]]) -> list[Said]:
+        def still(step: Callable[[], list[Said]]) -> Work[list[Said]]:
             return self._still(partial(self._locked, step))
 
         return Calls(self._ask, self._answer, settle, still, self._handle)
@@ -116,7 +117,7 @@ class Publisher(Client):
         BrokerUnavailable
             If the broker does not accept the event.
         """
-        return self._publish(batch_of((event,)))
+        return in_thread(self._publish(batch_of((event,))))
 
     @overload
     def publish_batch(self, data: Any, *, on_error: Literal["raise"] = "raise") -> int: ...
@@ -150,15 +151,15 @@ class Publisher(Client):
             If the broker does not accept the events.
         """
         if checks.one_of("on_error", on_error, ("raise", "skip")) == "raise":
-            return self._publish(batch_from(data))
+            return in_thread(self._publish(batch_from(data)))
         batch, refused = accepted_from(data)
         if len(batch):
-            self._publish(batch)
+            in_thread(self._publish(batch))
         return refused
 
     async def publish_async(self, event: Mapping[str, Any]) -> int:
         """Publish one event from a coroutine; see `publish`."""
-        return await asyncio.to_thread(self.publish, event)
+        return await carried_out(self._publish(batch_of((event,))), self._process)
 
     @overload
     async def publish_batch_async(self, data: Any, *, on_error: Literal["raise"] = "raise") -> int: ...
@@ -170,6 +171,8 @@ class Publisher(Client):
         self, data: Any, *, on_error: Literal["raise", "skip"] = "raise"
     ) -> int | dict[int, EventError]:
         """Publish many events from a coroutine; see `publish_batch`."""
+        if isinstance(data, EventBatch) and on_error == "raise":
+            return await carried_out(self._publish(data), self._process)
         return await asyncio.to_thread(self.publish_batch, data, on_error=on_error)  # type: ignore[arg-type]
 
     def distribute(self, payload: Any, *, topic: str, slice_bytes: int = SLICE_BYTES) -> Distribution:
@@ -199,65 +202,76 @@ class Publisher(Client):
         parcel = CutPayload(payload, topic, slice_bytes)
         notifies = self._recovery is None
 
-        def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> Distribution:
+        async def call(
+            batch: EventBatch, host: Any, broker: BrokerId, again: bool, seconds: float
+        ) -> Distribution:
             def answer(call: Any) -> Any:
-                return self._answer(call, host, seconds)
+                return in_thread(self._answer(call, host, seconds))
 
             return parcel.send(host, broker, batch, answer, notifies=notifies)
 
-        batch = parcel.batch()
-        if notifies:
-            with self._turn, self._machine_turn:
-                batch, _ = self._machine.publish(batch, time.time())
-                self._machine.accept(self.published, time.time())  # it does not pass through this publisher
-        done = self._ask(call, self._directory.limits.call_seconds)
-        if not notifies:
-            self._publish(parcel.batch())
-        return done
+        async def distribute() -> Distribution:
+            batch = parcel.batch()
+            if notifies:
+                async with self._turn:
+                    with self._machine_turn:
+                        batch, _ = self._machine.publish(batch, time.time())
+                        self._machine.accept(
+                            self.published, time.time()
+                        )  # it does not pass through this publisher
+            done = await self._ask(partial(call, batch), self._directory.limits.call_seconds)
+            if not notifies:
+                await self._publish(parcel.batch())
+            return done
 
-    def _publish(self, batch: EventBatch) -> int:
+        return in_thread(distribute())
+
+    async def _publish(self, batch: EventBatch) -> int:
         step = self._directory.limits.call_events_max
-        with self._turn:  # one call in flight, and sequence numbers in the order of publication
+        async with self._turn:  # one call in flight, and sequence numbers in the order of publication
             self._open()
             if not self._counted:
-                self._ask(self._count, self._directory.limits.call_seconds)
+                await self._ask(self._count, self._directory.limits.call_seconds)
             quota = self._adverts.quota
             for allowed in (batch,) if quota is None else quota.pass_on(batch):
+                if isinstance(allowed, float):
+                    await Pause(allowed)
+                    continue
                 for start in range(0, len(allowed), step):
                     part = allowed
                     if len(allowed) > step:
                         part = allowed.take(np.arange(start, min(start + step, len(allowed))))
-                    self._call(part)
+                    await self._call(part)
             return self.published
 
-    def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
+    async def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
         """Continue after the last number that a stable broker has of a publisher of this name."""
         assert self._links is not None
-        stored = waited(self._handle(host).request(broker, self.name, [Stored()]), seconds)
+        stored = await Given(self._handle(host).request(broker, self.name, [Stored()]), seconds)
         self._machine.come_back(time.time(), stored, ())
         self._links.events.sent = stored
         self._counted = True
 
-    def _call(self, batch: EventBatch) -> None:
-        self._hand_over_kept()  # events not yet stable go first; while that fails nothing more is taken
+    async def _call(self, batch: EventBatch) -> None:
+        await self._hand_over_kept()  # events not yet stable go first; while that fails nothing more is taken
         # Counted first: a failed call may have been accepted, and a number is never reused.
         with self._machine_turn:
             numbered, said = self._machine.publish(batch, time.time())
         if self._links is not None:
             for message in said:
                 self._links.send(message)
-            self._hand_over_kept()
+            await self._hand_over_kept()
             return
         try:
-            self._hand_over(Events(numbered), held=not said)
+            await self._hand_over(Events(numbered), held=not said)
         finally:  # the caller of a failed call decides what to do
             self._accepted(numbered)
 
-    def _hand_over_kept(self) -> None:
+    async def _hand_over_kept(self) -> None:
         """Retransmit, in networks that lose nothing, what the broker has not made stable."""
         for message in () if self._links is None else self._links.kept():
             if isinstance(message.message, Events):
-                self._hand_over(message)
+                await self._hand_over(message)
                 self._links.acknowledged("events", message.number)  # type: ignore[union-attr]
                 self._accepted(message.message.batch)
 
@@ -265,23 +279,24 @@ class Publisher(Client):
         with self._machine_turn:
             self._machine.accept(int(batch.sequence[-1]), time.time())
 
-    def _hand_over(self, message: Events | Numbered, *, held: bool = False) -> None:
+    async def _hand_over(self, message: Events | Numbered, *, held: bool = False) -> None:
         """Hand events to the broker. If they are `held`, the move in progress publishes them."""
         events: Events = message if isinstance(message, Events) else message.message
         last = int(events.batch.sequence[-1])
 
-        def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
+        async def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
             if held and not again:
-                (broker, host), again = self._process.run(self._arrived()), True
+                place: tuple[BrokerId, Any] = await Behind(self._process, self._arrived())
+                (broker, host), again = place, True
             if again and self._taken[0] == broker and self._taken[1] >= last:
                 return  # the move has published it
             said = _repeated(message) if again else message
             asked = self._handle(host).publish(broker, self.name, [said], time.time(), self.ticket)
-            self._answer(asked, host, seconds)
-            self._stay(host)  # the next broker, too, must have all events up to the last
+            await self._answer(asked, host, seconds)
+            await self._stay(host)  # the next broker, too, must have all events up to the last
             self.on_accepted(broker, events.batch)
 
-        self._ask(call, self._directory.limits.call_seconds)
+        await self._ask(call, self._directory.limits.call_seconds)
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         until = asyncio.get_running_loop().time() + patience_seconds
@@ -361,9 +376,13 @@ class Publisher(Client):
             If `max_rate` or `excess` is given without admission control, if a parameter is out of range, or if
             a user-defined scheme takes no advertisements.
         """
-        with self._turn:
-            self._open()
-            return self._adverts.advertise(filter, max_rate, excess)
+
+        async def advertise() -> int:
+            async with self._turn:
+                self._open()
+                return await self._adverts.advertise(filter, max_rate, excess)
+
+        return in_thread(advertise())
 
     def unadvertise(self, number: int) -> None:
         """Withdraw an advertisement, after everything that was published under it.
@@ -373,10 +392,14 @@ class Publisher(Client):
         InputError
             If there is no advertisement of that number.
         """
-        with self._turn:
-            self._open()
-            self._hand_over_kept()  # without the advertisement it would be rejected
-            self._adverts.unadvertise(number)
+
+        async def unadvertise() -> None:
+            async with self._turn:
+                self._open()
+                await self._hand_over_kept()  # without the advertisement it would be rejected
+                await self._adverts.unadvertise(number)
+
+        in_thread(unadvertise())
 
     @property
     def dropped(self) -> int:
@@ -405,6 +428,9 @@ class Publisher(Client):
         BrokerUnavailable
             If delivery is not confirmed in time. The events may still be delivered later.
         """
+        in_thread(self._flush(timeout_seconds))
+
+    async def _flush(self, timeout_seconds: float | None) -> None:
         self._open()
         seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
         if self._recovery is None:
@@ -418,25 +444,32 @@ class Publisher(Client):
             with self._machine_turn:
                 return self._machine.flush(next(_QUESTIONS), time.time())
 
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            question = self._settle(host, ask)
-            self._answer(self._handle(host).request(broker, self.name, question), host, left)
+        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
+            question = await self._settle(host, ask)
+            await self._answer(self._handle(host).request(broker, self.name, question), host, left)
 
-        with self._turn:
+        async with self._turn:
             self._open()
-            self._ask(call, seconds)
+            await self._ask(call, seconds)
 
     async def flush_async(self, *, timeout_seconds: float | None = None) -> None:
         """Wait from a coroutine until everything is delivered; see `flush`."""
-        await asyncio.to_thread(self.flush, timeout_seconds=timeout_seconds)
+        await carried_out(self._flush(timeout_seconds), self._process)
 
     # Closing.
 
     def close(self) -> None:
         """Leave the network; the name is free again."""
+        in_thread(self._leave_network())
+
+    async def close_async(self) -> None:
+        """Leave the network from a coroutine; see `close`."""
+        await carried_out(self._leave_network(), self._process)
+
+    async def _leave_network(self) -> None:
         if not self._ended and self._machine.adverts and not self._process.has_left_ray:
-            with self._turn:
-                self._adverts.withdraw_all()
+            async with self._turn:
+                await self._adverts.withdraw_all()
         self._closed = True
         if self._recovery is not None:
             self._process.leave(self)

@@ -17,7 +17,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 
 from ray.exceptions import GetTimeoutError, RayTaskError
@@ -41,12 +40,12 @@ from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
 from ..forks import require_same_process
 from ..host.errors import broker_errors
-from ..host.handle import waited
 from ..host.requests import Lacking, WhoAnswers
 from .client import Client, Context
 from .distributing import read_payload
 from .inbox import Arrival, Inbox
 from .notification import Notification, for_people
+from .waits import Behind, Given, carried_out, in_thread
 
 
 class Subscriber(Client):
@@ -68,6 +67,7 @@ class Subscriber(Client):
         self._inbox = Inbox(self.host, limits.delivery_events_max, self._inbox_wait_seconds, before)
         self._turn = threading.Lock()
         self._trying = False
+        self._goodbye: Any = None  # the answer to it
         process.watch(self.host, name, self._inbox, broker)
         if self._recovery is not None:
             process.follow(self)
@@ -155,6 +155,11 @@ class Subscriber(Client):
         local_first: bool = False,
     ) -> list[int]:
         """Subscribe to several filters in one call: to all of them, or to none if it raises. See `subscribe`."""
+        return in_thread(self._subscribe_all(filters, timeout_seconds, priority, local_first=local_first))
+
+    async def _subscribe_all(
+        self, filters: Iterable[Any], timeout_seconds: float | None, priority: int, *, local_first: bool
+    ) -> list[int]:
         self._open()
         limits = self._directory.limits
         if isinstance(filters, str | Mapping) or not isinstance(filters, Iterable):
@@ -170,18 +175,20 @@ class Subscriber(Client):
             for number, item in zip(numbers, items, strict=True):
                 self._machine.subscribe(number, item, time.time(), priority, local_first=local_first)
 
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> bool:
+        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> bool:
             registers = self._machine.request(numbers)
             waiting = self._handle(host).request(broker, self.name, registers, self._process.session)
             try:
-                begins = self._answer(waiting, host, left)
+                begins = await self._answer(waiting, host, left)
             except (GetTimeoutError, RayTaskError) as error:
-                cancel = self._handle(host).request(broker, self.name, [Cancel(number) for number in numbers])
-                self._answer(cancel, host, limits.call_seconds)
+                await self._answer(self._cancelled(host, broker, numbers), host, limits.call_seconds)
                 if isinstance(error, RayTaskError):
                     raise
                 return False
-            self._settle(host, lambda: confirmed(begins))
+            except asyncio.CancelledError:
+                self._cancelled(host, broker, numbers)  # nobody waits for it
+                raise
+            await self._settle(host, lambda: confirmed(begins))
             return True
 
         def confirmed(begins: Mapping[int, Mapping[ClientId, int]] | None) -> None:
@@ -189,7 +196,7 @@ class Subscriber(Client):
                 self._machine.confirmed(number, (begins or {}).get(number))
 
         try:
-            if not self._ask(call, seconds):
+            if not await self._ask(call, seconds):
                 raise SubscriptionTimeout(
                     f"{self}: not installed up to the root within {seconds} s, cancelled"
                 )
@@ -202,6 +209,9 @@ class Subscriber(Client):
                 self._machine.cancel(number)
             raise
         return numbers
+
+    def _cancelled(self, host: Any, broker: BrokerId, numbers: list[int]) -> Any:
+        return self._handle(host).request(broker, self.name, [Cancel(number) for number in numbers])
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         self._inbox.host = host  # from here on nothing from the old broker is accepted
@@ -251,13 +261,8 @@ class Subscriber(Client):
         local_first: bool = False,
     ) -> int:
         """Subscribe from a coroutine; see `subscribe`."""
-        return await asyncio.to_thread(
-            self.subscribe,
-            filter,
-            timeout_seconds=timeout_seconds,
-            priority=priority,
-            local_first=local_first,
-        )
+        work = self._subscribe_all([filter], timeout_seconds, priority, local_first=local_first)
+        return (await carried_out(work, self._process))[0]
 
     def unsubscribe(self, number: int) -> None:
         """Cancel a subscription. Notifications that were already in flight may still arrive.
@@ -267,14 +272,17 @@ class Subscriber(Client):
         InputError
             If there is no subscription of that number.
         """
+        in_thread(self._unsubscribe(number))
+
+    async def _unsubscribe(self, number: int) -> None:
         self._open()
         self._check_number(number)
 
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            self._answer(self._handle(host).request(broker, self.name, [Cancel(number)]), host, left)
-            self._settle(host, lambda: self._machine.cancel(number))
+        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
+            await self._answer(self._cancelled(host, broker, [number]), host, left)
+            await self._settle(host, lambda: self._machine.cancel(number))
 
-        self._ask(call, self._directory.limits.call_seconds)
+        await self._ask(call, self._directory.limits.call_seconds)
 
     def degraded(self) -> dict[int, tuple[Refusal, ...]]:
         """Return the subscriptions that some broker can no longer carry as promised, by number, and what each lacks."""
@@ -307,10 +315,11 @@ class Subscriber(Client):
     def _answer_to(self, question: Lacking | WhoAnswers) -> Any:
         """Return the broker's answer to a question about this subscriber's subscriptions."""
 
-        def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            return self._answer(self._handle(host).request(broker, self.name, [question]), host, left)
+        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
+            asked = self._handle(host).request(broker, self.name, [question])
+            return await self._answer(asked, host, left)
 
-        return self._ask(call, self._directory.limits.call_seconds)
+        return in_thread(self._ask(call, self._directory.limits.call_seconds))
 
     def _check_number(self, number: int) -> None:
         if checks.whole_number("number", number) not in self.subscriptions:
@@ -319,7 +328,7 @@ class Subscriber(Client):
 
     async def unsubscribe_async(self, number: int) -> None:
         """Cancel a subscription from a coroutine; see `unsubscribe`."""
-        await asyncio.to_thread(self.unsubscribe, number)
+        await carried_out(self._unsubscribe(number), self._process)
 
     def notifications(self, timeout_seconds: float | None = None) -> Iterator[Notification]:
         """Iterate over notifications as they arrive.
@@ -464,27 +473,41 @@ class Subscriber(Client):
 
     def close(self) -> None:
         """Leave the network: subscriptions are cancelled, readers end, the name is free again."""
-        self.start_closing()()
+        in_thread(self._leave_network())
+
+    async def close_async(self) -> None:
+        """Leave the network from a coroutine; see `close`."""
+        await carried_out(self._leave_network(), self._process)
+
+    async def _leave_network(self) -> None:
+        if await self._say_goodbye():
+            await self._finish_closing()
 
     def start_closing(self) -> Callable[[], None]:
         """Say goodbye to the broker; the result waits for its answer, and completes what `close` does.
 
         So many subscribers leave in the time of one.
         """
+        if in_thread(self._say_goodbye()):
+            return lambda: in_thread(self._finish_closing())
+        return lambda: None
+
+    async def _say_goodbye(self) -> bool:
+        """Tell the broker that the subscriber leaves; return whether there is more to do."""
         if self._closed:
-            return lambda: None
+            return False
         if self._process.has_left_ray:
             self.abandon()
-            return lambda: None
+            return False
         self._closed = True
         if self._recovery is not None:
             self._process.leave(self)
-        said = None
         with self._forgiving():
             if self._lost is None:
-                broker, host = self._process.run(self._arrived())
-                said = self._handle(host).request(broker, self.name, [Detach()], self.ticket)
-        return partial(self._finish_closing, said)
+                place: tuple[BrokerId, Any] = await Behind(self._process, self._arrived())
+                broker, host = place
+                self._goodbye = self._handle(host).request(broker, self.name, [Detach()], self.ticket)
+        return True
 
     @contextmanager
     def _forgiving(self) -> Iterator[None]:
@@ -493,10 +516,10 @@ class Subscriber(Client):
         with suppress(NameTaken, *forgiven), broker_errors(str(self)):
             yield
 
-    def _finish_closing(self, said: Any) -> None:
+    async def _finish_closing(self) -> None:
         with self._forgiving():
-            if said is not None:
-                waited(said, self._directory.limits.call_seconds)
+            if self._goodbye is not None:
+                await Given(self._goodbye, self._directory.limits.call_seconds)
         self._inbox.close()
         self._process.let_go(self)
         if self._lost is None:  # else another client of this process may have the name

@@ -216,8 +216,14 @@ class Incoming:
             raise
         finally:
             left = departures.go()
-        if left and not owed and not published and seat.commits is None and not pressure.filled:
-            return answer_to(owed, taken)
+        settled = left and not published and seat.commits is None and not pressure.filled
+        if settled and all(
+            kind is Register and answer.done() for (_, kind, _), answer in zip(owed, answers, strict=True)
+        ):
+            try:
+                return answer_to(owed, [answer.result() for answer in answers] or taken)
+            finally:
+                _forget(seat, owed, published)
         return self._answered(seat, (owed, published, answers), taken, pressure)
 
     async def _take_numbered(

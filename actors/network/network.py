@@ -71,16 +71,10 @@ class Network:
     ) -> None:
         self._owner = owner
         self._started_ray = started_ray
-        recovery = directory.recovery
-        patience = None if recovery is None else recovery.client_patience_seconds
-        compares = None if recovery is None else recovery.compare_seconds
-        limits = directory.limits
-        reached = directory.channels, limits.connection_bytes_max
-        self._process = ClientProcess(
-            directory.name, patience, directory.numbered, compares, limits.session_seconds, *reached
-        )
+        self._process = _process_of(directory)
         self._hosts = Hosts(directory, rendezvous)
         self._attached = Attaching(self._hosts, self._process)
+        self._elsewhere: list[Attaching] = []  # on other event loops of this process
         self._convergence = Convergence(self._hosts, self._attached)
         self._operations = Operations(self._hosts)
         self._rolling = Rolling(self._hosts, self._operations, self._convergence)
@@ -493,7 +487,8 @@ class Network:
             If the rendezvous point does not answer.
         """
         status = status_of(self._hosts, self._convergence)
-        return replace(status, hosts_by_ray=self._attached.hosts_by_ray())
+        by_ray = max(each.hosts_by_ray() for each in (self._attached, *self._elsewhere))
+        return replace(status, hosts_by_ray=by_ray)
 
     def draw(self) -> Picture:
         """Draw the network as it is now: roles, dead and unreachable brokers, and the events over each link so far.
@@ -533,3 +528,20 @@ class Network:
             for broker, data in graph.nodes(data=True)
         )
         return f"<p><code>{escape(repr(self))}</code></p><table><tr>{head}</tr>{rows}</table>"
+
+
+def _process_of(directory: Directory, *, here: bool = False) -> ClientProcess:
+    recovery, limits = directory.recovery, directory.limits
+    patience = None if recovery is None else recovery.client_patience_seconds
+    compares = None if recovery is None else recovery.compare_seconds
+    reached = directory.channels, limits.connection_bytes_max
+    return ClientProcess(
+        directory.name, patience, directory.numbered, compares, limits.session_seconds, *reached, here=here
+    )
+
+
+def attaching_here(network: Network) -> Attaching:
+    """Return a part of a network whose clients live on the running event loop; closed by `Attaching.close_here`."""
+    attached = Attaching(network._hosts, _process_of(network.directory, here=True))
+    network._elsewhere.append(attached)
+    return attached

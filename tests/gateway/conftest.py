@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -155,8 +156,10 @@ class LocalNetwork:
         self.outlets.append(LocalOutlet(self, f"{principal}@{others}" if others else principal))
         return self.outlets[-1]
 
-    async def feed(self, name: str, *, durable: bool) -> LocalFeed:
-        self.feeds.append(LocalFeed(self, name, self.kept.setdefault(name, Kept()), durable))
+    async def feed(self, principal: str, durable: str | None = None) -> LocalFeed:
+        name = f"{principal}/{durable or uuid4().hex}"
+        kept = self.kept.setdefault(name, Kept())
+        self.feeds.append(LocalFeed(self, name, kept, durable is not None))
         return self.feeds[-1]
 
 

@@ -392,8 +392,8 @@ def test_a_durable_name_that_cannot_be_opened_is_not_left_behind(gateway, run, t
             async def fails(marks):
                 raise BrokerUnavailable("the broker is gone")
 
-            async def attached(name, *, durable):
-                made = await feed(name, durable=durable)
+            async def attached(principal, durable):
+                made = await feed(principal, durable)
                 made.acknowledge = fails
                 return made
 

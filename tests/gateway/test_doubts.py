@@ -34,7 +34,7 @@ class Outlet(_RayOutlet):
 
     def __init__(self, rendezvous: Rendezvous, network: Any, name: str, publisher: Any = None) -> None:
         publisher = publisher or SimpleNamespace(name=name, published=0)
-        super().__init__(network, "alice", publisher, ThreadPoolExecutor(1))
+        super().__init__(network, SimpleNamespace(), "alice", publisher, ThreadPoolExecutor(1))  # type: ignore[arg-type]
         self._point, self.late, self.under_way = rendezvous, False, deque[Callable[[], Any]]()
 
     def _asked(self, method: str, *args: Any, **kwargs: Any) -> Any:
@@ -145,7 +145,7 @@ class Numbers:
         self.refuses: RayvousError | None = None
         self.numbers_first = False
 
-    def publish_batch(self, batch: Any) -> int:
+    async def publish_batch_async(self, batch: Any) -> int:
         if self.refuses is None or self.numbers_first:
             self.published += len(batch)
         if self.refuses is not None:

@@ -54,7 +54,7 @@ class Host(PackedCalls):
 class Alice(DurableSubscriber):
     """A subscriber whose calls to the rendezvous point succeed, without Ray."""
 
-    def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
+    async def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
         return None
 
 

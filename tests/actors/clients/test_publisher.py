@@ -52,7 +52,7 @@ class Host(PackedCalls):
 class Bob(Publisher):
     """A publisher whose calls are answered without Ray."""
 
-    def _answer(self, call: Any, host: Any, seconds: float) -> Any:
+    async def _answer(self, call: Any, host: Any, seconds: float) -> Any:
         return asyncio.run(call)
 
 
@@ -99,7 +99,7 @@ def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_
 
         away = True
 
-        def _hand_over(self, message: Any, *, held: bool = False) -> None:
+        async def _hand_over(self, message: Any, *, held: bool = False) -> None:
             if self.away:
                 raise BrokerUnavailable("away")
             events = message.message if numbered else message

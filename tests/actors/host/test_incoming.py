@@ -16,7 +16,7 @@ from rayvous.actors.later import Later
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import ClientError
-from rayvous.protocol.messages.pubsub import Announce, Events, Register
+from rayvous.protocol.messages.pubsub import Announce, Events, Installed, Register
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -98,6 +98,28 @@ def test_a_poll_that_waits_is_answered_by_the_call_that_brings_something() -> No
         assert poll.done and [parcel.number for parcel in unpacked([poll.value])] == [1]
         await asyncio.sleep(0)
         registering.cancel()
+
+    run(test)
+
+
+def test_a_subscription_that_is_installed_at_once_is_answered_at_once() -> None:
+    """At the root, and where one that covers it is installed."""
+
+    async def test(wire: Wire) -> None:
+        host = await leaf(wire)
+
+        def ask(number: int, wanted: Any) -> Any:
+            said = [Register(number, wanted)]
+            return frames.begun(host, [packed(("request", (LEAF, "alice", said, "process")))])
+
+        first = ask(1, ANY)
+        assert not isinstance(first, bytes), "the parent has not installed it"
+        waiting = asyncio.ensure_future(first)
+        ((_, (_, _, [announced], *_)), _) = wire.calls[0]
+        installed = [Installed(announced.token)]
+        frames.begun(host, [packed(("receive", (LEAF, ROOT, installed)))])
+        assert unpacked([await waiting]) == {1: {}}
+        assert unpacked([ask(2, to_filter("x > 5"))]) == {2: {}}
 
     run(test)
 

@@ -1,0 +1,85 @@
+"""Places that are asked for ahead: as many as are soon needed, each given once, and given back if nobody takes it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+from rayvous.actors.clients import ahead
+from rayvous.actors.clients.ahead import PLACES_MAX, PlacesAhead
+
+
+class Point:
+    """A rendezvous point: it knows which names are in use."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.used: dict[str, str] = {}
+        self.error: Exception | None = None
+
+    async def ask(self, names: Sequence[str], ticket: str) -> list[int]:
+        await asyncio.sleep(0)
+        self.asked.append(len(names))
+        self.used |= dict.fromkeys(names, ticket)
+        if self.error is not None:
+            raise self.error
+        return list(range(len(names)))
+
+    def give_back(self, names: Mapping[str, str]) -> None:
+        for name, ticket in names.items():
+            assert self.used.pop(name) == ticket
+
+
+def test_the_more_attach_the_more_places_a_call_gives() -> None:
+    async def story() -> None:
+        point = Point()
+        places = PlacesAhead("alice", point.ask, point.give_back)
+        taken = [await places.take() for _ in range(100)]
+        assert point.asked == [1, 2, 4, 8, 16, PLACES_MAX, PLACES_MAX, PLACES_MAX]
+        assert len({place.name for place in taken}) == 100
+        assert all(point.used[place.name] == place.ticket for place in taken)
+        assert all(place.name.startswith("alice/") for place in taken)
+
+    asyncio.run(story())
+
+
+def test_who_asks_at_the_same_time_gets_a_place_of_its_own() -> None:
+    async def story() -> None:
+        point = Point()
+        places = PlacesAhead("alice", point.ask, point.give_back)
+        taken = await asyncio.gather(*(places.take() for _ in range(10)))
+        assert len({place.name for place in taken}) == 10 and len(point.asked) < 10
+
+    asyncio.run(story())
+
+
+def test_what_nobody_takes_is_given_back_and_then_one_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "AHEAD_SECONDS", 0.05)
+
+    async def story() -> None:
+        point = Point()
+        places = PlacesAhead("alice", point.ask, point.give_back)
+        taken = [await places.take() for _ in range(4)]
+        assert sum(point.asked) == 7 and len(places) == 3
+        while len(places):
+            await asyncio.sleep(0.01)
+        assert point.used == {place.name: place.ticket for place in taken}
+        await places.take()
+        assert point.asked == [1, 2, 4, 1] and not len(places)
+
+    asyncio.run(story())
+
+
+def test_a_call_that_fails_takes_no_name() -> None:
+    async def story() -> None:
+        point = Point()
+        point.error = ConnectionError("gone")
+        places = PlacesAhead("alice", point.ask, point.give_back)
+        with pytest.raises(ConnectionError):
+            await places.take()
+        assert not point.used
+        point.error = None
+        assert (await places.take()).name in point.used
+        places.clear()
+        assert len(point.used) == 1, "what was taken is not given back"
+
+    asyncio.run(story())
