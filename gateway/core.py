@@ -372,8 +372,8 @@ class Session:
         rights, limits = self._of.rights, self._gateway.limits
 
         def decide() -> tuple[Filter, tuple[str, ...]]:
-            allowed = rights.admit(wanted_filter(selector, limits), narrow=narrow)
-            return allowed, doubts_to_tell(selector)
+            wanted = wanted_filter(selector, limits)
+            return rights.admit(wanted, narrow=narrow), doubts_to_tell(selector, wanted)
 
         # An adversarial filter may take long to normalize, and an intersection too.
         return decide() if is_quick(selector) and not narrow else await asyncio.to_thread(decide)

@@ -62,30 +62,39 @@ def doubts_about(
         if isinstance(advertised, str | Mapping | Predicate | Filter):
             raise SelectorError("advertised is a list of filters, not one filter")
         known = {name for each in advertised for name in to_filter(each).attributes}
-    found = list(_without_match(condition))
-    if isinstance(given, str):
-        found += _in_text(given, dialect)
+    text = given if isinstance(given, str) else None
+    return tuple(_doubts(condition, normalize_predicate(condition), text, dialect, known))
+
+
+def _doubts(
+    condition: Predicate, normal: Filter, text: str | None, dialect: Dialect, known: set[str] | None
+) -> list[str]:
+    """Return the doubts about a condition, given its normal form."""
+    found = list(_without_match(condition, normal))
+    if text is not None:
+        found += _in_text(text, dialect)
         found += _between_attributes(condition, known)
     found += _about_one_element(condition)
-    return tuple(dict.fromkeys(found))
+    return list(dict.fromkeys(found))
 
 
-def doubts_to_tell(text: str) -> tuple[str, ...]:
+def doubts_to_tell(text: str, normal: Filter | None = None) -> tuple[str, ...]:
     """Return the first doubts about a selector, as an answer to a subscription tells them: short, on one line each.
 
-    None about a selector that is invalid, or too complex to be doubted.
+    None about a selector that is invalid, or too complex to be doubted. `normal` is its filter, if that is known.
     """
     try:
-        found = doubts_about(text)
+        condition = to_predicate(text)
+        found = _doubts(condition, normal or normalize_predicate(condition), text, "rayvous", None)
     except (SelectorError, FilterTooComplex):
         return ()
     return tuple(each[:_TOLD_CHARACTERS_MAX] for each in found[:_TOLD_MAX])
 
 
-def _without_match(condition: Predicate) -> Iterator[str]:
+def _without_match(condition: Predicate, normal: Filter) -> Iterator[str]:
     if isinstance(condition, Constant):
         return
-    if not normalize_predicate(condition).clauses:
+    if not normal.clauses:
         yield f"no event can match it{_clash(condition)}"
     elif isinstance(condition, Or):
         for number, term in enumerate(condition.terms[:_ALTERNATIVES_MAX], start=1):
