@@ -5,6 +5,8 @@ Rules
 * Frames are processed one after another, and nothing is read meanwhile: so a slow network slows its
   publishers.
 * SENDs that arrive together are published together; each gets its receipt afterwards.
+* SUBSCRIBEs that arrive together are carried out together, up to `SUBSCRIBES_AT_ONCE`; each gets its receipt when it
+  and those before it are in force, and whatever comes behind them waits for them.
 * A client that publishes faster than its rate is not refused, but slowed, as a slow network would slow it.
 * A subscription delivers while there is room in its window and in the client's send buffer. The rest waits in
   the core.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,6 +52,7 @@ from .wishes import (
 
 FREE_BYTES: Final = 16 << 10
 """The bytes of frames and transactions that each connection may hold, whatever the total."""
+SUBSCRIBES_AT_ONCE: Final = 16
 ANSWERS: Final = ("ACK", "NACK", "COMMIT")
 """Frames after which a window may have room again."""
 
@@ -76,6 +80,17 @@ class _Sent:
         for number, frame in enumerate(frames_of(self.came)):
             later = self.later if number == last else []
             yield _Sent(frame, (event_of(frame),), self.receipts[number : number + 1], later)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscribing:
+    """A SUBSCRIBE that is being carried out, and the frames to send after it: its own receipt, and those behind it."""
+
+    frame: Frame
+    number: int
+    stream: asyncio.Task[Stream]
+    receipts: list[Frame | bytes]
+    later: list[Frame | bytes]
 
 
 def _together(sends: Sequence[_Sent], bytes_max: int) -> EventBatch:
@@ -134,7 +149,7 @@ class Connection:
         self._out = Outgoing(wire, limits.stall_seconds, self._go_on)
         self._core: CoreSession | None = None
         self._streams: dict[int, Stream] = {}
-        self._doubts: tuple[str, ...] = ()  # about the SUBSCRIBE that is being executed
+        self._subscribing: deque[_Subscribing] = deque()
         self._held_up: dict[int, Stream] = {}
         self._sent: dict[int, str] = {}  # sent deliveries to acknowledge
         self._some_sent, self._acknowledging = asyncio.Event(), asyncio.Lock()
@@ -156,7 +171,10 @@ class Connection:
                 task.cancel()
             for stream in self._streams.values():
                 stream.hand_to(None)
-            await asyncio.gather(*rest, return_exceptions=True)
+            asked = [each.stream for each in self._subscribing]  # the core closes what comes of them
+            for subscribing in asked:
+                subscribing.cancel()
+            await asyncio.gather(*rest, *asked, return_exceptions=True)
             self._hold(0)
             self._gateway.counts["nacked"] += self._session.rejected
             try:
@@ -231,10 +249,10 @@ class Connection:
                     return
                 await self._out.room()
         except FrameError as error:
-            if await self._publish_all():
+            if await self._all_done():
                 self.fail(self._decoder.partial, str(error))
             return
-        await self._publish_all()
+        await self._all_done()
 
     async def _work_on(self, came: Frame | Sends) -> bool:
         """Process a frame or a run of frames; return whether to continue."""
@@ -248,7 +266,6 @@ class Connection:
         return True
 
     async def _carry_all(self, came: Frame | Sends, outs: list[Out]) -> bool:
-        self._doubts = ()
         for out in outs:
             if not await self._carry(came, out):
                 return False
@@ -267,29 +284,45 @@ class Connection:
 
     async def _carry(self, frame: Frame | Sends, out: Out) -> bool:
         """Carry out one result of a frame, in order; return whether to continue."""
-        if isinstance(out, Publish):
-            if self._events + len(out.events) > self._gateway.limits.batch_events_max:
-                if not await self._publish_all():
-                    return False
-            self._sends.append(_Sent(frame, out.events, [], []))
-            self._events += len(out.events)
-            return True
-        if (
-            isinstance(out, Say)
-            and out.frame is not None
-            and self._sends
-            and self._session.state is State.OPEN
-        ):
-            last = self._sends[-1]  # sent after the events before it are published
-            (last.receipts if frame is last.came else last.later).append(out.frame)
-            return True
-        if not await self._publish_all():
+        if isinstance(out, Say) and out.frame is not None and self._session.state is State.OPEN:
+            if self._wait_behind(frame, out.frame):
+                return True
+        elif isinstance(out, Subscribe):
+            return await self._begin_to_subscribe(frame, out)
+        elif isinstance(out, Publish):
+            return await self._subscribed_all() and await self._collect(frame, out)
+        if not await self._all_done():
             return False
         try:
             await self._do(out)
         except RayvousError as error:
             self.fail(next(frames_of(frame)), str(error))
         return not self._over.is_set()
+
+    async def _collect(self, frame: Frame | Sends, out: Publish) -> bool:
+        """Let events wait for those behind them, to be published together; return whether to continue."""
+        if self._events + len(out.events) > self._gateway.limits.batch_events_max:
+            if not await self._publish_all():
+                return False
+        self._sends.append(_Sent(frame, out.events, [], []))
+        self._events += len(out.events)
+        return True
+
+    def _wait_behind(self, frame: Frame | Sends, said: Frame | bytes) -> bool:
+        """Let a frame to the client wait for what is being carried out before it, if anything is."""
+        if self._sends:
+            last = self._sends[-1]
+            (last.receipts if frame is last.came else last.later).append(said)
+        elif self._subscribing:
+            asked = self._subscribing[-1]
+            (asked.receipts if frame is asked.frame else asked.later).append(said)
+        else:
+            return False
+        return True
+
+    async def _all_done(self) -> bool:
+        """Carry out what was collected; return whether to continue."""
+        return await self._subscribed_all() and await self._publish_all()
 
     async def _do(self, out: Out) -> None:
         core = self._core
@@ -301,12 +334,6 @@ class Connection:
                 await self._do(said)
         elif isinstance(out, PublishOnce):
             await self._publish(batch_of(out.events, bytes_max=self._columns_bytes_max), out.key)
-        elif isinstance(out, Subscribe):
-            assert core is not None
-            stream = await core.subscribe(out.selector, durable=out.durable, narrow=out.narrow)
-            self._streams[out.number] = stream
-            self._doubts = stream.doubts
-            stream.hand_to(_Hand(self, out.number))
         elif isinstance(out, Unsubscribe):
             await self._unsubscribe(out.number)
         elif isinstance(out, Forget):
@@ -319,10 +346,41 @@ class Connection:
 
     def _say(self, out: Say) -> None:
         frame = out.frame
-        if self._doubts and isinstance(frame, Frame) and frame.command == "RECEIPT":  # of a SUBSCRIBE
-            frame = Frame(frame.command, {**frame.headers, "doubt": "; ".join(self._doubts)})
         self._out.put(frame if isinstance(frame, bytes) else HEARTBEAT if frame is None else encode(frame))
         self._session.said(self._clock())
+
+    # Subscribing.
+
+    async def _begin_to_subscribe(self, frame: Frame | Sends, out: Subscribe) -> bool:
+        """Begin to carry out a SUBSCRIBE; return whether to continue."""
+        core = self._core
+        assert core is not None and isinstance(frame, Frame)
+        if not await self._publish_all() or not await self._subscribed_all(SUBSCRIBES_AT_ONCE - 1):
+            return False
+        work = core.subscribe(out.selector, durable=out.durable, narrow=out.narrow)
+        asked = _Subscribing(frame, out.number, asyncio.ensure_future(work), [], [])
+        self._subscribing.append(asked)
+        return True
+
+    async def _subscribed_all(self, most: int = 0) -> bool:
+        """Wait until at most so many SUBSCRIBEs are under way, and send receipts; return whether to continue."""
+        while len(self._subscribing) > most:
+            asked = self._subscribing[0]
+            try:
+                stream = await asked.stream
+            except RayvousError as error:
+                self.fail(asked.frame, str(error))
+                return False
+            self._subscribing.popleft()
+            self._streams[asked.number] = stream
+            stream.hand_to(_Hand(self, asked.number))
+            for said in asked.receipts:
+                if stream.doubts and isinstance(said, Frame):
+                    said = Frame(said.command, {**said.headers, "doubt": "; ".join(stream.doubts)})
+                self._say(Say(said))
+            for said in asked.later:
+                self._say(Say(said))
+        return not self._over.is_set()
 
     # Publishing.
 

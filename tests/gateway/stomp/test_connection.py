@@ -101,6 +101,58 @@ def test_a_key_stands_for_a_transaction_and_other_events_under_it_are_an_error(s
     served(work)
 
 
+def test_subscribes_that_come_together_are_carried_out_together(served):
+    """Each is attached only when all are; what comes behind them waits for them, and receipts are in order."""
+
+    async def work(client, core):
+        attach, asked, together = core.upstream.feed, [], asyncio.Event()
+
+        async def feed(*of):
+            asked.append(of)
+            if len(asked) == 3:
+                together.set()
+            await together.wait()
+            return await attach(*of)
+
+        core.upstream.feed = feed
+        one = await client().connect()
+        frames = [
+            Frame("SUBSCRIBE", {"id": str(number), "destination": "/events", "receipt": str(number)})
+            for number in range(3)
+        ]
+        one.put(*frames, send(receipt="sent"), Frame("UNSUBSCRIBE", {"id": "1", "receipt": "ended"}))
+        receipts, messages = [], []
+        while len(receipts) < 5:
+            frame = await one.frames.get()
+            if frame.command == "RECEIPT":
+                receipts.append(frame.headers["receipt-id"])
+            else:
+                messages.append(frame.headers["subscription"])
+        assert receipts == ["0", "1", "2", "sent", "ended"]
+        while len(messages) < 2:
+            messages.append((await one.next("MESSAGE")).headers["subscription"])
+        assert {"0", "2"} <= set(messages)
+
+    served(work)
+
+
+def test_when_a_subscribe_is_refused_those_behind_it_are_closed(served):
+    async def work(client, core):
+        one = await client().connect()
+        frames = [
+            Frame("SUBSCRIBE", {"id": str(number), "destination": "/events", "selector": selector})
+            for number, selector in enumerate(("x > 1", "(x > 1", "x > 2"))
+        ]
+        one.put(frames[0], frames[1], frames[2])
+        error = await one.next("ERROR")
+        assert error.body.decode().startswith("SUBSCRIBE: ")
+        await one.ended()
+        while core.streams or core.upstream.feeds:
+            await asyncio.sleep(0)
+
+    served(work)
+
+
 def test_sends_that_come_together_are_published_together(served):
     async def work(client, core):
         one = await client().connect()
