@@ -204,7 +204,11 @@ def on_ray(kind: type[Any], *more: Any, stores: bool = False, admission: Any = N
 @pytest.fixture(autouse=True)
 def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handle, "ray", SimpleNamespace(get=get))
-    monkeypatch.setattr(DurableSubscriber, "_ask_rendezvous", lambda self, method, *arguments: None)
+
+    async def stored(self: DurableSubscriber, method: str, *arguments: Any) -> None:
+        pass
+
+    monkeypatch.setattr(DurableSubscriber, "_ask_rendezvous", stored)
 
 
 def go_to_2(client: Any) -> None:
