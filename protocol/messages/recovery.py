@@ -146,11 +146,11 @@ class MemberInstalled:
 
 @dataclass(frozen=True, slots=True)
 class Resign:
-    """The designated broker of this epoch leaves, and `heir` takes over immediately; sent over the group."""
+    """The designated broker of this epoch leaves, and `successor` takes over immediately; sent over the group."""
 
     cluster: ClusterId
     epoch: int
-    heir: BrokerId
+    successor: BrokerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +240,9 @@ class RootBeat:
 
 @dataclass(frozen=True, slots=True)
 class YieldRoot:
-    """Tell the rendezvous point that the root leaves and that `heir`, one of its children, replaces it."""
+    """Tell the rendezvous point that the root leaves and that `successor`, one of its children, replaces it."""
 
-    heir: ClusterView
+    successor: ClusterView
     term: int
 
 

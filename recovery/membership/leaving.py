@@ -3,7 +3,7 @@
 Rules
 -----
 * A normal broker that leaves tells its group, and has left when it hears a beat without itself.
-* A designated broker with fellow members resigns: it names its heir, which takes over at once. It is a normal broker
+* A designated broker with fellow members resigns: it names its successor, which takes over at once. It is a normal broker
   from then on.
 * The last member takes the whole cluster with it. As the root it first yields to a child, and joins below. It tells
   its neighbours: the parent counts its place as free, and the children join elsewhere and only then leave it
@@ -58,7 +58,7 @@ class Departure:
         self.left = False
         self._said_gone = False
         self._step_at = 0.0  # when the present step is repeated
-        self._heirs_asked = 0
+        self._successors_asked = 0
         self.takes: Takes = {
             LeaveNetwork: self._on_leave,
             Goodbye: self._on_goodbye,
@@ -95,19 +95,21 @@ class Departure:
     def _resign(self) -> list[Out]:
         place = self._place
         others = [member for member in reversed(place.view.members) if member != place.home.broker]
-        heir = others[self._heirs_asked % len(others)]
-        self._heirs_asked += 1
-        return list(place.succession.resign(heir))  # type: ignore[arg-type]  # it brings no news
+        successor = others[self._successors_asked % len(others)]
+        self._successors_asked += 1
+        return list(place.succession.resign(successor))  # type: ignore[arg-type]  # it brings no news
 
     def _leave_as_cluster(self) -> list[Out]:
         place, going = self._place, self._children.going
         if place.root:
-            heirs = sorted(place.children.values(), key=lambda child: (child.cluster in going, child.cluster))
-            if not heirs:
+            successors = sorted(
+                place.children.values(), key=lambda child: (child.cluster in going, child.cluster)
+            )
+            if not successors:
                 return []  # other clusters, if there are any, are about to join
-            heir = heirs[self._heirs_asked % len(heirs)]
-            self._heirs_asked += 1
-            return [Send(RENDEZVOUS, YieldRoot(heir, place.term))]
+            successor = successors[self._successors_asked % len(successors)]
+            self._successors_asked += 1
+            return [Send(RENDEZVOUS, YieldRoot(successor, place.term))]
         if place.children:
             return [Send(view.designated, Leaving(place.view.cluster)) for view in place.neighbours()]
         assert place.parent is not None

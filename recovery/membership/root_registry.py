@@ -11,7 +11,7 @@ Rules
   own state is outdated: it accepts the beat.
 * The root reports its children. A cluster that asks for the root is told them too: if it cannot reach the
   root, it continues at these.
-* A root that leaves names a child as its heir. The heir becomes root under the next term, and the old root
+* A root that leaves names a child as its successor. The successor becomes root under the next term, and the old root
   joins below it.
 * `state` is plain data. The host stores it before it sends the answers, and passes it to `restore` at the
   next start. A restart does not count as the death of the root: the root has one patience, counted from the
@@ -112,9 +112,9 @@ class RendezvousMachine:
 
     def _yielded(self, source: BrokerId, message: YieldRoot) -> list[Send]:
         if message.term == self._term and source == self._root.designated:
-            self._take(message.heir, self._term + 1)
-        heir = self._root.designated
-        again = [Send(heir, BecomeRoot(self._term))] if self._root == message.heir else []
+            self._take(message.successor, self._term + 1)
+        successor = self._root.designated
+        again = [Send(successor, BecomeRoot(self._term))] if self._root == message.successor else []
         return [*again, Send(source, self._answer())]
 
     def _answer(self) -> Root:

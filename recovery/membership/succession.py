@@ -20,7 +20,7 @@ Rules
   above 0) starts as a normal one and listens for one patience, even if it was the first DEB. A broker that
   has not yet heard a DEB in its life has no reason to think that the DEB has failed: it waits for the highest
   id of *all* members.
-* A broker that leaves says so. The designated broker names its heir (`Resign`), which takes over at once,
+* A broker that leaves says so. The designated broker names its successor (`Resign`), which takes over at once,
   without a timeout. A normal broker sends `MemberGone`, and the next beat omits it. A broker that leaves does
   not register any more, and a broker that has left is not accepted as a member again.
 * A member whose process is known to be dead, from the host (`learn_dead`), is not waited for: the next tick acts
@@ -192,12 +192,12 @@ class Succession:
         self._next_beat = self._clock + self._recovery.heartbeat_seconds
         return [Multicast(self._beat())]
 
-    def resign(self, heir: BrokerId) -> list[Out]:
-        """Ask `heir`, another member, to take over now. It is asked again if it has not done so after a while."""
+    def resign(self, successor: BrokerId) -> list[Out]:
+        """Ask `successor`, another member, to take over now. It is asked again if it has not done so after a while."""
         if not self.designated:
             return []
-        # The beat goes first, so that the heir knows the present tree.
-        return [*self.beat_now(), Multicast(Resign(self.view.cluster, self.view.epoch, heir))]
+        # The beat goes first, so that the successor knows the present tree.
+        return [*self.beat_now(), Multicast(Resign(self.view.cluster, self.view.epoch, successor))]
 
     def begin_anew(self) -> list[Out]:
         """Start a new epoch, so that every member synchronizes with this broker again; nothing if it is not designated.
@@ -334,7 +334,7 @@ class Succession:
 
     def _on_resign(self, source: BrokerId, message: Resign) -> list[Out]:
         spoke = (self.view.cluster, self.view.epoch, self.view.designated)
-        if message.heir != self._me or (message.cluster, message.epoch, source) != spoke:
+        if message.successor != self._me or (message.cluster, message.epoch, source) != spoke:
             return []
         self._failed.add(source)
         return self._take_over()

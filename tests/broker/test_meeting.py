@@ -20,24 +20,24 @@ def test_successors_meet_the_neighbours_and_neighbours_the_successors() -> None:
     net.advance(10.0)
     (top, middle, bottom) = max((one["path"] for one in survey_of(net).values()), key=len)
     speaks = {one["cluster"]: one["broker"] for one in survey_of(net).values() if one["designated"]}
-    heir = {
+    successor = {
         cluster: max(one for one in survey_of(net)[broker]["view"].members if one != broker)
         for cluster, broker in speaks.items()
     }
     last = {broker: said[-1] for broker, said in met.items()}
     assert last == {
-        heir[top]: (speaks[middle],),
-        heir[middle]: tuple(sorted((speaks[top], speaks[bottom]))),
-        heir[bottom]: (speaks[middle],),
-        speaks[top]: (heir[middle],),
-        speaks[middle]: tuple(sorted((heir[top], heir[bottom]))),
-        speaks[bottom]: (heir[middle],),
+        successor[top]: (speaks[middle],),
+        successor[middle]: tuple(sorted((speaks[top], speaks[bottom]))),
+        successor[bottom]: (speaks[middle],),
+        speaks[top]: (successor[middle],),
+        speaks[middle]: tuple(sorted((successor[top], successor[bottom]))),
+        speaks[bottom]: (successor[middle],),
     }
     said = sum(map(len, met.values()))
     net.advance(10.0)
     assert sum(map(len, met.values())) == said, "once"
-    net.crash(heir[middle])
+    net.crash(successor[middle])
     net.advance(10.0)
     next_one = min(one for one in survey_of(net)[speaks[middle]]["view"].members)
-    assert next_one in {broker for broker, each in met.items() if each[-1] == last[heir[middle]]}
+    assert next_one in {broker for broker, each in met.items() if each[-1] == last[successor[middle]]}
     assert met[speaks[top]][-1] == (next_one,)

@@ -20,21 +20,21 @@ class Watched(Simulation):
 
     Attributes
     ----------
-    heirs
+    successors
         The brokers that became designated in the root cluster, and what the table of each held for its
         children at that very step.
     """
 
     def __init__(self):
-        self.heirs = {}
+        self.successors = {}
         tree = ClusterTree(3, 3, degree=2)
         recovery = Recovery.for_simulator(degree=4)
         super().__init__(tree.positions(), recovery=recovery, seed=2, record=self._note)
 
     def _note(self, step):
         place, healing = step.broker.position, step.broker.layer(HealingBroker)
-        if place.cluster == ROOT and healing.designated and place.broker not in self.heirs:
-            self.heirs[place.broker] = of_children(step.broker)
+        if place.cluster == ROOT and healing.designated and place.broker not in self.successors:
+            self.successors[place.broker] = of_children(step.broker)
 
     def speaker(self):
         """Return the designated broker of the root cluster."""
@@ -69,11 +69,11 @@ def succeeds(net, dies):
 
     What it held is taken at its step of succession, when no child has heard of it, let alone reconnected.
     """
-    known = set(net.heirs)
+    known = set(net.successors)
     net.crash(dies.position.broker)
     net.advance(10.0)
-    (heir,) = net.heirs.keys() - known
-    return net.broker(heir), net.heirs[heir]
+    (successor,) = net.successors.keys() - known
+    return net.broker(successor), net.successors[successor]
 
 
 def heals(net):
@@ -99,8 +99,8 @@ def test_so_has_one_that_joined_late(net):
     net.advance(2.0)
     dies = net.speaker()
     before = of_children(dies)
-    heir, held = succeeds(net, dies)
-    assert heir.position.broker == late
+    successor, held = succeeds(net, dies)
+    assert successor.position.broker == late
     assert held == before
     heals(net)
 
@@ -123,8 +123,8 @@ def test_so_has_one_that_came_back_before_its_new_designated_broker_had_missed_i
     net.restart(0)
     net.advance(6.0)
     before = of_children(second)
-    heir, held = succeeds(net, second)
-    assert heir.position.broker == 0 and held == before
+    successor, held = succeeds(net, second)
+    assert successor.position.broker == 0 and held == before
     heals(net)
 
 
@@ -150,11 +150,11 @@ def test_what_a_child_wanted_that_is_gone_is_not_left_in_any_copy(net):
 def test_a_copy_of_a_broker_that_speaks_no_more_does_not_count(net):
     """It was paused and does not know of its successor: what it still sends is of an older ballot."""
     dies = net.speaker()
-    heir, _ = succeeds(net, dies)
+    successor, _ = succeeds(net, dies)
     member = next(
         net.broker(each)
         for each in net.living()
-        if net.hosts[each].cluster == ROOT and each != heir.position.broker
+        if net.hosts[each].cluster == ROOT and each != successor.position.broker
     )
     kept = {cluster: set(items) for cluster, items in member.layer(HealingBroker).group.copies.tables.items()}
     old, here = (0, dies.position.broker), dies.position.broker

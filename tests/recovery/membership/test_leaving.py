@@ -1,4 +1,4 @@
-"""Brokers that join and leave: load, refusals, the children of the root, heirs, and yielding the root.
+"""Brokers that join and leave: load, refusals, the children of the root, successors, and yielding the root.
 
 Reference: paper 1, 4.1.1, 4.2.1 and figure 3; docs/decisions/0012-operations.md.
 """
@@ -130,14 +130,14 @@ def test_who_has_to_leave_its_parent_does_not_ask_it():
 def test_the_rendezvous_point_hands_the_roots_children_on_and_its_office_over():
     point = RendezvousMachine(Recovery(), view(0))
     point.handle(Ticked(0.0))
-    heir = view(3, members=(2, 3))
-    assert point.handle(Received(0, RootBeat(view(0), 1, (heir,)))) == []
-    assert point.handle(Received(7, AskRoot(view(7)))) == [Send(7, Root(view(0), 1, (heir,)))]
-    assert point.handle(Received(5, YieldRoot(view(5), 1))) == [Send(5, Root(view(0), 1, (heir,)))]
-    became, told = point.handle(Received(0, YieldRoot(heir, 1)))
-    assert became == Send(3, BecomeRoot(2)) and told == Send(0, Root(heir, 2))
-    assert point.handle(Received(0, YieldRoot(heir, 1))) == [became, told], "asked again, answered again"
-    assert (point.root, point.term) == (heir, 2)
+    successor = view(3, members=(2, 3))
+    assert point.handle(Received(0, RootBeat(view(0), 1, (successor,)))) == []
+    assert point.handle(Received(7, AskRoot(view(7)))) == [Send(7, Root(view(0), 1, (successor,)))]
+    assert point.handle(Received(5, YieldRoot(view(5), 1))) == [Send(5, Root(view(0), 1, (successor,)))]
+    became, told = point.handle(Received(0, YieldRoot(successor, 1)))
+    assert became == Send(3, BecomeRoot(2)) and told == Send(0, Root(successor, 2))
+    assert point.handle(Received(0, YieldRoot(successor, 1))) == [became, told], "asked again, answered again"
+    assert (point.root, point.term) == (successor, 2)
 
 
 def member(broker, **options):

@@ -731,11 +731,11 @@ def test_the_same_seed_gives_the_same_run():
 
 def test_a_member_that_is_known_to_be_dead_is_not_waited_for():
     """The next tick acts as if it had been silent for its patience. Reference: paper 1, 4.1.1."""
-    heir = Driven(2, members=(1, 2, 3))
-    heir.take(beat(view(0, 3, 1, 2, 3)))
-    heir.machine.learn_dead(3)
-    waited, out = heir.wait()
-    assert waited == TICK and heir.machine.designated
+    successor = Driven(2, members=(1, 2, 3))
+    successor.take(beat(view(0, 3, 1, 2, 3)))
+    successor.machine.learn_dead(3)
+    waited, out = successor.wait()
+    assert waited == TICK and successor.machine.designated
     assert out[0] == TookOver(view(1, 2, 1, 2))
 
     other = Driven(1, members=(1, 2, 3, 4), designated=4)
