@@ -5,14 +5,14 @@ Rules
 * A slow sender is not a dead one. The adaptive detector keeps the last `GAPS_KEPT` gaps between arrivals of
   each sender. Its timeout for a sender is
 
-      patience = max(suspect_after_seconds, mean + suspect_deviations * deviation)
+      suspicion timeout = max(suspect_after_seconds, mean + suspect_deviations * deviation)
 
   A sender that is always slow, or often late, gets more time. A regular sender never gets less than
   `suspect_after_seconds`. The "fixed" detector always waits `suspect_after_seconds`, as in the paper.
-* One very long gap does not blind the detector. A gap counts for at most `GAP_MAX` times the patience that it
-  exceeded, and no patience exceeds `PATIENCE_MAX` times `suspect_after_seconds`. Patience therefore grows
-  step by step while a sender remains slow, and a dead sender is always suspected in the end.
-* A sender is suspected when it has been silent for *longer* than its patience, or when its process is known to
+* One very long gap does not blind the detector. A gap counts for at most `GAP_MAX` times the suspicion timeout that it
+  exceeded, and no suspicion timeout exceeds `SUSPICION_TIMEOUT_MAX` times `suspect_after_seconds`. The timeout
+  therefore grows step by step while a sender remains slow, and a dead sender is always suspected in the end.
+* A sender is suspected when it has been silent for *longer* than its suspicion timeout, or when its process is known to
   be dead. The suspicion ends when the sender is heard or forgotten.
 
 Pure arithmetic on times that the caller supplies. All times come from one clock and never go back.
@@ -30,13 +30,13 @@ from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 
 GAPS_KEPT: Final = 16
-"""The number of arrival gaps of one sender from which its patience is computed."""
+"""The number of arrival gaps of one sender from which its suspicion timeout is computed."""
 
 GAP_MAX: Final = 1.25
-"""The maximum that one gap counts, as a multiple of the patience at that time; above 1, so that patience can grow."""
+"""The maximum that one gap counts, in suspicion timeouts of that time; above 1, so that these can grow."""
 
-PATIENCE_MAX: Final = 4.0
-"""The longest patience, as a multiple of `suspect_after_seconds`."""
+SUSPICION_TIMEOUT_MAX: Final = 4.0
+"""The longest suspicion timeout, as a multiple of `suspect_after_seconds`."""
 
 
 def mean_and_deviation(gaps: Sequence[float]) -> tuple[float, float]:
@@ -47,13 +47,13 @@ def mean_and_deviation(gaps: Sequence[float]) -> tuple[float, float]:
     return mean, math.sqrt(math.fsum((gap - mean) ** 2 for gap in gaps) / len(gaps))
 
 
-def patience_for(gaps: Sequence[float], recovery: Recovery) -> float:
+def suspicion_timeout_for(gaps: Sequence[float], recovery: Recovery) -> float:
     """Return how many seconds a sender with these arrival gaps may be silent."""
     least = recovery.suspect_after_seconds
     if recovery.detector == "fixed":
         return least
     mean, deviation = mean_and_deviation(gaps)
-    return min(max(least, mean + recovery.suspect_deviations * deviation), PATIENCE_MAX * least)
+    return min(max(least, mean + recovery.suspect_deviations * deviation), SUSPICION_TIMEOUT_MAX * least)
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class _Sender:
     """The record of one sender."""
 
     heard_at: float
-    patience: float
+    suspicion_timeout: float
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
 
 
@@ -84,7 +84,7 @@ class Detector:
         """Start to wait for a sender as if it had been heard now, without counting a gap."""
         known = self._senders.get(sender)
         if known is None:
-            self._senders[sender] = _Sender(now, patience_for((), self._recovery))
+            self._senders[sender] = _Sender(now, suspicion_timeout_for((), self._recovery))
         else:
             known.heard_at = now
 
@@ -95,9 +95,9 @@ class Detector:
             self.expect(sender, now)
             return
         if known.heard_at > -math.inf:  # else it was said to be dead, and how long it was silent is not known
-            known.gaps.append(min(now - known.heard_at, GAP_MAX * known.patience))
+            known.gaps.append(min(now - known.heard_at, GAP_MAX * known.suspicion_timeout))
         known.heard_at = now
-        known.patience = patience_for(known.gaps, self._recovery)
+        known.suspicion_timeout = suspicion_timeout_for(known.gaps, self._recovery)
 
     def was_heard(self, sender: BrokerId, moments: Sequence[float]) -> None:
         """Record signs of life from a period without reports, in rising order; only the last `GAPS_KEPT` gaps count."""
@@ -116,10 +116,10 @@ class Detector:
         """Stop waiting for this sender and discard its record."""
         self._senders.pop(sender, None)
 
-    def patience(self, sender: BrokerId) -> float:
+    def suspicion_timeout(self, sender: BrokerId) -> float:
         """Return how many seconds the sender may be silent at present; the minimum if the sender is unknown."""
         known = self._senders.get(sender)
-        return patience_for((), self._recovery) if known is None else known.patience
+        return suspicion_timeout_for((), self._recovery) if known is None else known.suspicion_timeout
 
     def deadline(self, sender: BrokerId) -> float:
         """Return the time after which the sender is suspected, unless it is heard before.
@@ -130,8 +130,8 @@ class Detector:
             If the detector does not wait for the sender.
         """
         known = self._senders[sender]
-        return known.heard_at + known.patience
+        return known.heard_at + known.suspicion_timeout
 
     def suspects(self, now: float) -> list[BrokerId]:
-        """Return the senders that have been silent for longer than their patience, in rising order."""
+        """Return the senders that have been silent for longer than their suspicion timeout, in rising order."""
         return sorted(sender for sender in self._senders if now > self.deadline(sender))

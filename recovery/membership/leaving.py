@@ -3,8 +3,8 @@
 Rules
 -----
 * A normal broker that leaves tells its group, and has left when it hears a beat without itself.
-* A designated broker with fellow members resigns: it names its successor, which takes over at once. It is a normal broker
-  from then on.
+* A designated broker with fellow members resigns: it names its successor, which takes over at once. It is a normal
+  broker from then on.
 * The last member takes the whole cluster with it. As the root it first yields to a child, and joins below. It tells
   its neighbours: the parent counts its place as free, and the children join elsewhere and only then leave it
   (announce before withdraw). Once it has no children, it leaves its parent, and has left when the parent has said

@@ -5,14 +5,14 @@ Rules
 * A `TreeBeat` of the known designated broker is a sign of life. A beat under a newer view says that the
   cluster has elected: the neighbour has moved. A beat under an older view comes from a broker that has been
   replaced, and is ignored.
-* A neighbour that is silent for the detector's patience is probed. Its members are asked from the highest id
+* A neighbour that is silent for the detector's suspicion timeout is probed. Its members are asked from the highest id
   down, each `probe_tries` times, `probe_seconds` apart. The silent designated broker itself is asked last,
   since it may only be slow.
 * An answer with a newer view ends the probing: the neighbour has moved, and is watched under that view. An
   answer that still names the silent broker uses up a try. Either the election has not happened yet, and a
   later try will show it; or the silent broker is alive and the link to it is cut.
 * A member that the host reports as dead (`learn_dead`) is not waited for: if it is the designated broker, the
-  others are asked at the next tick, without the patience; and the dead one is not asked.
+  others are asked at the next tick, without the suspicion timeout; and the dead one is not asked.
 * When all members were asked and none had a newer view, the neighbour is lost. That takes at most members x
   `probe_tries` x `probe_seconds`, and as many messages as tries.
 * The probing ends whenever the silent broker is heard again, by beat or by answer.

@@ -14,7 +14,7 @@ Rules
 * A root that leaves names a child as its successor. The successor becomes root under the next term, and the old root
   joins below it.
 * `state` is plain data. The host stores it before it sends the answers, and passes it to `restore` at the
-  next start. A restart does not count as the death of the root: the root has one patience, counted from the
+  next start. A restart does not count as the death of the root: the root has one suspicion timeout, counted from the
   first known time, to be heard.
 """
 
@@ -45,7 +45,7 @@ class RendezvousMachine:
     Parameters
     ----------
     recovery
-        `suspect_after_seconds` is the patience with a silent root.
+        `suspect_after_seconds` is the suspicion timeout with a silent root.
     root, term
         The root with which the network starts, and its term.
     """
@@ -143,7 +143,7 @@ class RendezvousMachine:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore what :meth:`state` returned. The recorded root has one patience from now on to be heard.
+        """Restore what :meth:`state` returned. The recorded root has one suspicion timeout from now on to be heard.
 
         Raises
         ------

@@ -3,7 +3,7 @@
 Rules
 -----
 * The designated broker (DEB) multicasts a `ClusterBeat` each heartbeat. Every other member sends it a
-  `MemberBeat` each heartbeat, which is its registration. A member that is silent for the detector's patience
+  `MemberBeat` each heartbeat, which is its registration. A member that is silent for the detector's suspicion timeout
   leaves the view; a broker that registers enters it. A change is multicast at the next tick.
 * A member that misses the DEB starts an election. The candidate is the highest id of the members, without
   those that have failed in this election. The electing member registers with the candidate and waits for it
@@ -17,14 +17,14 @@ Rules
   had heard of the other's. A DEB that hears of a higher epoch from a member (because the DEB has restarted
   and lost its own) takes one above that.
 * Having been designated does not make a broker designated again. A broker that has restarted (`incarnation`
-  above 0) starts as a normal one and listens for one patience, even if it was the first DEB. A broker that
+  above 0) starts as a normal one and listens for one suspicion timeout, even if it was the first DEB. A broker that
   has not yet heard a DEB in its life has no reason to think that the DEB has failed: it waits for the highest
   id of *all* members.
 * A broker that leaves says so. The designated broker names its successor (`Resign`), which takes over at once,
   without a timeout. A normal broker sends `MemberGone`, and the next beat omits it. A broker that leaves does
   not register any more, and a broker that has left is not accepted as a member again.
 * A member whose process is known to be dead, from the host (`learn_dead`), is not waited for: the next tick acts
-  as if it had been silent for its patience.
+  as if it had been silent for its suspicion timeout.
 * A slow broker is not dead, and a broker that was paused cannot judge others. Silence is measured on a clock
   that advances by at most one heartbeat from tick to tick, so a broker that was paused does not suspect the
   others when it resumes.
@@ -73,7 +73,7 @@ class Succession:
         The broker's position at the start of the network: the cluster, its members, the first designated
         broker.
     recovery
-        Heartbeat and patience.
+        Heartbeat and suspicion timeout.
     incarnation
         How many times the broker has been started before.
 
@@ -116,8 +116,8 @@ class Succession:
         self._awaited = position.designated
         self._heard = False  # whether any designated broker has been heard in this life
         self._failed: set[BrokerId] = set()
-        self._patience = self._detector.patience(self._awaited)
-        self._deadline = self._patience
+        self._suspicion_timeout = self._detector.suspicion_timeout(self._awaited)
+        self._deadline = self._suspicion_timeout
         # As the designated broker.
         self._incarnations: dict[BrokerId, int] = {}
         if position.designated == self._me and incarnation == 0:
@@ -165,7 +165,7 @@ class Succession:
             moments = [min(at + ahead, self._clock) for at in event.heard.get(other, ())]
             self._detector.was_heard(other, moments)
         if not self.designated:
-            self._patience = self._detector.patience(self._awaited)
+            self._suspicion_timeout = self._detector.suspicion_timeout(self._awaited)
             self._deadline = self._detector.deadline(self._awaited)
 
     @property
@@ -237,7 +237,7 @@ class Succession:
             assert set(self._incarnations) <= set(self.view.members), "somebody who has left is remembered"
         else:
             assert self._heard is False or self.view.designated != self._me, "it follows itself"
-            assert self._deadline <= self._clock + self._patience, "the wait has no end"
+            assert self._deadline <= self._clock + self._suspicion_timeout, "the wait has no end"
         assert (self._state is ClusterRole.ELECTING) <= (self._awaited != self._me), "it waits for itself"
 
     # Time.
@@ -296,7 +296,7 @@ class Succession:
         self._epoch_seen = max(self._epoch_seen, beat.view.epoch)
         self._detector.heard(designated, self._clock)
         self._awaited, self._heard, self._failed = designated, True, set()
-        self._patience = self._detector.patience(designated)
+        self._suspicion_timeout = self._detector.suspicion_timeout(designated)
         self._deadline = self._detector.deadline(designated)
         return out + (self._register() if register else [])
 
@@ -322,8 +322,8 @@ class Succession:
             return self._take_over()
         self._state = ClusterRole.ELECTING
         self._awaited = candidate
-        # The candidate has missed the same beats, so its patience is about the same.
-        self._deadline = self._clock + self._patience
+        # The candidate has missed the same beats, so its suspicion timeout is about the same.
+        self._deadline = self._clock + self._suspicion_timeout
         return self._register()
 
     def _take_over(self) -> list[Out]:

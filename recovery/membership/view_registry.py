@@ -2,7 +2,7 @@
 
 Rules
 -----
-* A broker is in the view while it is heard within its patience (`recovery.membership.detector`). A silent
+* A broker is in the view while it is heard within its suspicion timeout (`recovery.membership.detector`). A silent
   broker is removed. So is, at once, one whose process another broker of the view knows to be dead (`CubeDied`).
   A broker that sends beats and is not in the view is added, near the brokers of its cluster. A broker that was
   restarted keeps its label and gets a new birth version.
@@ -16,7 +16,7 @@ Rules
 * A broker that compares its view is sent the digest of the present one (`comparing`).
 * A broker that has left is not added again before it is restarted.
 * `state` is plain data, which the host stores before the answers go out. After a restart every broker in the
-  view has its full patience to be heard. While there is no rendezvous point the view does not change.
+  view has its full suspicion timeout to be heard. While there is no rendezvous point the view does not change.
 * The state records times, on a clock that continues over a restart. It also records the latest time at which
   all brokers in the view were surely heard, updated at intervals. A broker that is silent after a restart may
   have been silent since then, and not for longer.
@@ -160,7 +160,7 @@ class CubeRendezvous:
         return self._publish(before, anew)
 
     def _begin(self, now: float) -> None:
-        """Process the first tick: from now on every broker has its patience to be heard."""
+        """Process the first tick: from now on every broker has its suspicion timeout to be heard."""
         for broker in self._members.labels:
             self._detector.expect(broker, now)
         begun = (
@@ -235,7 +235,7 @@ class CubeRendezvous:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore what :meth:`state` returned. Every broker in the view has its patience from now on to be heard.
+        """Restore what :meth:`state` returned. Every broker in the view has its suspicion timeout to be heard.
 
         Raises
         ------

@@ -60,7 +60,7 @@ from .stating import learn, stated
 HELD_MAX: Final = 10_000
 """How many messages of later views are held at most; beyond that they are dropped, and a round is requested."""
 
-PATIENCE_MAX: Final = 10
+MEND_WAIT_MAX: Final = 10
 """The longest wait before another view is requested for a broker that misses messages, in suspicion timeouts."""
 
 DEATHS_TOLD: Final = 16
@@ -116,7 +116,7 @@ class HealingViews(Restorable):
         self._missed: dict[BrokerId, None] = {}  # brokers that get nothing more under this view
         self._born_at: dict[BrokerId, float] = {}  # when each broker of the view came into it, as known here
         self._mend_at = 0.0  # earliest time to request another view for them
-        self._patience = recovery.heartbeat_seconds
+        self._mend_wait = recovery.heartbeat_seconds
         self._mends_from = math.inf  # since when the round of the view repairs, once it has begun
         self._handlers = self._table()
         self._events: dict[type, Callable[[Any], list[Out]]] = {
@@ -251,9 +251,9 @@ class HealingViews(Restorable):
     def _renewed(self) -> list[BrokerId]:
         """Return the brokers that get messages again from now on, under another view."""
         missed, self._missed = list(self._missed), {}
-        longest = self.recovery.suspect_after_seconds * PATIENCE_MAX
-        self._patience = min(2 * self._patience, longest) if missed else self.recovery.heartbeat_seconds
-        self._mend_at = self.now + self._patience
+        longest = self.recovery.suspect_after_seconds * MEND_WAIT_MAX
+        self._mend_wait = min(2 * self._mend_wait, longest) if missed else self.recovery.heartbeat_seconds
+        self._mend_at = self.now + self._mend_wait
         return missed
 
     # Clients.

@@ -65,7 +65,7 @@ class Flushing(Restorable):
         self._answering: list[Flushed | Delivered] = []
         self._wave_number = self._drain_number = 0
         self._again_at = 0.0
-        self._patience = 0.0
+        self._wait = 0.0
         self.takes: Mapping[type, Handler] = {
             Flush: self._on_flush,
             MarkerDone: self._on_marker_done,
@@ -91,13 +91,13 @@ class Flushing(Restorable):
         if not self._asked:
             return []
         self._answering, self._asked = self._asked, []
-        self._patience = self._recovery.answer_seconds
+        self._wait = self._recovery.answer_seconds
         return self._mark()
 
     def _mark(self) -> list[Out]:
         self._wave_number += 1
-        self._again_at = self._now + self._patience
-        self._patience = min(2 * self._patience, LONGEST_SECONDS)
+        self._again_at = self._now + self._wait
+        self._wait = min(2 * self._wait, LONGEST_SECONDS)
         marker = Marker(self._me, self._wave_number, FIRST_ROUND, 0.0)
         return [Inward(Tell(self._me, marker, whole=True))]
 

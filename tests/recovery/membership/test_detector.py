@@ -9,10 +9,10 @@ from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.membership.detector import (
     GAP_MAX,
     GAPS_KEPT,
-    PATIENCE_MAX,
+    SUSPICION_TIMEOUT_MAX,
     Detector,
     mean_and_deviation,
-    patience_for,
+    suspicion_timeout_for,
 )
 
 ADAPTIVE = Recovery(suspect_after_seconds=3.0, suspect_deviations=8.0).validate()
@@ -46,8 +46,8 @@ def test_mean_and_deviation(gaps, mean, deviation):
     ],
 )
 def test_patience(gaps, fixed, adaptive):
-    assert patience_for(gaps, FIXED) == fixed
-    assert patience_for(gaps, ADAPTIVE) == pytest.approx(adaptive)
+    assert suspicion_timeout_for(gaps, FIXED) == fixed
+    assert suspicion_timeout_for(gaps, ADAPTIVE) == pytest.approx(adaptive)
 
 
 def regular(detector, sender, beats, gap=1.0):
@@ -86,7 +86,7 @@ def test_a_slow_sender_gets_more_time():
         detector.heard(1, now)
         now += gap
     detector.heard(1, now)
-    assert detector.patience(1) == pytest.approx(5.5)
+    assert detector.suspicion_timeout(1) == pytest.approx(5.5)
     assert detector.suspects(now + 5.4) == []
     assert detector.suspects(now + 5.6) == [1]
 
@@ -95,23 +95,25 @@ def test_one_very_long_gap_counts_little_more_than_the_patience_that_it_outlaste
     detector = Detector(ADAPTIVE)
     last = regular(detector, 1, beats=20)
     detector.heard(1, last + 10_000.0)
-    assert detector.patience(1) == pytest.approx(patience_for((1.0,) * 15 + (GAP_MAX * 3.0,), ADAPTIVE))
-    assert 6.0 < detector.patience(1) < 7.0
+    assert detector.suspicion_timeout(1) == pytest.approx(
+        suspicion_timeout_for((1.0,) * 15 + (GAP_MAX * 3.0,), ADAPTIVE)
+    )
+    assert 6.0 < detector.suspicion_timeout(1) < 7.0
     for beat in range(1, GAPS_KEPT + 1):
         detector.heard(1, last + 10_000.0 + beat)
-    assert detector.patience(1) == 3.0  # the window no longer contains the gap
+    assert detector.suspicion_timeout(1) == 3.0  # the window no longer contains the gap
 
 
 def test_patience_grows_step_by_step_while_a_sender_stays_slow_and_ends_at_the_longest():
     detector = Detector(ADAPTIVE)
     now = regular(detector, 1, beats=20)
-    seen = [detector.patience(1)]
+    seen = [detector.suspicion_timeout(1)]
     for _ in range(8):
         now += 100.0
         detector.heard(1, now)
-        seen.append(detector.patience(1))
-    assert seen[0] == 3.0 and max(seen) <= PATIENCE_MAX * 3.0
-    assert seen[1] < seen[2] == PATIENCE_MAX * 3.0
+        seen.append(detector.suspicion_timeout(1))
+    assert seen[0] == 3.0 and max(seen) <= SUSPICION_TIMEOUT_MAX * 3.0
+    assert seen[1] < seen[2] == SUSPICION_TIMEOUT_MAX * 3.0
 
 
 @pytest.mark.parametrize("gap", [2.0, 3.25, 5.0, 11.0])
@@ -128,13 +130,13 @@ def test_forgotten_is_not_suspected_and_begins_anew():
     detector = Detector(ADAPTIVE)
     for now in (0.0, 1.0, 3.0, 4.0, 6.0):
         detector.heard(1, now)
-    assert detector.patience(1) > 3.0
+    assert detector.suspicion_timeout(1) > 3.0
     detector.forget(1)
     detector.forget(1)
     assert detector.suspects(100.0) == []
     with pytest.raises(KeyError):
         detector.deadline(1)
-    assert detector.patience(1) == 3.0
+    assert detector.suspicion_timeout(1) == 3.0
     detector.heard(1, 100.0)
     assert detector.deadline(1) == 103.0
 
@@ -147,7 +149,7 @@ def test_expecting_begins_a_wait_and_counts_no_gap():
     detector.expect(2, last + 500.0)
     assert detector.deadline(2) == last + 503.0
     detector.heard(2, last + 501.0)
-    assert detector.patience(2) == 3.0
+    assert detector.suspicion_timeout(2) == 3.0
 
 
 @settings(max_examples=200, deadline=None)
@@ -158,14 +160,16 @@ def test_patience_has_bounds_and_silence_always_ends_in_suspicion(gaps, fixed):
     now, cut = 0.0, []
     detector.heard(1, now)
     for gap in gaps:
-        cut.append(min(gap, GAP_MAX * detector.patience(1)))
+        cut.append(min(gap, GAP_MAX * detector.suspicion_timeout(1)))
         now += gap
         detector.heard(1, now)
-        assert 3.0 <= detector.patience(1) <= PATIENCE_MAX * 3.0
+        assert 3.0 <= detector.suspicion_timeout(1) <= SUSPICION_TIMEOUT_MAX * 3.0
         # Times are large sums, so the gaps have rounding errors.
-        assert detector.patience(1) == pytest.approx(patience_for(cut[-GAPS_KEPT:], recovery), abs=1e-6)
+        assert detector.suspicion_timeout(1) == pytest.approx(
+            suspicion_timeout_for(cut[-GAPS_KEPT:], recovery), abs=1e-6
+        )
     assert detector.suspects(now) == []
-    assert detector.suspects(now + PATIENCE_MAX * 3.0 + 1e-3) == [1]
+    assert detector.suspects(now + SUSPICION_TIMEOUT_MAX * 3.0 + 1e-3) == [1]
 
 
 def test_who_is_known_to_be_dead_is_suspected_at_once_until_it_is_heard():
@@ -176,7 +180,7 @@ def test_who_is_known_to_be_dead_is_suspected_at_once_until_it_is_heard():
         detector.learn_dead(sender)
     assert detector.suspects(10.0) == [1]
     detector.heard(1, 11.0)
-    assert detector.suspects(11.0) == [] and detector.patience(1) >= 3.0
+    assert detector.suspects(11.0) == [] and detector.suspicion_timeout(1) >= 3.0
 
 
 def test_whoever_is_heard_again_after_it_was_said_to_be_dead_is_alive_and_not_less_regular() -> None:
@@ -184,8 +188,8 @@ def test_whoever_is_heard_again_after_it_was_said_to_be_dead_is_alive_and_not_le
     detector, sender = Detector(Recovery()), 1
     for second in range(6):
         detector.heard(sender, float(second))
-    before = detector.patience(sender)
+    before = detector.suspicion_timeout(sender)
     detector.learn_dead(sender)
     assert detector.suspects(5.1) == [sender]
     detector.heard(sender, 5.2)
-    assert not detector.suspects(5.3) and detector.patience(sender) == before
+    assert not detector.suspects(5.3) and detector.suspicion_timeout(sender) == before

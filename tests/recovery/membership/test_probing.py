@@ -86,7 +86,7 @@ def test_a_member_that_knows_the_successor_ends_it() -> None:
     assert probing.probed == (1,)
     assert probing.handle(Received(30, ProbeAnswer(ELECTED))) == [NeighbourMoved(ELECTED)]
     assert probing.probed == () and probing.neighbours == (ELECTED,)
-    # It is watched anew: first the full patience, then probes of its members.
+    # It is watched anew: first the full suspicion timeout, then probes of its members.
     found = ticks(probing, 3.2, 7.6)
     assert [now for now, _ in found] == [6.2, 6.7, 7.2]
     assert asked(found) == [10, 10, 30]

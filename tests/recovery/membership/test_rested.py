@@ -32,7 +32,7 @@ def test_a_detector_that_is_told_afterwards_has_learned_the_same(meanwhile: int,
         rested.heard(9, at)
     rested.was_heard(9, moments[5:][-17:])
     assert rested.deadline(9) == pytest.approx(awake.deadline(9))
-    assert rested.patience(9) == pytest.approx(awake.patience(9))
+    assert rested.suspicion_timeout(9) == pytest.approx(awake.suspicion_timeout(9))
 
 
 def member(me: int) -> Succession:

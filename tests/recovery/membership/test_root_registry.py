@@ -56,7 +56,7 @@ def test_a_root_that_beats_stays() -> None:
     for now in range(0, 30, 2):
         assert point.at(now).beats(OLD, 1) == []
         assert point.asks(NEW) == Root(OLD, 1)
-    assert point.at(31).asks(NEW) == Root(OLD, 1), "silent for 3 s: within its patience"
+    assert point.at(31).asks(NEW) == Root(OLD, 1), "silent for 3 s: within its suspicion timeout"
 
 
 def test_the_first_child_to_reach_the_rp_becomes_the_root() -> None:
@@ -112,7 +112,7 @@ def test_a_succession_in_the_root_cluster_is_kept() -> None:
 
 
 def test_it_survives_its_own_death() -> None:
-    """Its state is plain data, and after a restart the recorded root has one patience to be heard."""
+    """Its state is plain data, and after a restart the recorded root has one suspicion timeout to be heard."""
     point = Point().at(0).at(3.1)
     point.asks(NEW)
     stored = json.loads(json.dumps(point.machine.state()))
