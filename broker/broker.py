@@ -24,7 +24,7 @@ from ..protocol.queries import Query
 from ..protocol.stability import Stability
 from ..recovery.durability.stores import Store
 from ..routing.schemes.registry import scheme
-from .capabilities import check
+from ..routing.schemes.router import Router
 from .pipeline import Pipeline
 from .stack import Asked, Stack
 
@@ -69,7 +69,7 @@ class Broker:
     Raises
     ------
     InputError
-        If the scheme does not exist, or does not support a feature (`capabilities`).
+        If the scheme does not exist, or cannot heal and `recovery` is given.
     StorageFailed
         If the store cannot be read, or belongs to another broker.
     """
@@ -89,12 +89,11 @@ class Broker:
         stability: Stability | None = None,
         admission: AdmissionConfig | None = None,
     ) -> None:
-        scheme(scheme_name)  # an unknown one is refused first
+        scheme(scheme_name, heals=recovery is not None)  # an unknown one is refused first
         asked = Asked(position, scheme_name, recovery, incarnation, seed, joins, store, stability, admission)
-        check(scheme_name, recovery=asked.heals, store=store is not None)
         stack = Stack(asked)
         self.position = position
-        self.router: Any = stack.innermost.router
+        self.router: Router = stack.innermost.router
         self.pipeline: Pipeline[Any] = Pipeline(stack.inside)
         self.pipeline.begin()
         self.handle: Callable[[Any], list[Effect]] = self.pipeline.handle  # Received, Ticked, Drained, Missed

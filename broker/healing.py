@@ -1,17 +1,15 @@
-"""The parts of a broker in a network that heals, by scheme: membership layer, router, and extra layers.
+"""The parts of a network that heals, by the membership that its scheme declares: layer, newcomers, rendezvous point.
 
-Rule: a scheme is a row here. Healing, retransmission and retention are the same under all schemes.
+Rule: healing, retransmission and retention are the same under all schemes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId, ClusterId
-from ..protocol.layers import Layer
 from ..protocol.messages.recovery import ClusterView, Recovery
 from ..protocol.messages.views import CubeView
 from ..recovery.durability.identity import Identity
@@ -21,78 +19,12 @@ from ..recovery.membership.tree import HealingBroker
 from ..recovery.membership.view_registry import CubeRendezvous
 from ..recovery.membership.views import HealingViews
 from ..recovery.replay.rounds import Rounds
-from ..routing.schemes.claims import claims_of
-from ..routing.schemes.hold_back import HELD_MAX
-from ..routing.schemes.lbdd import Lbdd
-from ..routing.schemes.own import bare, is_own, own
-from ..routing.schemes.quench_above import MatchFirstAbove, QuenchedAbove, QuenchedMergedAbove
+from ..routing.schemes.claims import Membership
 from ..routing.schemes.registry import scheme
-from .nearing import Nearing
+from ..routing.schemes.router import Router
 
-Membership: TypeAlias = HealingBroker | HealingViews
-
-
-class Healing(NamedTuple):
-    """The parts that heal under one scheme.
-
-    Attributes
-    ----------
-    membership
-        Makes the membership layer.
-    router
-        Makes the router of a place, for a network with these settings.
-    beside
-        Makes the layers that only this scheme has, around those that all schemes have.
-    """
-
-    membership: Callable[[Start], Membership]
-    router: Callable[..., Any]
-    beside: tuple[Callable[..., Layer], ...] = ()
-
-
-def _lbdd(position: Position, recovery: Recovery) -> Lbdd:
-    return Lbdd(position, HELD_MAX + recovery.retention_events_max, heals=True)
-
-
-def _plain(router: Callable[[Position], Any]) -> Callable[[Position, Recovery], Any]:
-    return lambda position, recovery: router(position)
-
-
-def _on_tree(scheme_name: str) -> Healing:
-    """Return the row of a scheme on a tree that uses the same router as without healing."""
-    return Healing(HealingBroker, _plain(scheme(scheme_name)))
-
-
-HEALING: Final[dict[str, Healing]] = {
-    "hybrid": _on_tree("hybrid"),
-    "hierarchical": _on_tree("hierarchical"),
-    "hierarchical+nodes": _on_tree("hierarchical+nodes"),
-    "flooding": _on_tree("flooding"),
-    "match-first": Healing(HealingBroker, _plain(MatchFirstAbove)),
-    "hybrid+merge": _on_tree("hybrid+merge"),
-    "hierarchical+merge": _on_tree("hierarchical+merge"),
-    "hybrid+quench": Healing(HealingBroker, _plain(QuenchedAbove)),
-    "hierarchical+quench": Healing(HealingBroker, _plain(QuenchedAbove)),
-    "hybrid+quench+merge": Healing(HealingBroker, _plain(QuenchedMergedAbove)),
-    "hierarchical+quench+merge": Healing(HealingBroker, _plain(QuenchedMergedAbove)),
-    "hybrid+fanout": Healing(partial(HealingBroker, plans=True), _plain(scheme("hybrid+fanout"))),
-    "hypercube": Healing(HealingViews, _plain(scheme("hypercube")), (Nearing,)),
-    "lbdd": Healing(HealingViews, _lbdd),
-    "point-to-point": Healing(HealingViews, _plain(scheme("point-to-point"))),
-}
-"""The parts of a broker that heals, by scheme."""
-
-HEALING_SCHEMES: Final = tuple(HEALING)
-"""The schemes whose brokers can heal."""
-
-
-def healing_of(scheme_name: str) -> Healing:
-    """Return the parts that heal under a scheme; its options may be in any order."""
-    base, options = bare(scheme_name)
-    if is_own(base):
-        in_views = claims_of(scheme_name).views
-        return Healing(HealingViews if in_views else HealingBroker, _plain(own(base)))
-    return HEALING["+".join((base, *sorted(options, reverse=True)))]
+MembershipLayer: TypeAlias = HealingBroker | HealingViews
+R = TypeVar("R")
 
 
 def membership_of(
@@ -104,20 +36,25 @@ def membership_of(
     incarnation: int,
     seed: int,
     joins: bool,
-) -> Membership:
-    """Return the membership layer, with the router of a scheme inside."""
-    healing = healing_of(scheme_name)
+) -> MembershipLayer:
+    """Return the layer that implements the membership of a scheme, with its router inside."""
+    made = scheme(scheme_name)
+    node = _node(position, made)
 
-    def router(place: Position) -> Any:
-        return healing.router(place, recovery)
+    def start(router: Callable[[Position], R]) -> Start[R]:
+        return Start(node, recovery, router, rounds, identity, incarnation, seed, joins)
 
-    node = _node(position, scheme_name)
-    return healing.membership(Start(node, recovery, router, rounds, identity, incarnation, seed, joins))
+    def router(place: Position) -> Any:  # the membership that the class declares says which of the two it is
+        return made.healing(place, recovery)
+
+    if made.membership is Membership.VIEWS:
+        return HealingViews(start(router))
+    return HealingBroker(start(router), plans=made.claims.fans_out)
 
 
-def _node(position: Position, scheme_name: str) -> Position:
+def _node(position: Position, made: type[Router]) -> Position:
     """Return the place of a broker as the machines see it that repair a tree of clusters."""
-    return position.alone() if claims_of(scheme_name).flat else position
+    return position.alone() if made.membership is Membership.NODES else position
 
 
 def newcomer(
@@ -141,10 +78,10 @@ def newcomer(
         The place of a designated broker, from which it looks for a parent, or else of a normal broker that its
         cluster takes in.
     """
-    claims = claims_of(scheme_name)
-    if claims.flat:
+    membership = scheme(scheme_name).membership
+    if membership is Membership.NODES:
         members = (broker,)
-    if claims.flat or claims.views:
+    if membership is not Membership.CLUSTERS:
         speaks = broker
     return Position(broker, cluster, f"{'D' if speaks == broker else 'N'}{broker}", members, speaks, None, ())
 
@@ -169,9 +106,10 @@ def start_of(positions: Sequence[Position], scheme_name: str) -> ClusterView | C
 
     A rendezvous point that restarts knows more, as all of these positions may have been added later.
     """
-    if claims_of(scheme_name).views:
+    made = scheme(scheme_name)
+    if made.membership is Membership.VIEWS:
         views = (position.cube for position in positions if position.cube is not None)
         return next(views, CubeView(0, 0, 1, ()))
     roots = (position for position in positions if position.role == "REB")
-    top = _node(next(roots, positions[0]), scheme_name)
+    top = _node(next(roots, positions[0]), made)
     return ClusterView(top.cluster, 0, top.broker, top.members)

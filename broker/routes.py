@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..protocol.ids import BrokerId, ClientId, ClusterId, Link
 from ..recovery.membership.copies import CopiedTables
 from ..routing.filters.filter import Filter
-from ..routing.schemes.tree import TreeRouter
 from .broker import Broker
 
 Filters: TypeAlias = frozenset[Filter]
@@ -59,11 +58,9 @@ class SeenRoutes:
         return frozenset().union(*others) | frozenset().union(*self.clients.values()) - self.kept
 
 
-def routes_of(broker: Broker) -> SeenRoutes | None:
-    """Return a broker's table, and the filters that it has told others; None where a scheme has no such table."""
-    router: Any = broker.router
-    if not isinstance(router, TreeRouter):
-        return None
+def routes_of(broker: Broker) -> SeenRoutes:
+    """Return a broker's table, and the filters that it has told others."""
+    router = broker.router
     clients: dict[ClientId, set[Filter]] = {}
     brokers: dict[tuple[Link, BrokerId], set[Filter]] = {}
     for item, link, holder in router.held():

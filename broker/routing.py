@@ -10,7 +10,7 @@ from ..protocol.effects import Effect, Plain, Received
 from ..protocol.layers import Handler
 from ..protocol.queries import Answering
 from ..routing.schemes.local_first import answers_by
-from ..routing.schemes.registry import Router
+from ..routing.schemes.router import Router
 
 
 class Routing:

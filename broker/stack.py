@@ -32,13 +32,13 @@ from ..recovery.replay.ages import Ages
 from ..recovery.replay.flushing import Flushing
 from ..recovery.replay.replay import Replay
 from ..recovery.replay.rounds import Rounds
-from ..routing.schemes.claims import Claims, claims_of
+from ..routing.schemes.claims import Membership
 from ..routing.schemes.own import own_layers
 from ..routing.schemes.registry import scheme
+from ..routing.schemes.router import LayerOf, Router
 from .admission import GRACE_HEARTBEATS, Admitting
 from .fanout import FanOut, handed_on
-from .healing import Membership, healing_of, membership_of
-from .nearing import Nearing
+from .healing import MembershipLayer, membership_of
 from .pipeline import Pipeline
 from .routing import Routing
 from .shaping import Shaping
@@ -66,9 +66,19 @@ class Asked:
         return self.position.broker
 
     @cached_property
-    def claims(self) -> Claims:
-        """What its scheme claims."""
-        return claims_of(self.scheme_name)
+    def scheme(self) -> type[Router]:
+        """Its scheme."""
+        return scheme(self.scheme_name)
+
+    @property
+    def fans_out(self) -> bool:
+        """Whether members of a cluster pass messages on to each other."""
+        return self.scheme.claims.fans_out
+
+    @property
+    def in_views(self) -> bool:
+        """Whether it heals, in views."""
+        return self.heals and self.scheme.membership is Membership.VIEWS
 
     @property
     def heals(self) -> bool:
@@ -165,11 +175,11 @@ class Stack:
         return Identity(rounds, times.retention_seconds, self._asked.store)
 
     @property
-    def innermost(self) -> Membership | Routing:
+    def innermost(self) -> MembershipLayer | Routing:
         """The layer with the router inside."""
         if not self._asked.heals:
             return self[Routing]
-        return self[HealingViews] if self._asked.claims.views else self[HealingBroker]
+        return self[HealingViews] if self._asked.in_views else self[HealingBroker]
 
     @property
     def takes(self) -> set[type]:
@@ -199,8 +209,7 @@ def _comparing(asked: Asked, stack: Stack) -> Comparing:
             layer.check()
 
     books = stack[Admitting].admission if asked.admits else None
-    router: Any = place.router
-    return Comparing(asked.here, seconds, Compared(router, place, stack[Replay], check_all, books))
+    return Comparing(asked.here, seconds, Compared(place.router, place, stack[Replay], check_all, books))
 
 
 def _fan_out(asked: Asked, stack: Stack) -> FanOut:
@@ -213,7 +222,7 @@ def _admitting(asked: Asked, stack: Stack) -> Admitting:
         asked.here,
         stack.innermost.placed,
         asked.admission,
-        hand_on=handed_on if asked.claims.fans_out else None,
+        hand_on=handed_on if asked.fans_out else None,
         anew=asked.restarted,
         grace_seconds=GRACE_HEARTBEATS * asked.times.heartbeat_seconds if asked.heals else 0.0,
         inside=stack.takes,
@@ -226,7 +235,7 @@ def _durable(asked: Asked, stack: Stack) -> DurableClients:
 
 
 def _replay(asked: Asked, stack: Stack) -> Replay:
-    since, rounds, confirms = stack.identity, stack.identity.rounds, asked.claims.views
+    since, rounds, confirms = stack.identity, stack.identity.rounds, asked.in_views
     return Replay(asked.here, asked.times, rounds, asked.store, since.alive_at, confirms=confirms)
 
 
@@ -240,28 +249,28 @@ class Own:
     """Stands in the table for the layers that a scheme's name adds (`routing.schemes.own`)."""
 
 
+class OfScheme:
+    """Stands in the table for the layers that only this scheme has where it heals (`Router.layers`)."""
+
+
 LAYERS: Final[tuple[Row[Any], ...]] = (
     Row(Shaping, lambda asked: asked.admits, _shaping),
     Row(CrashRecover, lambda asked: asked.store is not None and not asked.heals, _links),
     Row(Comparing, lambda asked: asked.compares, _comparing),
     Row(Own, lambda asked: False, lambda asked, stack: Own()),
-    Row(FanOut, lambda asked: asked.claims.fans_out, _fan_out),
+    Row(FanOut, lambda asked: asked.fans_out, _fan_out),
     Row(Admitting, lambda asked: asked.admits, _admitting),
     Row(Ages, lambda asked: asked.heals, lambda asked, stack: Ages(asked.times, stack[Replay].rounds)),
     Row(Flushing, lambda asked: asked.heals, lambda asked, stack: Flushing(asked.here, asked.times)),
     Row(DurableClients, lambda asked: asked.heals, _durable),
-    Row(
-        Nearing,
-        lambda asked: asked.heals and Nearing in healing_of(asked.scheme_name).beside,
-        lambda asked, stack: Nearing(asked.here, asked.times),
-    ),
+    Row(OfScheme, lambda asked: False, lambda asked, stack: OfScheme()),
     Row(Replay, lambda asked: asked.heals, _replay),
-    Row(HealingBroker, lambda asked: asked.heals and not asked.claims.views, _membership),
-    Row(HealingViews, lambda asked: asked.heals and asked.claims.views, _membership),
+    Row(HealingBroker, lambda asked: asked.heals and not asked.in_views, _membership),
+    Row(HealingViews, lambda asked: asked.in_views, _membership),
     Row(
         Routing,
         lambda asked: not asked.heals,
-        lambda asked, stack: Routing(scheme(asked.scheme_name)(asked.position)),
+        lambda asked, stack: Routing(asked.scheme(asked.position)),
     ),
 )
 """The layers that brokers have, the outermost first."""
@@ -273,6 +282,8 @@ def rows_of(asked: Asked) -> list[Row[Any]]:
     for row in LAYERS:
         if row.kind is Own:
             rows += map(_own, own_layers(asked.scheme_name))
+        elif row.kind is OfScheme:
+            rows += map(_of_scheme, asked.scheme.layers if asked.heals else ())
         elif row.is_there(asked):
             rows.append(row)
     return rows
@@ -280,3 +291,7 @@ def rows_of(asked: Asked) -> list[Row[Any]]:
 
 def _own(kind: type) -> Row[Any]:
     return Row(kind, lambda asked: True, lambda asked, stack: kind(asked.position))
+
+
+def _of_scheme(make: LayerOf) -> Row[Any]:
+    return Row(OfScheme, lambda asked: True, lambda asked, stack: make(asked.here, asked.times))

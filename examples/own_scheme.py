@@ -19,7 +19,7 @@ from rayvous.routing.schemes.viewed import ViewedRouter
 class Row(ViewedRouter):
     """One broker of a row, in the order of their ids; `ViewedRouter` tells all brokers what each of them wants."""
 
-    claims = Claims(wanted_only=True, heals=True, views=True)
+    claims = Claims(wanted_only=True)
     positions = staticmethod(MeshRouter.positions)
 
     def enter(self, view):

@@ -37,7 +37,6 @@ from ..protocol.telemetry.tables import Table
 from ..protocol.traces.trace import EventId, Trace
 from ..routing.language.predicates import evaluate
 from ..routing.language.questions import to_predicate
-from ..routing.schemes.claims import claims_of
 from ..routing.schemes.registry import scheme as scheme_of
 from ..routing.topologies.cluster_trees import topology_of
 from ..simulator.network import Step
@@ -200,7 +199,7 @@ def _figures(
     crossed = sum(count * far[link] for link, count in zip(links, carried.tolist(), strict=True))
     load = np.zeros(len(seen.filters))
     np.add.at(load, sender, carried)
-    bound = lower["bound_multicast" if claims_of(name).multicast else "bound_links"]
+    bound = lower["bound_multicast" if scheme_of(name).claims.multicast else "bound_links"]
     count = int(delivered["notifications"].sum())
     return {
         "verdict": verdict.outcome,
@@ -220,9 +219,9 @@ def _figures(
         "load_gini": gini(load),
         "load_max_over_mean": float(load.max() / load.mean()) if load.any() else None,
         "survives": "heals"
-        if claims_of(name).heals
+        if scheme_of(name).membership.heals
         else "deaths"
-        if claims_of(name).survives_deaths
+        if scheme_of(name).claims.survives_deaths
         else "-",
     }
 

@@ -21,7 +21,7 @@ from ..faults.simulated.chaos import run_chaos
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import Recovery
-from ..routing.schemes.claims import claims_of
+from ..routing.schemes.registry import scheme as scheme_of
 from ..routing.topologies.cluster_trees import topology_of
 
 DIES_AT_SECONDS: Final = 5.0
@@ -37,7 +37,7 @@ def recovery_seconds(scheme: str, topology: Mapping[str, Any], seed: int) -> flo
     Also None if the network has one broker, or has not healed by the end of the observation.
     """
     positions = topology_of(topology).positions()
-    if not claims_of(scheme).heals or len(positions) < 2:
+    if not scheme_of(scheme).membership.heals or len(positions) < 2:
         return None
     recovery = Recovery.for_simulator(
         degree=max(len(place.children) for place in positions) + 1, retention_seconds=600.0

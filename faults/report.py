@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from ..protocol.traces.trace import Trace
+from ..routing.schemes.registry import DEFAULT_SCHEME
 from .checker.reliability import judge
 from .checker.verdict import HOLDS, VIOLATED, Verdict
 from .plans.cases import Case
@@ -124,8 +125,8 @@ class ChaosReport:
         """The command that reproduces the run."""
         if self.source:
             return f"rayvous chaos --on {self.on} --case {shlex.quote(self.source)}{self.options}"
-        scheme = self.case.get("scheme", "hybrid")
-        chosen = "" if scheme == "hybrid" else f" --scheme {scheme}"
+        scheme = self.case.get("scheme", DEFAULT_SCHEME)
+        chosen = "" if scheme == DEFAULT_SCHEME else f" --scheme {scheme}"
         return f"rayvous chaos --on {self.on} --seed {self.seed}{chosen}{self.options}"
 
     def to_dict(self) -> dict[str, Any]:

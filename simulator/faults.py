@@ -19,7 +19,8 @@ from ..protocol.effects import Died, Received, Ticked
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ..protocol.queries import HasLeft
-from ..routing.schemes.claims import claims_of
+from ..routing.schemes.claims import Membership
+from ..routing.schemes.registry import scheme as scheme_of
 from .hosts import Host
 from .link_faults import BadPeriod, pair_of
 
@@ -160,7 +161,11 @@ class Faults:
         Returns False if it is dead or the last one, or the network does not heal by views.
         """
         host = self._network.hosts[broker]
-        if not claims_of(self._network.scheme).views or not host.alive or self._last(broker):
+        if (
+            scheme_of(self._network.scheme).membership is not Membership.VIEWS
+            or not host.alive
+            or self._last(broker)
+        ):
             return False
         self._network.take_in(host, Received(RENDEZVOUS, LeaveNetwork()))
         self._network.at(self._network.now, self._end_when_out, host, host.life)

@@ -25,7 +25,8 @@ from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
 from ..protocol.queries import HasLeft
-from ..routing.schemes.claims import claims_of
+from ..routing.schemes.claims import Membership
+from ..routing.schemes.registry import scheme as scheme_of
 from .simulation import Simulation
 from .survey import survey
 
@@ -51,8 +52,8 @@ class SimulatedOperations:
             raise InputError("a network that does not heal cannot be operated: give it recovery")
         self._network = network
         self._say = say or (lambda what: None)
-        claims = claims_of(network.scheme)
-        self._views, self._flat = claims.views, claims.flat
+        membership = scheme_of(network.scheme).membership
+        self._views, self._flat = membership is Membership.VIEWS, membership is Membership.NODES
         self._searches = 0
 
     # Growing.

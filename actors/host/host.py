@@ -41,7 +41,7 @@ from ...protocol.queries import HasLeft
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...recovery.durability.durable_cursor import DeadLetter
 from ...recovery.durability.stable import Stable
-from ...routing.schemes.claims import claims_of
+from ...routing.schemes.registry import scheme as scheme_of
 from ..channels.config import ChannelConfig, Door
 from ..channels.pool import Channels
 from ..clients.bulk import Payloads
@@ -113,7 +113,7 @@ class BrokerHost:
         still_seconds: float = 0.0,
         channels: ChannelConfig | None = None,
     ) -> None:
-        claims = claims_of(scheme_name)
+        claims = scheme_of(scheme_name).claims
         self._scheme_name = scheme_name
         self._limits = limits
         self._trace_events = trace_events

@@ -30,13 +30,14 @@ import ray
 from ray import ObjectRef
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
 
-from ...broker import check, newcomer
+from ...broker import newcomer
 from ...protocol import checks
 from ...protocol.configs import Position
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
-from ...routing.schemes.claims import claims_of
+from ...routing.schemes.claims import Membership
+from ...routing.schemes.registry import scheme as scheme_of
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle
 from .hosts import Hosts
@@ -77,7 +78,9 @@ class Operations:
             (broker,), _ = ray.get(self._hosts.rendezvous.identities.remote(1, cluster=False), timeout=60)
             place = newcomer(scheme, broker, cluster, (*members, broker), speaks)
             life = 0  # a separate node of the tree, which finds a parent
-            if not claims_of(scheme).flat:  # a normal broker (NEB), like a restarted one
+            if (
+                scheme_of(scheme).membership is not Membership.NODES
+            ):  # a normal broker (NEB), like a restarted one
                 life = ray.get(self._hosts.rendezvous.next_life.remote(broker), timeout=60)
             self._start([place], life)
             return int(broker)
@@ -273,11 +276,10 @@ class Operations:
 
     @property
     def _views(self) -> bool:
-        return claims_of(self._hosts.directory.scheme).views
+        return scheme_of(self._hosts.directory.scheme).membership is Membership.VIEWS
 
     def _operable(self) -> dict[BrokerId, dict[str, Any]]:
         """Return the survey of a network that can be operated; raise InputError for any other network."""
-        check(self._hosts.directory.scheme, recovery=self._hosts.recovery is not None, operations=True)
         return self._hosts.survey()
 
 

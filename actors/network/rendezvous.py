@@ -33,7 +33,8 @@ from ...protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
 from ...recovery.membership.root_registry import RendezvousMachine
 from ...recovery.membership.view_registry import CubeRendezvous
 from ...recovery.replay.repeats import Answer, Repeats, Wish
-from ...routing.schemes.claims import claims_of
+from ...routing.schemes.claims import Membership
+from ...routing.schemes.registry import scheme as scheme_of
 from ..host.handle import HostHandle
 from ..parts import of
 from .directory import Directory as Directory
@@ -424,7 +425,7 @@ class Rendezvous:
         self._places.add(place.broker for place in places)
         others = [place for place in self._directory.positions if place.broker not in hosts]
         now = [*others, *places]
-        if not claims_of(self._directory.scheme).flat:
+        if scheme_of(self._directory.scheme).membership is not Membership.NODES:
             cluster = places[0].cluster  # other brokers may have joined it since these positions were made
             now = with_members(now, cluster, [place.broker for place in now if place.cluster == cluster])
         self._take_places(now)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...broker import check
 from ...protocol import checks
 from ...protocol.configs import Limits, Position
 from ...protocol.errors import InputError
@@ -55,7 +54,7 @@ class Settings:
         checks.instance("topology", self.topology, Topology, "a topology, for example ClusterTree(4, 3)")
         if len(checks.text("name", self.name)) > NAME_CHARACTERS_MAX or not self.name.isprintable():
             raise checks.wrong("name", self.name, f"1 to {NAME_CHARACTERS_MAX} printable characters")
-        routing_scheme(self.scheme)
+        routing_scheme(self.scheme, heals=self.recovery is not None)
         checks.whole_number("brokers_per_actor", self.brokers_per_actor, 1)
         checks.instance("limits", self.limits, Limits, "a Limits()").validate()
         checks.flag("trace_events", self.trace_events)
@@ -94,13 +93,6 @@ class Settings:
                 "recovery compare_heartbeats: a broker whose state is damaged ends its process, so each needs an actor "
                 f"of its own, and brokers_per_actor is {self.brokers_per_actor}"
             )
-        check(
-            self.scheme,
-            recovery=self.recovery is not None,
-            store=self.stable is not None,
-            admission=self.admission is not None,
-            ray=True,
-        )
         return self
 
     def positions(self) -> list[Position]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId
-from ...routing.topologies.cube import cube_of
+from ...routing.schemes.registry import scheme as scheme_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -57,9 +57,10 @@ def graph_of_places(
 
 
 def _links(place: Position, scheme: str) -> list[tuple[Iterable[BrokerId], str]]:
-    """Return the brokers that a broker is linked to, by kind: in a hypercube its neighbours in the view."""
-    if scheme == "hypercube":
-        return [(place.children if place.cube is None else cube_of(place.cube).beside(place.broker), CUBE)]
+    """Return the brokers that a broker is linked to, by kind."""
+    beside = scheme_of(scheme).beside(place)
+    if beside is not None:
+        return [(beside, CUBE)]
     if place.role == "NEB":
         return []
     return [(place.children, "tree"), ((each for each in place.members if each != place.broker), "group")]

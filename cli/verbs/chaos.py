@@ -11,7 +11,6 @@ from typing import Any
 import typer
 
 from ...actors.channels.config import LINKS
-from ...broker import check
 from ...faults.checker.verdict import NOTHING_DUE, UNDECIDED, VIOLATED, Verdict, total, worst
 from ...faults.machines.layout import HEALTH, Layout
 from ...faults.machines.links import hosts_here
@@ -22,6 +21,7 @@ from ...faults.report import ChaosReport
 from ...protocol import checks
 from ...protocol.errors import InputError
 from ...recovery.durability.stable import Stable
+from ...routing.schemes.registry import DEFAULT_SCHEME
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import topology_of
 from .. import console
@@ -82,7 +82,7 @@ def run_chaos_seeds(
     damage: bool = False,
     lossless: bool = False,
     as_json: bool,
-    scheme: str = "hybrid",
+    scheme: str = DEFAULT_SCHEME,
     store_dir: str | None = None,
     hosts: int | None = None,
     links: str | None = None,
@@ -116,12 +116,10 @@ def run_chaos_seeds(
         _check_hosts(hosts, on, damage)
     if links is not None:
         _check_links(links, on)
-    routing_scheme(scheme)
-    asked = {"store": stable, "operations": operations, "admission": admission, "ray": on == "ray"}
-    check(scheme, recovery=True, chaos=True, **asked)
+    routing_scheme(scheme, heals=True)
     numbers = range(seed, seed + seeds)
     given: dict[str, Any] = {"brokers_max": most, **({"operations": True} if operations else {})}
-    if scheme != "hybrid":
+    if scheme != DEFAULT_SCHEME:
         given["scheme"] = scheme
     if hosts is not None:
         given["hosts"] = hosts
@@ -182,7 +180,7 @@ def run_chaos_case(
     if links is not None:
         _check_links(links, on)
     case = load(path, on, drawn)
-    check(case.scheme, recovery=case.recovery is not None, chaos=True, ray=on == "ray")
+    routing_scheme(case.scheme, heals=case.recovery is not None)
     if store_dir is not None and not (case.stable and on == "ray"):
         raise InputError("--store-dir needs --on ray, and a case with stores")
     if not as_json:

@@ -23,12 +23,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...broker.nearing import REVIEW_HEARTBEATS
 from ...protocol.effects import Send
 from ...protocol.messages.pubsub import Echo, Events, Spread
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
 from ...protocol.messages.views import CubeView
 from ...recovery.membership.views import HealingViews
+from ...routing.interest.nearing import REVIEW_HEARTBEATS
 from ...routing.topologies.cluster_trees import ClusterTree
 from ...simulator.network import Step
 from ...simulator.simulation import Simulation

@@ -22,7 +22,7 @@ from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
 from ...protocol.scenarios.scenario import LinkModel
 from ...protocol.scenarios.workload import random_event, random_selector
-from ...routing.schemes.claims import claims_of
+from ...routing.schemes.claims import Membership
 from ...routing.schemes.registry import scheme as scheme_of
 from ...routing.topologies.cluster_trees import topology_of
 from .draws import aimed, draw
@@ -319,8 +319,9 @@ def draw_case(
     else:
         degree = topology.get("degree", 0)
     positions = topology_of(topology).positions()
-    if claims_of(scheme).flat:
-        degree = max(degree, *(len(place.children) for place in scheme_of(scheme).positions(positions)))
+    made = scheme_of(scheme)
+    if made.membership is Membership.NODES:
+        degree = max(degree, *(len(place.children) for place in made.positions(positions)))
     links = LinkModel(
         spread_seconds=dice.choice((0.0, 0.01, 0.05)), jitter_seconds=dice.choice((0.0, 0.005, 0.05))
     )
@@ -342,7 +343,7 @@ def draw_case(
                 kinds=kinds,
                 faults_max=faults_max,
                 name=f"seed {seed}",
-                flat=claims_of(scheme).views,
+                flat=made.membership is Membership.VIEWS,
             )
             if heals
             else FaultPlan("nothing", heal_seconds=seconds)
@@ -355,7 +356,7 @@ def draw_case(
         plan = aimed(dice, plan, aim, positions, homes)
     operated: tuple[Operation, ...] = ()
     if operations and recovery is not None:
-        tree = not claims_of(scheme).views
+        tree = made.membership is not Membership.VIEWS
         operated = draw_operations(seed, plan.heal_seconds, tree=tree)
         recovery = recovery if tree else replace(recovery, node_cluster_max=_node_cluster_max(seed))
     return Case(

@@ -41,7 +41,8 @@ from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ...recovery.durability.stable import Stable
-from ...routing.schemes.claims import claims_of
+from ...routing.schemes.claims import Membership
+from ...routing.schemes.registry import scheme as scheme_of
 from ...simulator.link_faults import Cuts
 from ..damage import damage_store
 from ..machines import links
@@ -104,7 +105,7 @@ class Breaker:
         self.rendezvous: Any = net.rendezvous
         if len(net.hosts()) != len(net.positions):
             raise InputError("brokers share an actor: only one that has an actor of its own can be broken")
-        self._views = claims_of(net.scheme).views
+        self._views = scheme_of(net.scheme).membership is Membership.VIEWS
         self._pids = {broker: net.pid_of(broker) for broker in self.positions}
         self._nodes = [] if layout is None else node_ids(layout)
         self._places = {broker: net.node_of(broker) for broker in self.positions if self._nodes}

@@ -26,7 +26,8 @@ from ...protocol.traces.account import Account
 from ...protocol.traces.trace import Trace
 from ...recovery.durability.stable import Stable
 from ...recovery.membership.structure import root_of
-from ...routing.schemes.claims import claims_of
+from ...routing.schemes.claims import Membership
+from ...routing.schemes.registry import scheme as scheme_of
 from ...routing.topologies.cluster_trees import topology_of
 from ..chaos_run import CONVERGE_HEARTBEATS
 from ..checker.books import Clients, books_problems, ways_of
@@ -91,7 +92,8 @@ class OnRay:
         self.bounds = Bounds(heals_within, f"{heals_within:g} s", SETTLE_SECONDS, forget=CONVERGE_SECONDS)
         self._layout = hosts_here()
         self._clients = Clients()
-        self.timeline = ViewWatch() if claims_of(case.scheme).views else Watch(case.recovery.degree)
+        in_views = scheme_of(case.scheme).membership is Membership.VIEWS
+        self.timeline = ViewWatch() if in_views else Watch(case.recovery.degree)
         self._zero = time.time() - time.monotonic()
         self._started = time.monotonic()
         self._stack = ExitStack()
@@ -255,7 +257,7 @@ class OnRay:
     def _inside(self) -> list[str]:
         scheme, survey = self._case.scheme, self._net.survey()
         self._clients = self._players.books()
-        told_first = claims_of(scheme).told_first
+        told_first = scheme_of(scheme).claims.told_first
         found = route_problems(self._net.routes(), self._clients, survey, told_first=told_first)
         if self._case.admission is None:
             return found

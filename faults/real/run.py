@@ -21,7 +21,8 @@ from ...actors.channels.config import LINKS_DEFAULT, Links
 from ...actors.network.network import ensure_ray
 from ...protocol.messages.recovery import Recovery
 from ...recovery.durability.stable import Stable, part_of
-from ...routing.schemes.claims import claims_of
+from ...routing.schemes.claims import Membership
+from ...routing.schemes.registry import scheme as scheme_of
 from ..chaos_run import ChaosRun
 from ..machines.layout import GIVES_UP_SECONDS
 from ..plans.cases import Case, draw_case, small_topology
@@ -113,7 +114,7 @@ def draw_ray_case(
 
 def aims_of(scheme: str) -> tuple[str, ...]:
     """Return the targets of the first faults of consecutive seeds."""
-    return FLAT_AIMS if claims_of(scheme).views else AIMS
+    return FLAT_AIMS if scheme_of(scheme).membership is Membership.VIEWS else AIMS
 
 
 def run_ray_chaos(

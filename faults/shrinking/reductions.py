@@ -17,7 +17,7 @@ from ...protocol.configs import Position
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.scenarios.scenario import LinkModel
-from ...routing.schemes.claims import claims_of
+from ...routing.schemes.claims import Membership
 from ...routing.schemes.registry import scheme as scheme_of
 from ...routing.topologies.cluster_trees import topology_of
 from ..plans.cases import Action, Case
@@ -244,7 +244,7 @@ def wide_enough(case: Case) -> Case:
     if case.recovery is None:
         return case
     positions: Sequence[Position] = topology_of(case.topology).positions()
-    if claims_of(case.scheme).flat:
+    if scheme_of(case.scheme).membership is Membership.NODES:
         positions = scheme_of(case.scheme).positions(positions)
     needed = max(len(place.children) for place in positions)
     return replace(case, recovery=replace(case.recovery, degree=max(case.recovery.degree, needed)))

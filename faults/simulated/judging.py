@@ -14,7 +14,7 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.queries import WaitingOf
 from ...recovery.durability.durable_clients import DurableClients
 from ...recovery.membership import structure
-from ...routing.schemes.claims import claims_of
+from ...routing.schemes.registry import scheme as scheme_of
 from ...simulator.network import SimulatedNetwork
 from ...simulator.simulation import Simulation
 from ...simulator.survey import survey_of
@@ -52,7 +52,7 @@ def subscription_problems(network: Simulation) -> list[str]:
         {broker: routes_of(network.broker(broker)) for broker in reports},
         clients_of(network),
         reports,
-        told_first=claims_of(network.scheme).told_first,
+        told_first=scheme_of(network.scheme).claims.told_first,
     )
 
 

@@ -20,7 +20,7 @@ from ...protocol.effects import Multicast, Send
 from ...protocol.ids import Ballot, BrokerId, ClusterId, Link
 from ...protocol.layers import Out
 from ...protocol.messages.recovery import ClusterView, TreeBeat
-from ...routing.schemes.hybrid import Hybrid
+from ...routing.schemes.router import TreeRouting
 from .probing import Probing
 from .starting import Start
 from .succession import Succession
@@ -57,12 +57,12 @@ class Place:
         The clusters from the root to this one; empty while the root is unreachable.
     """
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start[TreeRouting]) -> None:
         position, anew = start.position, start.incarnation > 0
         self.home = position
         self.recovery = start.recovery
         self.now = start.identity.alive_at
-        self.router: Hybrid = start.router(_as_member(position) if anew else position)
+        self.router = start.router(_as_member(position) if anew else position)
         self.succession = Succession(position, start.recovery, start.incarnation)
         self.succession.restore(start.identity.epoch)
         self.probing = Probing(start.recovery)

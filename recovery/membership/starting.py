@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from ...protocol.configs import Position
 from ...protocol.messages.recovery import Recovery
 from ..durability.identity import Identity
 from ..replay.rounds import Rounds
 
+R = TypeVar("R")
 
-class Start(NamedTuple):
+
+class Start(NamedTuple, Generic[R]):
     """The start of one life of a broker that heals.
 
     Attributes
@@ -36,7 +38,7 @@ class Start(NamedTuple):
 
     position: Position
     recovery: Recovery
-    router: Callable[[Position], Any]
+    router: Callable[[Position], R]
     rounds: Rounds
     identity: Identity
     incarnation: int = 0

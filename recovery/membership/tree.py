@@ -26,8 +26,8 @@ from ...protocol.messages.pubsub import Events
 from ...protocol.messages.recovery import RENDEZVOUS, RootBeat
 from ...protocol.queries import Answering, Fellows, HasLeft, Heals, ListensTo, Survey
 from ...protocol.snapshots import Restorable
-from ...routing.schemes.hybrid import Hybrid
 from ...routing.schemes.local_first import answers_by
+from ...routing.schemes.router import TreeRouting
 from .carrier import Carrier
 from .children import ChildLinks
 from .copies import CopiedTables
@@ -61,7 +61,7 @@ class HealingBroker(Restorable):
     sees: Mapping[type, Handler] = {}
     alters: Mapping[type, Handler] = {}
 
-    def __init__(self, start: Start, *, plans: bool = False) -> None:
+    def __init__(self, start: Start[TreeRouting], *, plans: bool = False) -> None:
         anew = start.incarnation > 0
         self.identity = start.identity
         self.rounds = start.rounds
@@ -112,7 +112,7 @@ class HealingBroker(Restorable):
     # Queries.
 
     @property
-    def router(self) -> Hybrid:
+    def router(self) -> TreeRouting:
         """The router inside."""
         return self.place.router
 

@@ -53,7 +53,7 @@ from ...protocol.messages.views import CubeBeat, CubeDied, CubeLeave, CubeView, 
 from ...protocol.queries import Answering, Fellows, HasLeft, Heals, Survey, TurnsAway
 from ...protocol.snapshots import Restorable
 from ...routing.schemes.local_first import answers_by
-from ...routing.schemes.viewed import ViewedRouter
+from ...routing.schemes.router import ViewRouting
 from .starting import Start
 from .stating import learn, stated
 
@@ -91,14 +91,14 @@ class HealingViews(Restorable):
     sees: Mapping[type, Handler] = {}
     alters: Mapping[type, Handler] = {}
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start[ViewRouting]) -> None:
         position, recovery = start.position, start.recovery
         self.home = position
         self.recovery = recovery
         self.incarnation = start.incarnation
         self.now = start.identity.alive_at
         anew = start.incarnation > 0
-        self.router: ViewedRouter = start.router(replace(position, cube=None) if anew else position)
+        self.router = start.router(replace(position, cube=None) if anew else position)
         self.rounds = start.rounds
         self.identity = start.identity
         self.placed = self.router.placed()

@@ -1,15 +1,14 @@
-"""The claims of each scheme, as data; the conformance suite verifies them, and docs/schemes.md describes them.
+"""What a scheme says of itself, as data on its class: its claims, and who decides which brokers are in the network.
 
 Every scheme claims promises 1 to 3 as long as nothing fails: each event exactly once, to all subscribers that
-want it, in order. This module has the claims in which schemes differ.
+want it, in order. This module has the claims in which schemes differ; the conformance suite verifies them, and
+docs/schemes.md describes them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Final
-
-from .own import bare, is_own, own
+from dataclasses import dataclass
+from enum import Enum
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +25,6 @@ class Claims:
         A subscription is confirmed when others have answered, so lost messages may leave it unconfirmed.
     survives_deaths
         Without `recovery`: events of live brokers reach subscribers of live brokers when other brokers die.
-    heals
-        With `recovery` the network repairs itself (decisions 0011, 0017).
-    views
-        With `recovery` the rendezvous point defines the membership in views, and brokers may leave (decision 0017).
-    flat
-        With `recovery` each broker is a node of the tree by itself, and has no fellow members that replace it.
     rings
         Brokers pass events on in cycles of links that may all be full at once; so waits for free space are limited
         there.
@@ -43,30 +36,31 @@ class Claims:
     wanted_only: bool = False
     told_first: bool = True
     survives_deaths: bool = False
-    heals: bool = False
-    views: bool = False
-    flat: bool = False
     rings: bool = False
     fans_out: bool = False
 
 
-CLAIMS: Final[dict[str, Claims]] = {
-    "hybrid": Claims(multicast=True, heals=True),
-    "hierarchical": Claims(heals=True, flat=True),
-    "flooding": Claims(told_first=False, heals=True, flat=True),
-    "match-first": Claims(wanted_only=True, heals=True, flat=True),
-    "point-to-point": Claims(wanted_only=True, survives_deaths=True, heals=True, views=True),
-    "lbdd": Claims(wanted_only=True, survives_deaths=True, heals=True, views=True, rings=True),
-    "hypercube": Claims(wanted_only=True, heals=True, views=True),
-}
+class Membership(Enum):
+    """Who decides, in a network with `recovery`, which brokers are in it; `recovery.membership` implements each kind.
 
+    Attributes
+    ----------
+    FIXED
+        Nobody: the network cannot repair itself, and `recovery` is refused.
+    CLUSTERS
+        The brokers of a tree of clusters: members elect a successor, clusters find another parent (decision 0011).
+    NODES
+        The same where each broker is a node of the tree by itself, and has no fellow members that replace it.
+    VIEWS
+        The rendezvous point, in views; brokers may leave (decision 0017).
+    """
 
-def claims_of(scheme: str) -> Claims:
-    """Return the claims of a scheme with its options; an unlisted scheme claims nothing beyond promises 1 to 3."""
-    base, options = bare(scheme)
-    claims: Claims = getattr(own(base), "claims", Claims()) if is_own(base) else CLAIMS.get(base, Claims())
-    if options:
-        claims = replace(claims, wanted_only="quench" in options)
-    if "fanout" in options:
-        claims = replace(claims, multicast=False, rings=True, fans_out=True)
-    return claims
+    FIXED = "fixed"
+    CLUSTERS = "clusters"
+    NODES = "nodes"
+    VIEWS = "views"
+
+    @property
+    def heals(self) -> bool:
+        """Whether a network with `recovery` repairs itself."""
+        return self is not Membership.FIXED

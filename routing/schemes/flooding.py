@@ -17,12 +17,14 @@ from ...protocol.effects import Confirm, Deliver, Effect, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Events
 from ..filters.filter import Filter
-from .hierarchical import Hierarchical
+from .claims import Claims
+from .hierarchical import NodeRouter
 
 
-class Flooding(Hierarchical):
+class Flooding(NodeRouter):
     """A broker of a tree on which events go everywhere."""
 
+    claims = Claims(told_first=False)
     floods: ClassVar[bool] = True
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:

@@ -15,16 +15,23 @@ Source: paper 1, 5.1; docs/decisions/0030-what-the-experiment-of-paper-1-counts.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId
-from .hybrid import Hybrid
+from .claims import Claims, Membership
+from .clusters import ClusterRouter
+from .quenching import QuenchedHybrid
+from .router import Router
 
 
-class Hierarchical(Hybrid):
+class NodeRouter(ClusterRouter):
     """A broker of a tree without clusters, in which each member of a cluster is a leaf below its designated broker."""
+
+    claims = Claims()
+    membership = Membership.NODES
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
@@ -37,7 +44,7 @@ class Hierarchical(Hybrid):
         return _flat(positions, children)
 
 
-class HierarchicalNodes(Hierarchical):
+class HierarchicalNodes(NodeRouter):
     """A broker of a tree without clusters, in which every broker may have others below it."""
 
     @staticmethod
@@ -62,6 +69,41 @@ class HierarchicalNodes(Hierarchical):
                 room = [waiting.popleft() for _ in range(min(degree - len(mine), len(waiting)))]
                 children[node] = (*mine, *room)
         return _flat(positions, children)
+
+
+class MergedHierarchical(NodeRouter):
+    """Hierarchical routing with perfect merging on the way to the root."""
+
+    merges = True
+
+
+class QuenchedHierarchical(QuenchedHybrid):
+    """Quenching on a tree without clusters."""
+
+    claims = Claims(wanted_only=True)
+    membership = Membership.NODES
+
+    @staticmethod
+    def positions(positions: Sequence[Position]) -> list[Position]:
+        """Return the places of the same brokers in a tree without clusters."""
+        return NodeRouter.positions(positions)
+
+
+class QuenchedMergedHierarchical(QuenchedHierarchical):
+    """`QuenchedHierarchical` with perfect merging."""
+
+    merges = True
+
+
+class Hierarchical(NodeRouter):
+    """Hierarchical routing, and its options."""
+
+    options: ClassVar[Mapping[str, type[Router]]] = {
+        "nodes": HierarchicalNodes,
+        "quench": QuenchedHierarchical,
+        "merge": MergedHierarchical,
+        "quench+merge": QuenchedMergedHierarchical,
+    }
 
 
 def _others(position: Position) -> tuple[BrokerId, ...]:

@@ -16,9 +16,9 @@ Source: paper 2, section 2.3; docs/decisions/0017-hypercube.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -28,8 +28,11 @@ from ...protocol.effects import Deliver, Effect, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Events
 from ...protocol.messages.views import CubeSeat, CubeView
+from ..interest.nearing import Nearing
 from ..topologies.cube import Cube, cube_of
 from ..topologies.cube_members import CubeMembers
+from .claims import Claims
+from .router import LayerOf
 from .viewed import ViewedRouter
 
 WAYS_MAX: Final = 100_000
@@ -49,6 +52,9 @@ class Hypercube(ViewedRouter):
     cube
         The geometry of the current view; None before the first.
     """
+
+    claims = Claims(wanted_only=True)
+    layers: ClassVar[tuple[LayerOf, ...]] = (Nearing,)
 
     def __init__(self, position: Position) -> None:
         self.cube: Cube | None = None
@@ -91,6 +97,11 @@ class Hypercube(ViewedRouter):
                 links[here].add(other)
                 links[other].add(here)
         return links, lambda source, to: cube.path(to, source)[::-1]
+
+    @staticmethod
+    def beside(position: Position) -> Collection[BrokerId]:
+        """Return the neighbours of a broker in its view."""
+        return position.children if position.cube is None else cube_of(position.cube).beside(position.broker)
 
     def enter(self, view: CubeView) -> None:
         """Make another view the current one, with its routes."""

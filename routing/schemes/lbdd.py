@@ -32,10 +32,13 @@ from ...protocol.configs import Placed, Position
 from ...protocol.effects import Deliver, Effect, Plain, Received, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Directed, Events
+from ...protocol.messages.recovery import Recovery
 from ...protocol.messages.views import CubeView, ToAll
+from .claims import Claims
 from .dissemination import Destined, Numbering, Targets, gathered, loads_of, passed_on, passing_on, plan_of
 from .hold_back import HELD_MAX, HoldBack
 from .mesh import MeshRouter
+from .router import Router
 
 KEPT_MAX: Final = 4096
 """The events that an origin retains where the network does not heal, to resend them when a broker is gone."""
@@ -55,6 +58,8 @@ class Lbdd(MeshRouter):
         Whether views define the membership.
     """
 
+    claims = Claims(wanted_only=True, survives_deaths=True, rings=True)
+
     def __init__(self, position: Position, held_max: int = HELD_MAX, *, heals: bool = False) -> None:
         self.lacking = False
         self._held_max = held_max
@@ -65,6 +70,11 @@ class Lbdd(MeshRouter):
         self._incoming: dict[BrokerId, HoldBack[tuple[Directed | ToAll, int]]] = {}
         super().__init__(position)
         self._handlers[Directed] = self._on_directed
+
+    @classmethod
+    def healing(cls, position: Position, recovery: Recovery) -> Router:
+        """Return a router that holds back as much as an origin retransmits at once, and asks for what it lacks."""
+        return cls(position, HELD_MAX + recovery.retention_events_max, heals=True)
 
     def enter(self, view: CubeView) -> None:
         """Make another view the current one, with other plans and numbers from 1."""

@@ -12,16 +12,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...protocol.configs import Position
-from .hierarchical import Hierarchical
+from ...protocol.messages.recovery import Recovery
+from .claims import Claims, Membership
+from .hierarchical import NodeRouter
 from .peer import PeerRouter
+from .quench_above import MatchFirstAbove
+from .router import Router
 
 
 class MatchFirst(PeerRouter):
     """A broker of a tree that knows all subscriptions, and the link behind which each is wanted."""
 
+    claims = Claims(wanted_only=True)
+    membership = Membership.NODES
     covers = False
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
         """Return the places of the same brokers in a tree without clusters."""
-        return Hierarchical.positions(positions)
+        return NodeRouter.positions(positions)
+
+    @classmethod
+    def healing(cls, position: Position, recovery: Recovery) -> Router:
+        """Return a router that may change its place, and tells everything up and down."""
+        return MatchFirstAbove(position)

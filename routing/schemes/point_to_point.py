@@ -16,11 +16,14 @@ from dataclasses import replace
 from ...protocol.effects import Effect, Send
 from ...protocol.ids import Link
 from ...protocol.messages.pubsub import Events
+from .claims import Claims
 from .mesh import MeshRouter
 
 
 class PointToPoint(MeshRouter):
     """A broker of a mesh that sends directly to each destination."""
+
+    claims = Claims(wanted_only=True, survives_deaths=True)
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
         effects: list[Effect] = []

@@ -36,7 +36,7 @@ from ..interest.merging import MergingAnnouncer
 from ..interest.outlets import FlatOrder, Outlet
 from ..matching.covering_dag import CoveringDag
 from ..matching.table import RoutingTable
-from .hybrid import Hybrid
+from .clusters import ClusterRouter
 
 UP: Final[Link] = -2
 
@@ -99,7 +99,7 @@ class _Below:
     number: int = 0
 
 
-class QuenchedAbove(Hybrid):
+class QuenchedAbove(ClusterRouter):
     """A broker of a tree of clusters that sends an event up only if it is wanted above.
 
     Attributes

@@ -14,51 +14,27 @@ answers of all; tables grow accordingly. Quenching pays off where events outnumb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...protocol.configs import Position
-from .hierarchical import Hierarchical
-from .hybrid import Hybrid
+from ...protocol.messages.recovery import Recovery
+from .claims import Claims, Membership
 from .peer import PeerRouter
+from .quench_above import QuenchedAbove, QuenchedMergedAbove
+from .router import Router
 
 
 class QuenchedHybrid(PeerRouter):
     """A broker of a tree of multicast clusters that sends no event where it is not wanted."""
 
-    @staticmethod
-    def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places unchanged."""
-        return Hybrid.positions(positions)
+    claims = Claims(multicast=True, wanted_only=True)
+    membership = Membership.CLUSTERS
 
-
-class QuenchedHierarchical(QuenchedHybrid):
-    """The same on a tree without clusters."""
-
-    @staticmethod
-    def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places of the same brokers in a tree without clusters."""
-        return Hierarchical.positions(positions)
+    @classmethod
+    def healing(cls, position: Position, recovery: Recovery) -> Router:
+        """Return a router that may change its place, and is told what is wanted above."""
+        return (QuenchedMergedAbove if cls.merges else QuenchedAbove)(position)
 
 
 class QuenchedMergedHybrid(QuenchedHybrid):
     """`QuenchedHybrid` with perfect merging."""
-
-    merges = True
-
-
-class QuenchedMergedHierarchical(QuenchedHierarchical):
-    """`QuenchedHierarchical` with perfect merging."""
-
-    merges = True
-
-
-class MergedHybrid(Hybrid):
-    """Hybrid routing with perfect merging on the way to the root."""
-
-    merges = True
-
-
-class MergedHierarchical(Hierarchical):
-    """Hierarchical routing with perfect merging on the way to the root."""
 
     merges = True

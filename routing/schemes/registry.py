@@ -1,84 +1,27 @@
-"""The routing schemes by name, and their common interface.
+"""The routing schemes by name.
 
-To add a scheme, write a class with the methods of `Router` in a separate file, add it to `SCHEMES`, and add its
-claims to `claims.CLAIMS`; or refer to the class by module and name (`own`). A scheme may have options, which
-follow its name with plus signs: ``hybrid+quench+merge``.
+A scheme is a class with the methods and class attributes of `router.Router`: one of `SCHEMES`, or a class that is
+referred to by module and name (`own`). It may have options, which follow its name with plus signs:
+``hybrid+quench+merge``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Final
 
-from ...protocol.configs import Placed, Position
-from ...protocol.effects import Effect, Plain, Received
 from ...protocol.errors import InputError
 from .flooding import Flooding
-from .hierarchical import Hierarchical, HierarchicalNodes
+from .hierarchical import Hierarchical
 from .hybrid import Hybrid
 from .hypercube import Hypercube
 from .lbdd import Lbdd
 from .match_first import MatchFirst
 from .own import bare, is_own, own, own_layers
 from .point_to_point import PointToPoint
-from .quenching import (
-    MergedHierarchical,
-    MergedHybrid,
-    QuenchedHierarchical,
-    QuenchedHybrid,
-    QuenchedMergedHierarchical,
-    QuenchedMergedHybrid,
-)
+from .router import Router
 
-
-class Router(Protocol):
-    """The interface of a routing scheme that a broker uses."""
-
-    position: Position
-
-    def __init__(self, position: Position) -> None: ...
-
-    @staticmethod
-    def positions(positions: Sequence[Position]) -> list[Position]:
-        """Return the places of the brokers of a cluster tree under this scheme."""
-        ...
-
-    @property
-    def takes(self) -> frozenset[type]:
-        """The types of the messages that the router handles."""
-        ...
-
-    def placed(self) -> Placed:
-        """Return the place of the broker: its neighbours, and how events flow between them."""
-        ...
-
-    def handle(self, event: Received) -> list[Effect]:
-        """Handle one message and return the resulting effects."""
-        ...
-
-    def changed_by(self, event: Received) -> bool:
-        """Return whether a message can change the router's state, so that it must be recorded."""
-        ...
-
-    def snapshot(self) -> Plain:
-        """Return the whole state of the router, as data for a store."""
-        ...
-
-    def restore(self, plain: Plain) -> None:
-        """Restore the state from a snapshot of this broker's router; only before anything was handled.
-
-        Afterwards both routers behave identically, including the order of their effects.
-        """
-        ...
-
-    def describe(self) -> dict[str, int]:
-        """Return the sizes of the router's tables and queues."""
-        ...
-
-    def check(self) -> None:
-        """Assert the router's invariants; for tests."""
-        ...
-
+DEFAULT_SCHEME: Final = "hybrid"
 
 SCHEMES: Final[dict[str, type[Router]]] = {
     "hybrid": Hybrid,
@@ -90,41 +33,73 @@ SCHEMES: Final[dict[str, type[Router]]] = {
     "hypercube": Hypercube,
 }
 
-
-OPTIONS: Final[dict[str, dict[frozenset[str], type[Router]]]] = {
-    "hybrid": {
-        frozenset({"fanout"}): Hybrid,  # plus an outer layer (`broker.fanout`)
-        frozenset({"quench"}): QuenchedHybrid,
-        frozenset({"merge"}): MergedHybrid,
-        frozenset({"quench", "merge"}): QuenchedMergedHybrid,
-    },
-    "hierarchical": {
-        frozenset({"nodes"}): HierarchicalNodes,
-        frozenset({"quench"}): QuenchedHierarchical,
-        frozenset({"merge"}): MergedHierarchical,
-        frozenset({"quench", "merge"}): QuenchedMergedHierarchical,
-    },
-}
-"""The class of each scheme with options, by the set of options."""
+_EXPECTED: Final = sorted(
+    name for name in {*vars(Router), *Router.__annotations__} - {"position"} if not name.startswith("_")
+)
 
 
-def scheme(name: str) -> type[Router]:
+def _options_of(made: type[Router]) -> Mapping[str, type[Router]]:
+    """Return the options that the class itself declares: those of a base class would not be options of this one."""
+    options: Mapping[str, type[Router]] = vars(made).get("options", {})
+    return options
+
+
+NAMES: Final = (
+    *SCHEMES,
+    *(f"{base}+{option}" for base, made in SCHEMES.items() for option in _options_of(made)),
+)
+"""All built-in schemes, and then each with its options."""
+
+
+def scheme(name: str, *, heals: bool = False) -> type[Router]:
     """Return the scheme of that name.
+
+    Parameters
+    ----------
+    name
+        Its name, with options.
+    heals
+        Whether it is for a network with `recovery`.
 
     Raises
     ------
     InputError
-        If the scheme or the option does not exist; the message lists those that exist.
+        If the scheme or the option does not exist; the message lists those that exist. If a class of the user lacks
+        what a scheme has; the message names it. If nothing is known that would repair a network under the scheme.
     """
     base, options = bare(name)
     own_layers(name)
     if base not in SCHEMES and not is_own(base):
-        raise InputError(f"no routing scheme {base!r}: there are {', '.join(SCHEMES)}")
-    if not options:
-        found: type[Router] = own(base) if is_own(base) else SCHEMES[base]
-        return found
-    known = OPTIONS.get(base, {})
-    if frozenset(options) not in known or len(set(options)) < len(options):
-        there = ", ".join("+".join((base, *sorted(each, reverse=True))) for each in known) or f"{base} only"
-        raise InputError(f"no routing scheme {name!r}: there is {there}")
-    return known[frozenset(options)]
+        raise InputError(
+            f"no routing scheme {base!r}: there are {', '.join(SCHEMES)}, and classes of your own as module:Class"
+        )
+    made = _own_scheme(base) if is_own(base) else SCHEMES[base]
+    if options:
+        made = _with_options(made, base, options)
+    if heals and not made.membership.heals:
+        raise InputError(
+            f"scheme {name!r} cannot heal: the `membership` of {made.__name__} is fixed, so nothing is "
+            f"known that would mend it; {', '.join(each for each in NAMES if scheme(each).membership.heals)} can"
+        )
+    return made
+
+
+def _with_options(made: type[Router], base: str, options: list[str]) -> type[Router]:
+    known = _options_of(made)
+    for option, with_option in known.items():
+        if sorted(option.split("+")) == sorted(options):
+            return with_option
+    there = ", ".join(f"{base}+{option}" for option in known) or f"{base} only"
+    raise InputError(f"no routing scheme {'+'.join((base, *options))!r}: there is {there}")
+
+
+def _own_scheme(name: str) -> type[Router]:
+    """Return the user's class, which must have everything that a scheme has."""
+    found: type[Router] = own(name)
+    missing = [each for each in _EXPECTED if not hasattr(found, each)]
+    if missing:
+        raise InputError(
+            f"{name} is not a routing scheme, as it has no {', '.join(missing)}: derive it from ViewedRouter, "
+            "ClusterRouter or a scheme that is there (docs/extending.md)"
+        )
+    return found

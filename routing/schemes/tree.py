@@ -14,7 +14,7 @@ mean inside a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -33,11 +33,14 @@ from ...protocol.messages.pubsub import (
     Register,
     Withdraw,
 )
+from ...protocol.messages.recovery import Recovery
 from ..filters.filter import Filter
 from ..interest.announcer import Announcer, AnnouncerSteps
 from ..interest.merging import MergingAnnouncer
 from ..matching.covering_dag import CoveringDag
 from ..matching.table import RoutingTable
+from .claims import Claims, Membership
+from .router import LayerOf, Router
 
 
 class TreeRouter:
@@ -54,6 +57,10 @@ class TreeRouter:
         Whether an event goes over every link, whether or not it is wanted there.
     """
 
+    claims: ClassVar[Claims] = Claims()
+    membership: ClassVar[Membership] = Membership.FIXED
+    options: ClassVar[Mapping[str, type[Router]]] = {}
+    layers: ClassVar[tuple[LayerOf, ...]] = ()
     floods: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     """Whether filters are announced as one merged filter where that filter is exactly their union."""
@@ -80,6 +87,21 @@ class TreeRouter:
             Unadvertise: self._on_unadvertise,
             Gone: self._on_gone,
         }
+
+    @staticmethod
+    def positions(positions: Sequence[Position]) -> list[Position]:
+        """Return the places unchanged."""
+        return list(positions)
+
+    @classmethod
+    def healing(cls, position: Position, recovery: Recovery) -> Router:
+        """Return the router of a place in a network that heals: one of the same class."""
+        return cls(position)
+
+    @staticmethod
+    def beside(position: Position) -> Collection[BrokerId] | None:
+        """Return None: of two brokers that are linked, one is above the other."""
+        return None
 
     @property
     def takes(self) -> frozenset[type]:

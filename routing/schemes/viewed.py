@@ -36,6 +36,7 @@ from ..filters.filter import Filter
 from ..interest.announcer import Announcer, AnnouncerSteps
 from ..interest.local_first import NO_REPLY, Reply, gathered
 from ..matching.table import RoutingTable
+from .claims import Membership
 from .local_first import LocalFirstRouter
 
 
@@ -78,6 +79,7 @@ class ViewedRouter(LocalFirstRouter):
         Whether something that would be due by now was discarded under this view.
     """
 
+    membership: ClassVar[Membership] = Membership.VIEWS
     lacking = False
     relays: ClassVar[bool] = False
 

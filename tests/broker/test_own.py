@@ -11,7 +11,7 @@ from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Received
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Events
-from rayvous.routing.schemes.claims import Claims, claims_of
+from rayvous.routing.schemes.claims import Membership
 from rayvous.routing.schemes.own import own, own_layers
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -81,9 +81,9 @@ def test_the_layer_counts_and_is_put_down_and_made_again():
 
 
 def test_names_mean_what_they_say():
-    assert scheme("own_scheme:Row") is own("own_scheme:Row") and claims_of("own_scheme:Row").views
+    assert scheme("own_scheme:Row", heals=True) is own("own_scheme:Row")
     assert own_layers("hybrid+merge+own_layer:Origins") == [own("own_layer:Origins")]
-    assert claims_of("hybrid+own_layer:Origins") == claims_of("hybrid")
+    assert scheme("hybrid+own_layer:Origins") is scheme("hybrid")
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,11 @@ def test_a_wrong_name_is_refused_before_anything_starts(name, said):
         scheme(name)
 
 
-def test_a_scheme_that_does_not_claim_to_heal_is_not_asked_to(monkeypatch):
-    monkeypatch.setattr(own("own_scheme:Row"), "claims", Claims())
-    with pytest.raises(InputError, match="scheme 'own_scheme:Row' cannot heal: its `claims` do not say"):
+def test_a_scheme_whose_membership_is_fixed_is_not_asked_to_heal(monkeypatch):
+    monkeypatch.setattr(own("own_scheme:Row"), "membership", Membership.FIXED)
+    with pytest.raises(
+        InputError, match="scheme 'own_scheme:Row' cannot heal: the `membership` of Row is fixed"
+    ):
         run_chaos(0, brokers_max=4, scheme="own_scheme:Row")
 
 

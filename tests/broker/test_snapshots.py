@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from rayvous.broker import HEALING_SCHEMES, Broker
+from rayvous.broker import Broker
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.protocol import snapshots
 from rayvous.protocol.messages.recovery import ClusterView, Recovery
@@ -22,6 +22,7 @@ from rayvous.recovery.durability.codec import decode, encode
 from rayvous.recovery.membership.detector import Detector
 from rayvous.recovery.membership.join import Phase
 from rayvous.recovery.membership.tree import HealingBroker
+from rayvous.routing.schemes.registry import NAMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 SMALL = {"clusters": 1, "brokers_per_cluster": 2, "degree": 2}
@@ -94,7 +95,7 @@ CASES = (
     ("hybrid", {"stable": True, "admission": True}),
     ("hypercube", {"admission": True}),
     ("lbdd", {"stable": True}),
-    *((scheme, {}) for scheme in HEALING_SCHEMES),
+    *((scheme, {}) for scheme in NAMES),
 )
 
 

@@ -4,7 +4,6 @@ import math
 
 import pytest
 from rayvous.admission.advertisements import LOCAL
-from rayvous.broker import HEALING
 from rayvous.broker.admission import Admitting
 from rayvous.faults.plans.admission_cases import with_admission
 from rayvous.faults.plans.cases import draw_case
@@ -12,6 +11,7 @@ from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import books_problems, clients_of
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, Refusal
 from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.schemes.registry import NAMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
@@ -112,7 +112,7 @@ def network_that_lost_a_broker(scheme, dead):
 
 
 @pytest.mark.parametrize("dead", [0, 2, 4])
-@pytest.mark.parametrize("scheme", HEALING)
+@pytest.mark.parametrize("scheme", NAMES)
 def test_who_advertises_after_a_death_is_heard_of_by_all_that_live(scheme, dead):
     net = network_that_lost_a_broker(scheme, dead)
     net.advertise("after", 7, "x > 0", 10.0)

@@ -2,14 +2,13 @@
 
 import pytest
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, Judgement
-from rayvous.routing.schemes.claims import CLAIMS
-from rayvous.routing.schemes.registry import scheme
+from rayvous.routing.schemes.registry import SCHEMES, scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
 
 
 @pytest.mark.parametrize(
-    "name", [*CLAIMS, "hybrid+quench+merge", "hierarchical+quench+merge", "hybrid+fanout"]
+    "name", [*SCHEMES, "hybrid+quench+merge", "hierarchical+quench+merge", "hybrid+fanout"]
 )
 def test_who_fits_is_admitted_and_who_does_not_is_refused(name):
     positions = scheme(name).positions(ClusterTree(4, 2).positions())

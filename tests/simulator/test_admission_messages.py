@@ -17,8 +17,7 @@ from rayvous.protocol.messages.admission import (
     Release,
     Unadvertised,
 )
-from rayvous.routing.schemes.claims import CLAIMS
-from rayvous.routing.schemes.registry import scheme
+from rayvous.routing.schemes.registry import SCHEMES, scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
 
@@ -31,7 +30,7 @@ def sent(net, before=None):
     return now if before is None else {kind: count - before[kind] for kind, count in now.items()}
 
 
-@pytest.mark.parametrize("name", CLAIMS)
+@pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("brokers", [4, 8, 16, 32])
 def test_every_operation_takes_one_message_to_each_broker_and_one_back(name, brokers):
     net = Simulation(

@@ -6,8 +6,7 @@ import pytest
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, Judgement
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.filters.filter import to_filter
-from rayvous.routing.schemes.claims import CLAIMS
-from rayvous.routing.schemes.registry import scheme
+from rayvous.routing.schemes.registry import SCHEMES, scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
 
@@ -28,7 +27,7 @@ def some_events(seed, size):
 @pytest.mark.parametrize(
     ("name", "recovers"),
     [
-        *((name, False) for name in (*CLAIMS, *OPTIONS)),
+        *((name, False) for name in (*SCHEMES, *OPTIONS)),
         *((name, True) for name in ("hybrid", "hybrid+quench", "hypercube", "lbdd")),
     ],
 )

@@ -1,4 +1,4 @@
-"""One suite for all routing schemes: common claims, and each scheme's own (`routing.schemes.claims`)."""
+"""One suite for all routing schemes: common claims, and each scheme's own (`claims` of its class)."""
 
 import random
 from collections import Counter
@@ -9,7 +9,6 @@ from rayvous.protocol.effects import Deliver, Multicast, Received, Send
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Directed, Events, Gone
 from rayvous.protocol.scenarios.scenario import LinkModel, Scenario, Workload
-from rayvous.routing.schemes.claims import CLAIMS, claims_of
 from rayvous.routing.schemes.registry import SCHEMES, scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator import Simulation, run_scenario
@@ -99,9 +98,9 @@ def test_rounds_of_subscribing_and_publishing(name, network, assert_promises):
     assert sum(map(len, outcome.deliveries.values())) > 20
     watch.assert_frugal()
     watch.assert_empty()
-    if claims_of(name).wanted_only:
+    if scheme(name).claims.wanted_only:
         watch.assert_wanted()
-    if not claims_of(name).multicast:
+    if not scheme(name).claims.multicast:
         assert not outcome.traffic["multicast"].events
 
 
@@ -132,7 +131,7 @@ def test_messages_that_are_lost_are_counted_and_never_double_an_event(name):
         for publisher in {publisher for publisher, _ in got}:
             mine = [sequence for other, sequence in got if other == publisher]
             assert mine == sorted(mine)
-    assert bool(outcome.unconfirmed) == claims_of(name).told_first
+    assert bool(outcome.unconfirmed) == scheme(name).claims.told_first
 
 
 @every_scheme
@@ -171,7 +170,7 @@ def test_a_subscription_that_is_registered_again_or_changed_or_not_there(name):
         broker.check()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if claims_of(name).survives_deaths])
+@pytest.mark.parametrize("name", [name for name in NAMES if scheme(name).claims.survives_deaths])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_living_go_on_when_brokers_die(name, seed):
     """One living broker finds out that another is gone, as if it could not reach it, and tells the others."""
@@ -199,15 +198,15 @@ def test_the_living_go_on_when_brokers_die(name, seed):
 
 
 def test_every_scheme_says_what_it_claims():
-    assert list(CLAIMS) == list(SCHEMES)
     page = (Path(__file__).parents[2] / "docs" / "schemes.md").read_text(encoding="utf-8")
-    for name, claims in CLAIMS.items():
+    for name, made in SCHEMES.items():
+        claims = made.claims
         costs, survives = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
         assert ("multicast a cluster" in costs) == claims.multicast
         _, _, wanted, off, on, lost, _ = (cell.strip() for cell in survives.split("|"))
         assert wanted.startswith("yes") == claims.wanted_only
         assert off.startswith("the living go on") == claims.survives_deaths
-        assert on.startswith("heals") == claims.heals
+        assert on.startswith("heals") == made.membership.heals
         assert lost
 
 

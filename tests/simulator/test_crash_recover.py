@@ -19,21 +19,17 @@ from rayvous.protocol.stability import Stability
 from rayvous.recovery.durability.journal import TABLE
 from rayvous.recovery.durability.numbered_links import CrashRecover
 from rayvous.recovery.durability.sqlite_store import SqliteStore
-from rayvous.routing.schemes.registry import OPTIONS, SCHEMES
+from rayvous.routing.schemes.registry import NAMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.links import Datagrams
 from rayvous.simulator.simulation import Simulation
 
 TREE = ClusterTree(4, 2, degree=2).positions()
-SCHEMES_AND_OPTIONS = (
-    *SCHEMES,
-    *("+".join((base, *sorted(each))) for base, made in OPTIONS.items() for each in made),
-)
 SMALL = Stability(retransmit_seconds=0.1, inputs_max=3, window_messages=3)
 
 
-every_scheme = pytest.mark.parametrize("scheme", SCHEMES_AND_OPTIONS)
+every_scheme = pytest.mark.parametrize("scheme", NAMES)
 
 
 def play(net: Any) -> None:
@@ -104,7 +100,7 @@ def test_a_crash_between_any_two_effects_leaves_no_trace(
 @pytest.mark.slow
 @every_scheme
 def test_nor_does_it_under_any_scheme(scheme: str, scripted: type[Any]) -> None:
-    last_words = SCHEMES_AND_OPTIONS.index(scheme) % 2 == 0
+    last_words = NAMES.index(scheme) % 2 == 0
     assert crash_everywhere(scripted, scheme, last_words, every=7) > 10
 
 

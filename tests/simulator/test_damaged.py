@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 from rayvous.actors.network.network import Network
-from rayvous.broker.healing import HEALING_SCHEMES
 from rayvous.faults.checker.conditions import safe
 from rayvous.faults.checker.ltl import always, holds
 from rayvous.faults.checker.reliability import judge
@@ -22,6 +21,7 @@ from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.recovery.membership.views import HealingViews
 from rayvous.recovery.replay.replay import Replay
 from rayvous.routing.matching.table import RoutingTable
+from rayvous.routing.schemes.registry import NAMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.network import SimulatedNetwork
 
@@ -40,10 +40,8 @@ QUICK = (
     ("hypercube", "membership"),
     ("hybrid", "deduplicator"),
 )
-TELLING = [
-    name for name in HEALING_SCHEMES if name != "flooding"
-]  # where brokers tell each other what they want
-CASES = [(scheme, what) for what in ALWAYS for scheme in (TELLING if what == "tables" else HEALING_SCHEMES)]
+TELLING = [name for name in NAMES if name != "flooding"]  # where brokers tell each other what they want
+CASES = [(scheme, what) for what in ALWAYS for scheme in (TELLING if what == "tables" else NAMES)]
 
 
 def network(scheme, seed=0, compare_heartbeats=COMPARE_HEARTBEATS):

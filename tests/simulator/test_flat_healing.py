@@ -4,18 +4,19 @@ Reference: promises 1 to 3 and 6; docs/schemes.md, "Trees without clusters that 
 """
 
 import pytest
-from rayvous.broker import HEALING_SCHEMES
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.recovery import Recovery
-from rayvous.routing.schemes.claims import claims_of
+from rayvous.routing.schemes.claims import Membership
+from rayvous.routing.schemes.registry import NAMES
+from rayvous.routing.schemes.registry import scheme as scheme_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey
 
-SCHEMES = [name for name in HEALING_SCHEMES if claims_of(name).flat]
+SCHEMES = [name for name in NAMES if scheme_of(name).membership is Membership.NODES]
 
 
 def test_all_of_them_are_looked_at():

@@ -4,19 +4,20 @@ Reference: promises 1 to 3 and 6; paper 1, 4.2; docs/operations.md, "Trees witho
 """
 
 import pytest
-from rayvous.broker import HEALING_SCHEMES
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import root_of, structure_problems, subscription_problems
 from rayvous.protocol.messages.recovery import Probe, Recovery, YieldRoot
 from rayvous.recovery.replay.ages import Ages
 from rayvous.recovery.replay.rounds import Rounds
-from rayvous.routing.schemes.claims import claims_of
+from rayvous.routing.schemes.claims import Membership
+from rayvous.routing.schemes.registry import NAMES
+from rayvous.routing.schemes.registry import scheme as scheme_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree, fixed
 from rayvous.simulator.operations import SimulatedOperations
 from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey
 
-SCHEMES = [name for name in HEALING_SCHEMES if claims_of(name).flat]
+SCHEMES = [name for name in NAMES if scheme_of(name).membership is Membership.NODES]
 every_scheme = pytest.mark.parametrize(
     "scheme", [name if "+" not in name else pytest.param(name, marks=pytest.mark.slow) for name in SCHEMES]
 )

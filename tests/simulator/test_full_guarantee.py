@@ -9,13 +9,13 @@ import pytest
 from rayvous.admission.flows import Flows
 from rayvous.broker.admission import Admitting
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, Judgement
-from rayvous.routing.schemes.claims import CLAIMS
+from rayvous.routing.schemes.registry import SCHEMES as BUILT_IN
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.overload import Queues
 from rayvous.simulator.simulation import Simulation
 
-SCHEMES = (*CLAIMS, "hybrid+quench", "hybrid+fanout")
+SCHEMES = (*BUILT_IN, "hybrid+quench", "hybrid+fanout")
 every_scheme = pytest.mark.parametrize("name", SCHEMES)
 PUBLISHERS, SUBSCRIBERS, RATE, SECONDS = 6, 20, 20, 8
 ENOUGH = Capacity(1e6, 1e6)

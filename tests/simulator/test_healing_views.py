@@ -7,7 +7,7 @@ Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 """
 
 import pytest
-from rayvous.broker import HEALING, healing
+from rayvous.broker import healing
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.layers import RoundBegan
 from rayvous.protocol.messages.pubsub import Directed, Events
@@ -139,7 +139,7 @@ def test_a_part_without_the_rendezvous_point_is_out_until_it_can_be_reached_agai
 
 def test_too_much_to_hold_back_is_asked_for_again(monkeypatch, assert_healed):
     """A receiver asks once, when the gap has closed, for what it could not hold. Reference: promise 9."""
-    monkeypatch.setattr(healing, "HELD_MAX", 10)
+    monkeypatch.setattr(lbdd, "HELD_MAX", 10)
     net = network(wanted=lambda broker: "n >= 0" if broker % 2 else "odd = TRUE", retention_events_max=60)
     publish_for(net, 20, per_second=20)
     net.at(net.now + 2.0, net.cut, [(PUBLISHER, INNER[0])], "bad")  # one of the two ways of two sets
@@ -152,14 +152,9 @@ def test_too_much_to_hold_back_is_asked_for_again(monkeypatch, assert_healed):
     assert_healed(net)
 
 
-LBDD = HEALING["lbdd"]
-
-
-def disordered(position, recovery):
-    """Return a router that notifies its clients of events in the order of arrival."""
-    router = LBDD.router(position, recovery)
-    router.in_order = lambda message: [lbdd._part(message, list(range(len(message.batch))))]
-    return router
+def in_order_of_arrival(router, message):
+    """Return events in the order of arrival, so that clients are notified of them in that order."""
+    return [lbdd._part(message, list(range(len(message.batch))))]
 
 
 class Selfish(HealingViews):
@@ -178,15 +173,15 @@ class Hasty(HealingViews):
 @pytest.mark.parametrize(
     ("scheme", "wrong"),
     [
-        ("lbdd", {"router": disordered}),
-        ("lbdd", {"membership": Selfish}),
-        ("point-to-point", {"membership": Selfish}),
-        ("point-to-point", {"membership": Hasty}),
+        ("lbdd", (lbdd.Lbdd, "in_order", in_order_of_arrival)),
+        ("lbdd", (healing, "HealingViews", Selfish)),
+        ("point-to-point", (healing, "HealingViews", Selfish)),
+        ("point-to-point", (healing, "HealingViews", Hasty)),
     ],
 )
 def test_a_network_that_does_not_keep_the_rules_is_found_out(scheme, wrong, monkeypatch):
     """Shows that the tests with these seeds can fail."""
-    monkeypatch.setitem(HEALING, scheme, HEALING[scheme]._replace(**wrong))
+    monkeypatch.setattr(*wrong)
     assert any(
         not run_chaos(seed, brokers_max=16, scheme=scheme, late=False).holds for seed in SEEDS_THAT_TELL
     )

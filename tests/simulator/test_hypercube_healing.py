@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from rayvous.broker import HEALING
+from rayvous.broker import healing
 from rayvous.faults.plans import plans
 from rayvous.faults.plans.plans import FaultPlan
 from rayvous.faults.simulated.chaos import run_chaos
@@ -164,7 +164,7 @@ class Hasty(healing_views.HealingViews):
 @pytest.mark.parametrize("kind", [Forgetful, Hasty])
 def test_a_cube_that_does_not_keep_the_rules_is_found_out(kind, monkeypatch):
     """Shows that the chaos seeds below can fail."""
-    monkeypatch.setitem(HEALING, "hypercube", HEALING["hypercube"]._replace(membership=kind))
+    monkeypatch.setattr(healing, "HealingViews", kind)
     assert any(
         not run_chaos(seed, brokers_max=16, scheme="hypercube", late=False).holds for seed in SEEDS_THAT_TELL
     )

@@ -4,7 +4,7 @@ Reference: promises 1 to 3 and 6; paper 2, 2.4; paper 5, 3.4; docs/operations.md
 """
 
 import pytest
-from rayvous.broker import HEALING, check
+from rayvous.broker import healing
 from rayvous.faults.plans.cases import IN_TREES, draw_case
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.errors import InputError
@@ -128,7 +128,6 @@ def test_one_that_leaves_and_dies_is_not_started_again(assert_healed):
 
 @every_scheme
 def test_there_is_no_tree_to_make_better(scheme):
-    check(scheme, recovery=True, operations=True)
     world = World(scheme, 3)
     with pytest.raises(InputError, match=f"scheme '{scheme}' has no tree to reoptimise: no broker is below"):
         world.operations.reoptimise()
@@ -142,7 +141,7 @@ def test_a_broker_that_does_not_leave_is_found_out(monkeypatch):
         def _on_leave(self, source, message):
             return [] if isinstance(message, LeaveNetwork) else super()._on_leave(source, message)
 
-    monkeypatch.setitem(HEALING, "point-to-point", HEALING["point-to-point"]._replace(membership=Stubborn))
+    monkeypatch.setattr(healing, "HealingViews", Stubborn)
     reports = (run_chaos(seed, brokers_max=8, scheme="point-to-point", operations=True) for seed in range(4))
     assert any("has not left" in problem for report in reports for problem in report.problems)
 

@@ -1,8 +1,8 @@
 """Chaos with late subscribers under every scheme, with and without stores: nothing that had settled reaches them."""
 
 import pytest
-from rayvous.broker.healing import HEALING_SCHEMES
 from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.routing.schemes.registry import NAMES
 
 SHORT = {"brokers_max": 6, "seconds": 4.0}
 WIDE = {"brokers_max": 16, "seconds": 6.0}
@@ -16,14 +16,14 @@ def assert_kept(report):
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["volatile", "stable"])
-@pytest.mark.parametrize("scheme", HEALING_SCHEMES)
+@pytest.mark.parametrize("scheme", NAMES)
 def test_late_subscribers_get_nothing_that_had_settled(scheme, stable):
     assert_kept(run_chaos(3 + stable, scheme=scheme, stable=stable, **SHORT))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["volatile", "stable"])
-@pytest.mark.parametrize("scheme", HEALING_SCHEMES)
+@pytest.mark.parametrize("scheme", NAMES)
 def test_late_subscribers_get_nothing_that_had_settled_more_seeds(scheme, stable):
     for seed in range(5, 8):
         assert_kept(run_chaos(seed, scheme=scheme, stable=stable, **SHORT))

@@ -4,7 +4,6 @@ Reference: promises 1 to 3 and 6.
 """
 
 import pytest
-from rayvous.broker import HEALING
 from rayvous.faults.checker import reliability
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
@@ -12,6 +11,7 @@ from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.quench import Above
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.quench_above import QuenchedAbove
+from rayvous.routing.schemes.registry import scheme as scheme_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
 
@@ -127,8 +127,7 @@ def test_a_subscription_is_confirmed_when_the_last_has_heard_of_it():
 
 def test_one_that_is_confirmed_too_early_is_found_out(monkeypatch):
     """Shows that the verdict can fail."""
-    broken = HEALING["hybrid+quench"]._replace(router=lambda position, recovery: Hasty(position))
-    monkeypatch.setitem(HEALING, "hybrid+quench", broken)
+    monkeypatch.setattr(scheme_of("hybrid+quench"), "healing", lambda position, recovery: Hasty(position))
     early, verdict = with_somebody_who_hears_late()
     assert early and not verdict.holds
 

@@ -14,27 +14,23 @@ from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import books_problems, clients_of
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.protocol.stability import Stability
-from rayvous.routing.schemes.registry import OPTIONS, SCHEMES
+from rayvous.routing.schemes.registry import NAMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.links import Datagrams
 from rayvous.simulator.simulation import Simulation
 
 TREE = ClusterTree(3, 2, degree=2).positions()
-SCHEMES_AND_OPTIONS = (
-    *SCHEMES,
-    *("+".join((base, *sorted(each))) for base, made in OPTIONS.items() for each in made),
-)
 SMALL = Stability(retransmit_seconds=0.1, inputs_max=3, window_messages=3)
 TIGHT = AdmissionConfig(0.0, capacity=Capacity(100, 60))
 
 UNCROWDED = ("lbdd", "hypercube", "point-to-point")
 """Schemes whose brokers share no link, so that subscriptions do not compete, and none is refused."""
 
-REFUSED = dict.fromkeys(SCHEMES_AND_OPTIONS, 2) | dict.fromkeys(UNCROWDED, 0) | {"flooding": 3}
+REFUSED = dict.fromkeys(NAMES, 2) | dict.fromkeys(UNCROWDED, 0) | {"flooding": 3}
 """The number of refusals. Under flooding every subscription loads all brokers, so one more is refused."""
 
-every_scheme = pytest.mark.parametrize("scheme", SCHEMES_AND_OPTIONS)
+every_scheme = pytest.mark.parametrize("scheme", NAMES)
 
 
 def play(net: Any) -> None:

@@ -9,7 +9,6 @@ import pytest
 from packed_calls import PackedCalls
 from ray.exceptions import ActorDiedError
 from rayvous.actors.host.host import BrokerHost
-from rayvous.broker import HEALING_SCHEMES
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Send, Ticked
@@ -20,9 +19,11 @@ from rayvous.protocol.messages.rounds import Round
 from rayvous.protocol.messages.views import CubeBeat
 from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.language.questions import to_filter
-from rayvous.routing.schemes.claims import claims_of
-from rayvous.routing.schemes.registry import scheme
+from rayvous.routing.schemes.claims import Membership
+from rayvous.routing.schemes.registry import NAMES, scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
+
+IN_VIEWS = [name for name in NAMES if scheme(name).membership is Membership.VIEWS]
 
 
 class Deaf(PackedCalls):
@@ -37,7 +38,7 @@ class Deaf(PackedCalls):
         raise ConnectionError("nobody hears")
 
 
-@pytest.mark.parametrize("scheme_name", [name for name in HEALING_SCHEMES if claims_of(name).views])
+@pytest.mark.parametrize("scheme_name", IN_VIEWS)
 def test_a_call_that_failed_makes_a_broker_ask_for_another_view(scheme_name: str) -> None:
     async def run() -> None:
         one, other = scheme(scheme_name).positions(ClusterTree(2, 1).positions())
@@ -59,7 +60,7 @@ def test_a_call_that_failed_makes_a_broker_ask_for_another_view(scheme_name: str
 
 
 @pytest.mark.parametrize("begun_anew", ["before it fails", "after it failed"])
-@pytest.mark.parametrize("scheme_name", [name for name in HEALING_SCHEMES if claims_of(name).views])
+@pytest.mark.parametrize("scheme_name", IN_VIEWS)
 def test_what_was_lost_to_the_earlier_life_of_a_broker_makes_one_ask_for_another_view(
     scheme_name: str, begun_anew: str
 ) -> None:
@@ -232,7 +233,7 @@ def test_what_a_fellow_missed_before_its_new_life_was_heard_of_comes_again(named
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("scheme_name", [name for name in HEALING_SCHEMES if not claims_of(name).views])
+@pytest.mark.parametrize("scheme_name", [name for name in NAMES if name not in IN_VIEWS])
 def test_a_call_that_failed_is_told_to_a_broker_with_any_options(scheme_name: str) -> None:
     async def run() -> None:
         above, below = ClusterTree(2, 1).positions()

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.broker import HEALING
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Position
@@ -30,12 +29,11 @@ from rayvous.routing.matching.index import MatchIndex
 from rayvous.routing.matching.witness_store import WitnessStore
 from rayvous.routing.schemes.lbdd import Lbdd
 from rayvous.routing.schemes.mesh import MeshRouter
-from rayvous.routing.schemes.registry import OPTIONS, SCHEMES, scheme
+from rayvous.routing.schemes.registry import NAMES, scheme
 from rayvous.routing.schemes.viewed import ViewedRouter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.network import Step
 
-NAMES = [*SCHEMES, *("+".join((base, *sorted(each))) for base, made in OPTIONS.items() for each in made)]
 TREE = ClusterTree(3, 2, degree=2).positions()
 SELECTORS = (
     "x > 0",
@@ -262,7 +260,7 @@ def new_one(router: Any, start: Position) -> Any:
     ("name", "seed"),
     [
         pytest.param(name, seed, marks=() if (name, seed) in QUICK else pytest.mark.slow)
-        for name in HEALING
+        for name in NAMES
         for seed in (3, 6)
     ],
 )

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..protocol.effects import Deliver, Propose, Received, Ticked
-from ..protocol.ids import BrokerId, ClientId
-from ..protocol.layers import Handler, Inward, Out
-from ..protocol.messages.pubsub import Detach
-from ..protocol.messages.recovery import Recovery
-from ..protocol.snapshots import Restorable
-from ..routing.interest.affinity import Affinity
+from ...protocol.effects import Deliver, Propose, Received, Ticked
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.layers import Handler, Inward, Out
+from ...protocol.messages.pubsub import Detach
+from ...protocol.messages.recovery import Recovery
+from ...protocol.snapshots import Restorable
+from .affinity import Affinity
 
 REVIEW_HEARTBEATS: Final = 10
 """How often a broker looks for a subscriber that would be better placed elsewhere."""
