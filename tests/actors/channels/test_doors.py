@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Ray
 from rayvous.actors.channels import pool as pool_file
 from rayvous.actors.channels import processes
 from rayvous.actors.channels.config import ChannelConfig, Door
@@ -28,8 +29,7 @@ DOOR = Door("node", b"h" * 16, "10.0.0.9", 20000, pid=77)
 @pytest.fixture(autouse=True)
 def _node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_file, "node_here", lambda: "node")
-    address = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
-    monkeypatch.setattr(pool_file, "ray", SimpleNamespace(util=address, is_initialized=lambda: False))
+    Ray(monkeypatch, pool_file).joined = False
 
 
 def door_of(ports: tuple[int, int] | None, use: Callable[[Channels, Door], None] = lambda *_: None) -> Door:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import HERE, Ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.channels import pool as pool_file
 from rayvous.actors.channels.channel import Channel
@@ -243,11 +244,8 @@ def test_a_host_that_was_not_called_has_no_channel_and_lacks_none() -> None:
 
 def test_a_client_outside_the_cluster_is_on_none_of_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray names the node of its server: a refused connection or a missing process here would mean a death there."""
-    context = SimpleNamespace(get_node_id=lambda: "of the server")
-    monkeypatch.setattr(
-        pool_file, "ray", SimpleNamespace(get_runtime_context=lambda: context, is_initialized=lambda: True)
-    )
-    assert pool_file.node_here() == "of the server"
+    Ray(monkeypatch, pool_file)
+    assert pool_file.node_here() == HERE, "which is that of the server"
     monkeypatch.setattr(pool_file, "client", SimpleNamespace(is_connected=lambda: True))
     assert pool_file.node_here() == ""
 
@@ -406,8 +404,7 @@ def test_a_process_that_has_left_ray_asks_it_nothing_when_its_channels_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A call of Ray would join it again, or start another one."""
-    joined = [True]
-    monkeypatch.setattr(pool_file, "ray", SimpleNamespace(is_initialized=lambda: joined[0]))
+    fake = Ray(monkeypatch, pool_file)
 
     async def test() -> None:
         by_ray, host, other = list[tuple[str, Ref]](), Actor(b"h"), Actor(b"o")
@@ -417,7 +414,7 @@ def test_a_process_that_has_left_ray_asks_it_nothing_when_its_channels_end(
         host.gate.clear()
         lost = request(way, "in flight", by_ray)
         await turns(lambda: len(host.direct) == 2)
-        joined[0], host.dead = False, True
+        fake.joined, host.dead = False, True
         for channel in host.pool.taken:
             channel.abort("cut")
         for reply in (lost, request(way, "later", by_ray), request(pool.way(other), "first", by_ray)):

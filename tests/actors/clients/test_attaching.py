@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Actor, Ray
 from packed_calls import PackedCalls
 from ray.exceptions import ActorUnavailableError
 from rayvous.actors.clients import attaching
@@ -38,10 +39,10 @@ def test_a_name_is_free_again_when_its_broker_was_away(monkeypatch: pytest.Monke
     positions = tuple(ClusterTree(1, 1).positions())
     directory = Directory("net", "hybrid", Limits.for_tests(), positions, {0: host}, None)
     point.open(directory)
-    calls = {name: SimpleNamespace(remote=getattr(point, name)) for name in ("place", "leave")}
-    monkeypatch.setattr(attaching, "ray", SimpleNamespace(get=lambda answer, timeout: answer))
+    rendezvous = Actor(Rendezvous, place=point.place, leave=point.leave)
+    Ray(monkeypatch, attaching)
     hosts: Any = SimpleNamespace(
-        directory=directory, rendezvous=SimpleNamespace(**calls), recovery=None, name="net", require_open=bool
+        directory=directory, rendezvous=rendezvous, recovery=None, name="net", require_open=bool
     )
     process = ClientProcess("net", returns=True)
     try:

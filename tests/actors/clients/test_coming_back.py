@@ -7,9 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Actor, Ray, in_turn
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.clients import coming_back
 from rayvous.actors.clients.client import Context
+from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.clients.places import NOBODY
 from rayvous.protocol.errors import BrokerUnavailable
 
@@ -19,13 +22,13 @@ HOME = 4
 
 
 class Net:
-    """Fakes Ray, time and a network: broker 4 gives these answers in turn, and then the last one again."""
+    """Fakes time and a network: broker 4 gives these answers in turn, and then the last one again."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
         self.now = 0.0
         self.answers = list(answers)
         self.buried = list[Any]()
-        monkeypatch.setattr(coming_back, "ray", SimpleNamespace(get=self.get))
+        Ray(monkeypatch, coming_back)
         monkeypatch.setattr(
             coming_back, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.passes)
         )
@@ -33,23 +36,16 @@ class Net:
             coming_back, "ReturningPublisher", lambda name, place, context, known: (place, known)
         )
 
-    def get(self, answer: Any, timeout: float) -> Any:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
     def passes(self, seconds: float) -> None:
         self.now += seconds
 
     def come_back(self) -> Any:
-        def ask(*_: Any) -> Any:
-            return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-
-        host = SimpleNamespace(request=SimpleNamespace(remote=ask))
-        rendezvous = SimpleNamespace(
-            publisher_comes_back=SimpleNamespace(remote=lambda *_: (HOME, {HOME: host}, 100, {})),
-            bury=SimpleNamespace(remote=self.buried.append),
-            home_of_publisher=SimpleNamespace(remote=lambda *_: None),
+        host = Actor(BrokerHost, request=in_turn(*self.answers))
+        rendezvous = Actor(
+            Rendezvous,
+            publisher_comes_back=(HOME, {HOME: host}, 100, {}),
+            bury=self.buried.append,
+            home_of_publisher=None,
         )
         limits = SimpleNamespace(call_seconds=CALL_SECONDS)
         directory, process = SimpleNamespace(name="net", limits=limits), SimpleNamespace(owner=NOBODY)

@@ -8,9 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Actor, Method, Ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RpcError
 from rayvous.actors.network import gateways
 from rayvous.actors.network.gateways import GatewaysSeen, GatewaySupervisor
+from rayvous.gateway.on_nodes import GatewayActor
 from rayvous.protocol.errors import BrokerUnavailable, MissingExtra, RayvousError
 
 DIRECTORY: Any = SimpleNamespace(name="net", gateway="gateway")
@@ -18,49 +20,15 @@ NODES = "1" * 56, "2" * 56
 SECOND = f"net:gateway:{NODES[1]}:0"
 
 
-class Answer:
-    """A call: what it returns or raises, once it is done."""
+class Gateways(Ray):
+    """Ray with two nodes, and a control store that may be away."""
 
-    def __init__(self, value: Any) -> None:
-        self.value, self.done = value, True
-
-
-class Method:
-    """A method of an actor, which records its calls."""
-
-    def __init__(self, value: Any, *, answers: bool = True) -> None:
-        self.value, self.answers, self.calls = value, answers, list[Answer]()
-
-    def remote(self, *args: Any) -> Answer:
-        self.calls.append(Answer(self.value))
-        self.calls[-1].done = self.answers
-        return self.calls[-1]
-
-
-class Ray:
-    """A fake of ray: nodes, and calls that are answered or not; nothing waits."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, Any] = {}
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *modules: Any) -> None:
+        super().__init__(monkeypatch, *modules)
         self.lookups = 0
         self.control_store: RayError | None = None
         self.here = SimpleNamespace(was_current_actor_reconstructed=True)
-        self.killed: list[Any] = []
-        self.kill = self.killed.append
-
-    def get_runtime_context(self) -> Any:
-        return self.here
-
-    def get_actor(self, name: str, namespace: str) -> Any:
-        self.lookups += 1
-        if self.control_store is not None:
-            raise self.control_store
-        if name not in self.names:
-            raise ValueError("there is none")
-        return self.names[name]
-
-    def nodes(self) -> list[dict[str, Any]]:
-        return [
+        self.known_nodes = [
             {
                 "NodeID": name,
                 "Alive": True,
@@ -70,26 +38,16 @@ class Ray:
             for name in NODES
         ]
 
-    def get(self, call: Any, timeout: float | None = None) -> Any:
-        if isinstance(call, list):
-            return [self.get(each) for each in call]
-        if not call.done:
-            raise GetTimeoutError("no answer")
-        if isinstance(call.value, Exception):
-            raise call.value
-        return call.value
-
-    def wait(
-        self, calls: list[Answer], num_returns: int, timeout: float
-    ) -> tuple[list[Answer], list[Answer]]:
-        return [call for call in calls if call.done], [call for call in calls if not call.done]
+    def get_actor(self, name: str, namespace: str | None = None) -> Any:
+        self.lookups += 1
+        if self.control_store is not None:
+            raise self.control_store
+        return super().get_actor(name, namespace)
 
 
 @pytest.fixture
-def ray(monkeypatch: pytest.MonkeyPatch) -> Ray:
-    made = Ray()
-    monkeypatch.setattr(gateways, "ray", made)
-    return made
+def ray(monkeypatch: pytest.MonkeyPatch) -> Gateways:
+    return Gateways(monkeypatch, gateways)
 
 
 @pytest.fixture
@@ -111,7 +69,10 @@ def actors(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def gateway(*, answers: bool = True) -> Any:
-    return SimpleNamespace(urls=Method(["http://here"], answers=answers), share=Method(None))
+    made = Actor(GatewayActor, urls=["http://here"], share=None)
+    if not answers:
+        made.fall_silent()
+    return made
 
 
 def supervisor(monkeypatch: pytest.MonkeyPatch) -> GatewaySupervisor:
@@ -123,7 +84,7 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> GatewaySupervisor:
 
 
 def test_a_gateway_that_does_not_answer_has_one_question_open_however_often_one_looks(
-    ray: Ray, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ray: Gateways, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mute = actors[SECOND] = gateway(answers=False)
     made = supervisor(monkeypatch)
@@ -135,7 +96,7 @@ def test_a_gateway_that_does_not_answer_has_one_question_open_however_often_one_
     assert [one.state for one in made.status()] == ["serving", "serving"]
 
 
-def test_the_supervisor_is_looked_up_once_and_what_ray_cannot_say_is_left_out(ray: Ray) -> None:
+def test_the_supervisor_is_looked_up_once_and_what_ray_cannot_say_is_left_out(ray: Gateways) -> None:
     seen, status = GatewaysSeen(), Method(["one"])
     ray.control_store = RpcError("the head is away")
     assert seen.ask(DIRECTORY) is None and seen.said(None, 1.0) == ()
@@ -147,7 +108,7 @@ def test_the_supervisor_is_looked_up_once_and_what_ray_cannot_say_is_left_out(ra
     assert seen.said(seen.ask(DIRECTORY), 1.0) == ("one",)
     assert ray.lookups == 3
     for error in (RayError("something of the supervisor"), GetTimeoutError("no answer")):
-        status.value = error
+        status.answer = error
         assert seen.said(seen.ask(DIRECTORY), 1.0) == ()
 
 
@@ -155,7 +116,7 @@ def test_the_supervisor_is_looked_up_once_and_what_ray_cannot_say_is_left_out(ra
     "error", [MissingExtra("pip install rayvous[gateway]"), RpcError("the head is away")]
 )
 def test_what_cannot_be_started_is_in_the_status_and_the_others_serve(
-    ray: Ray, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch, error: Exception
+    ray: Gateways, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     actors[SECOND] = error
     one, other = supervisor(monkeypatch).status()
@@ -168,7 +129,7 @@ def test_what_cannot_be_started_is_in_the_status_and_the_others_serve(
     [(MissingExtra("pip install rayvous[gateway]"), MissingExtra), (ActorDiedError(), BrokerUnavailable)],
 )
 def test_at_the_launch_it_is_told_in_the_words_of_this_package(
-    ray: Ray,
+    ray: Gateways,
     actors: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
@@ -181,7 +142,7 @@ def test_at_the_launch_it_is_told_in_the_words_of_this_package(
 
 @pytest.mark.parametrize("again", [False, True])
 def test_it_looks_on_when_all_serve_and_in_a_later_life_at_once(
-    ray: Ray, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch, again: bool
+    ray: Gateways, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     looks, look = threading.Semaphore(0), GatewaySupervisor._look
 
@@ -205,7 +166,7 @@ def test_it_looks_on_when_all_serve_and_in_a_later_life_at_once(
 
 
 def test_who_asks_for_gateways_while_one_goes_gets_those_that_are_there(
-    ray: Ray, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ray: Gateways, actors: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = supervisor(monkeypatch)
 

@@ -4,9 +4,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Actor, Ray, in_turn
 from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError
+from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network import operations
 from rayvous.actors.network.operations import Operations
+from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.protocol.errors import BrokerUnavailable, InputError
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -23,30 +26,28 @@ class Net:
         self.dead: set[Any] = set()
         self.recovery = Recovery.for_tests()
         self.directory = SimpleNamespace(scheme="hybrid", hosts={})
-        self.rendezvous = self._actor(retire=[None], clients_at=[0], forget=[None])
-        self.host = self._actor(**{"dismiss": [None], "attached": [0], "detach_all": [None]} | answers)
+        self.rendezvous = self._actor(Rendezvous, retire=[None], clients_at=[0], forget=[None])
+        self.host = self._actor(
+            BrokerHost, **{"dismiss": [None], "attached": [0], "detach_all": [None]} | answers
+        )
         self.directory.hosts.update({2: self.host, 3: self.host, 4: self.host})
-        monkeypatch.setattr(operations, "ray", SimpleNamespace(get=self.get, kill=self.kill))
+        self.ray = Ray(monkeypatch, operations)
+        monkeypatch.setattr(self.ray, "get", self.get)
+        monkeypatch.setattr(self.ray, "kill", self.kill)
         ours = SimpleNamespace(monotonic=lambda: self.now, sleep=self.passes)
         monkeypatch.setattr(operations, "time", ours)
 
-    def _actor(self, **answers: list[Any]) -> Any:
-        def method(name: str, mine: list[Any]) -> Any:
-            def remote(*_: Any) -> Any:
-                self.done.append(name)
-                return mine.pop(0) if len(mine) > 1 else mine[0]
+    def _actor(self, kind: type, **answers: list[Any]) -> Actor:
+        def recorded(name: str, answer: Any) -> Any:
+            return lambda *arguments: (self.done.append(name), answer(*arguments))[1]
 
-            return SimpleNamespace(remote=remote)
+        return Actor(kind, **{name: recorded(name, in_turn(*mine)) for name, mine in answers.items()})
 
-        return SimpleNamespace(**{name: method(name, list(mine)) for name, mine in answers.items()})
-
-    def get(self, answer: Any, timeout: float) -> Any:
-        if isinstance(answer, GetTimeoutError):
+    def get(self, call: Any, timeout: float) -> Any:
+        if isinstance(call.value, GetTimeoutError):
             self.waits.append(timeout)
             self.passes(timeout)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        return Ray.get(self.ray, call, timeout=timeout)
 
     def kill(self, host: Any, no_restart: bool) -> None:
         self.done.append("kill")

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import HERE, Actor, Ray
 from rayvous.actors.host.group import machine_here
+from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network import hosts as hosts_file
 from rayvous.actors.network.hosts import Hosts
 from rayvous.protocol.errors import InputError
-
-HERE = "node-here"
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,8 @@ def test_a_process_is_named_only_if_a_signal_from_here_reaches_it(
 ) -> None:
     if not machine_here():
         pytest.skip("this machine does not say which it is")
-    ray = SimpleNamespace(
-        get=lambda answer, timeout=None: answer,
-        get_runtime_context=lambda: SimpleNamespace(get_node_id=lambda: HERE),
-    )
-    monkeypatch.setattr(hosts_file, "ray", ray)
-    actor = SimpleNamespace(
-        pid=SimpleNamespace(remote=lambda: (node, 4711)), machine=SimpleNamespace(remote=lambda: machine)
-    )
+    Ray(monkeypatch, hosts_file)
+    actor = Actor(BrokerHost, pid=(node, 4711), machine=machine)
     directory: Any = SimpleNamespace(name="net", hosts={0: actor}, recovery=None)
     hosts = Hosts(directory, None)
     if reached:

@@ -3,10 +3,10 @@
 import signal
 import threading
 from queue import Queue
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Ray
 from rayvous.actors.network import launching, network, remains
 from rayvous.actors.network.directory import (
     KINDS,
@@ -31,17 +31,13 @@ def actors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the actors of a Ray, which can be changed; one is killed as if by Ray."""
     names = [*OTHERS, *HOSTS, collector_name("n"), rendezvous_name("n"), *GATEWAYS]
     listed = [{"namespace": "another", "name": "n:rendezvous"}]
-    fake = SimpleNamespace(
-        util=SimpleNamespace(
-            list_named_actors=lambda **_: [
-                *listed,
-                *({"namespace": "rayvous", "name": name} for name in names),
-            ]
-        ),
-        get_actor=lambda name, namespace: name,
-        kill=names.remove,
-    )
-    monkeypatch.setattr(remains, "ray", fake)
+    fake = Ray(monkeypatch, remains)
+    fake.util.list_named_actors = lambda **_: [
+        *listed,
+        *({"namespace": "rayvous", "name": name} for name in names),
+    ]
+    monkeypatch.setattr(fake, "get_actor", lambda name, namespace: name)
+    monkeypatch.setattr(fake, "kill", names.remove)
     return names
 
 

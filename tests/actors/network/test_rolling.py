@@ -4,16 +4,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Actor, Ray
+from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network import rolling
 from rayvous.actors.network.rolling import Rolling
 from rayvous.protocol.errors import BrokerUnavailable, InputError
-
-
-class Host:
-    """An actor that is asked whether everything that waited has left it."""
-
-    def __init__(self, quiet: Any) -> None:
-        self.quiet = SimpleNamespace(remote=quiet)
 
 
 class Story:
@@ -25,7 +20,7 @@ class Story:
         self.told: list[Any] = []
         self.dead: set[str] = set()
         self.recovery = object() if heals else None
-        self.actors = {name: Host(self._quiet) for name in hosts}
+        self.actors = {name: Actor(BrokerHost, quiet=self._quiet) for name in hosts}
         named = {broker: self.actors[name] for broker, name in enumerate(hosts)}
         self.directory = SimpleNamespace(numbered=numbered, hosts=dict(named))
         self.whole = True
@@ -61,7 +56,7 @@ class Story:
 
 @pytest.fixture(autouse=True)
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling, "ray", SimpleNamespace(get=lambda answer, timeout: answer))
+    Ray(monkeypatch, rolling)
 
 
 def rolled(story: Any, **options: Any) -> list[Any]:

@@ -8,67 +8,35 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Actor, Ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.clients.attaching import Attaching
+from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network import hosts as hosts_file
 from rayvous.actors.network import network as network_file
 from rayvous.actors.network import status
 from rayvous.actors.network.convergence import Convergence
 from rayvous.actors.network.hosts import Hosts
 from rayvous.actors.network.network import Network
+from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.protocol.errors import BrokerUnavailable
 from rayvous.protocol.messages.recovery import Recovery
 
 
-class Answer:
-    """A call: what it returns, and whether it is done."""
-
-    def __init__(self, value: Any, *, done: bool = True) -> None:
-        self.value, self.done = value, done
-
-
-class Host:
-    """A fake actor; `answers` says whether its calls are answered."""
+class Host(Actor):
+    """A host, whose calls raise what it `fails` with, if anything."""
 
     def __init__(self, broker: int) -> None:
-        self.answers, self.asked = True, list[Answer]()
         self.fails: Exception | None = None
-        self.survey = SimpleNamespace(remote=lambda: self.call(self.fails or {broker: {"broker": broker}}))
-        self.pid = SimpleNamespace(remote=lambda: self.call(self.fails or ("node", broker)))
-        self.quiet = SimpleNamespace(remote=lambda: self.call(broker))
-        self.accepted_here = SimpleNamespace(
-            remote=lambda publisher: self.call(self.fails or {publisher: 7 * broker})
+        super().__init__(
+            BrokerHost,
+            survey=lambda: self.fails or {broker: {"broker": broker}},
+            pid=lambda: self.fails or ("node", broker),
+            quiet=lambda deliveries=True: broker,
+            accepted_here=lambda publisher: self.fails or {publisher: 7 * broker},
+            flush_telemetry=lambda: self.fails,
+            dead_letters=lambda: self.fails or [],
         )
-        self.flush_telemetry = SimpleNamespace(remote=lambda: self.call(self.fails or None))
-        self.flush_telemetry.options = lambda: self.flush_telemetry
-        self.dead_letters = SimpleNamespace(remote=lambda: self.call(self.fails or []))
-
-    def call(self, value: Any) -> Answer:
-        self.asked.append(Answer(value, done=self.answers))
-        return self.asked[-1]
-
-
-class Ray:
-    """A fake of ray: waiting for unanswered calls returns at once, and the timeout is recorded."""
-
-    def __init__(self) -> None:
-        self.waited = list[float]()
-
-    def get(self, call: Answer | list[Answer], timeout: float | None = None) -> Any:
-        if isinstance(call, list):
-            return [self.get(each) for each in call]
-        assert call.done, "nobody would answer"
-        if isinstance(call.value, Exception):
-            raise call.value
-        return call.value
-
-    def wait(
-        self, calls: list[Answer], num_returns: int, timeout: float
-    ) -> tuple[list[Answer], list[Answer]]:
-        late = [call for call in calls if not call.done]
-        if late:
-            self.waited.append(timeout)
-        return [call for call in calls if call.done], late
 
 
 def hosts_of(*actors: Host) -> Hosts:
@@ -80,25 +48,24 @@ def hosts_of(*actors: Host) -> Hosts:
         recovery=Recovery.for_tests(),
         positions=[SimpleNamespace(broker=b) for b in found],
     )
-    return Hosts(directory, SimpleNamespace(hosts=SimpleNamespace(remote=lambda: Answer(found))))
+    return Hosts(directory, Actor(Rendezvous, hosts=found))
 
 
 def test_who_is_silent_is_left_out_and_asked_again_when_it_has_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ray, well, mute = Ray(), Host(0), Host(1)
-    monkeypatch.setattr(hosts_file, "ray", ray)
+    ray, well, mute = Ray(monkeypatch, hosts_file), Host(0), Host(1)
     hosts = hosts_of(well, mute)
     recovery = Recovery.for_tests()
     assert sorted(hosts.survey()) == [0, 1] and not ray.waited
-    mute.answers = False
+    mute.fall_silent()
     assert sorted(hosts.survey()) == [0]
     assert ray.waited == [recovery.client_patience_seconds]
     asked = len(mute.asked)
     assert hosts.ask("quiet") == [0] and sorted(hosts.survey()) == [0]
     assert ray.waited[1:] == [0], "it is not waited for again"
     assert len(mute.asked) == asked and hosts.hosts() == [well]
-    mute.answers = mute.asked[-1].done = True
+    mute.speak()
     assert sorted(hosts.survey()) == [0, 1] and hosts.hosts() == [well, mute]
 
 
@@ -107,7 +74,7 @@ def test_who_is_out_of_reach_is_not_dead_and_who_is_dead_is_asked_no_more(
 ) -> None:
     """Behind a cut link Ray says "unavailable" of an actor, and "died" once it has given up its node."""
     well, other = Host(0), Host(1)
-    monkeypatch.setattr(hosts_file, "ray", Ray())
+    Ray(monkeypatch, hosts_file)
     hosts = hosts_of(well, other)
     other.fails = ActorUnavailableError("not now", None)
     assert sorted(hosts.survey()) == [0] and hosts.lives(other) and not hosts.dead
@@ -125,21 +92,21 @@ def test_what_only_all_can_answer_is_not_answered_without_who_is_out_of_reach(
 ) -> None:
     """A number that is too low would let an event be published twice. Reference: promise 1."""
     well, other = Host(0), Host(1)
-    ray = Ray()
-    monkeypatch.setattr(hosts_file, "ray", ray)
+    ray = Ray(monkeypatch, hosts_file)
     hosts = hosts_of(well, other)
     clients = Attaching(hosts, None)  # type: ignore[arg-type]
     assert clients.accepted("p") == 7 and clients.dead_letters() == []
-    other.answers, other.fails = not silent, ActorUnavailableError("not now", None)
+    other.fails = ActorUnavailableError("not now", None)
+    if silent:
+        other.fall_silent()
     hosts.survey()
     for ask in (partial(clients.accepted, "p"), clients.dead_letters):
         with pytest.raises(BrokerUnavailable):
             ask()
     assert ray.waited[1:] == [60, 60] * silent, "who is only slow has time to answer"
     assert clients.accepted("p", without=[1]) == 0 and not hosts.dead
-    other.answers, other.fails = True, None
-    for call in other.asked:
-        call.done = True
+    other.fails = None
+    other.speak()
     assert clients.accepted("p") == 7
     other.fails = ActorDiedError()
     assert clients.accepted("p") == 0 and hosts.dead == {other}
@@ -149,7 +116,7 @@ def test_telemetry_is_had_without_who_is_out_of_reach_and_fails_where_nothing_he
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     well, other = Host(0), Host(1)
-    monkeypatch.setattr(hosts_file, "ray", Ray())
+    Ray(monkeypatch, hosts_file)
     monkeypatch.setattr(network_file, "read_telemetry", lambda collector, since: "what was seen")
     hosts = hosts_of(well, other)
     hosts.directory.collector, hosts.directory.numbered = None, False
@@ -164,18 +131,17 @@ def test_telemetry_is_had_without_who_is_out_of_reach_and_fails_where_nothing_he
 def test_a_network_is_not_at_rest_before_all_have_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that was unreachable when it was asked may still have something in flight."""
     well, other = Host(0), Host(1)
-    monkeypatch.setattr(hosts_file, "ray", Ray())
+    Ray(monkeypatch, hosts_file)
     hosts = hosts_of(well, other)
     net = Convergence(hosts, None)  # type: ignore[arg-type]
     monkeypatch.setattr(net, "_healed", lambda deadline: dict.fromkeys(hosts.survey(), "as before"))
     rounds = list[int]()
 
-    def quiet(deliveries: bool) -> Answer:
+    def quiet(deliveries: bool) -> Any:
         rounds.append(len(rounds))
-        return other.call(ActorUnavailableError("not now", None) if len(rounds) < 5 else 1)
+        return ActorUnavailableError("not now", None) if len(rounds) < 5 else 1
 
-    other.quiet = SimpleNamespace(remote=quiet)
-    well.quiet = SimpleNamespace(remote=lambda deliveries: well.call(0))
+    other.quiet.answer = quiet
     net.settle(20.0)
     assert len(rounds) == 6, "two rounds without it count for nothing"
     rounds.clear()
@@ -187,7 +153,7 @@ def test_a_look_at_a_network_takes_nobody_for_dead_who_is_out_of_reach(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     well, other = Host(0), Host(1)
-    monkeypatch.setattr(status, "ray", Ray())
+    Ray(monkeypatch, status)
     hosts = hosts_of(well, other)
     other.fails = ActorUnavailableError("not now", None)
     assert status._said(hosts, ("survey",), 1.0) == ({"survey": {0: {"broker": 0}}}, {1}) and not hosts.dead

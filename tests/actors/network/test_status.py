@@ -1,12 +1,13 @@
 """What a status says beside what the brokers answer: stores that do not, and the collector."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Actor, Ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError
 from rayvous.actors.host.survey import Look
 from rayvous.actors.network import status
+from rayvous.actors.telemetry.collector import CollectorActor
 
 
 def test_a_store_that_does_not_answer_is_a_problem() -> None:
@@ -28,20 +29,10 @@ def test_a_store_that_does_not_answer_is_a_problem() -> None:
 def test_the_collector_is_asked_once_and_its_state_is_shown(
     monkeypatch: pytest.MonkeyPatch, answer: Any, state: str
 ) -> None:
-    def get(call: Any, timeout: float) -> Any:
-        assert timeout == 5.0
-        if isinstance(call, Exception):
-            raise call
-        return call
-
-    asked = list[dict[str, int]]()
-
-    def options(**how: int) -> Any:
-        asked.append(how)
-        return SimpleNamespace(remote=lambda: answer)
-
-    monkeypatch.setattr(status, "ray", SimpleNamespace(get=get))
-    collector = SimpleNamespace(pid=SimpleNamespace(options=options))
+    ray, collector = Ray(monkeypatch, status), Actor(CollectorActor, pid=answer)
     assert status._collector_said(status._ask_collector(collector), 5.0) == state
-    assert asked == [{"max_task_retries": 0}], "it is not waited for while Ray starts it again"
+    assert ray.waited == [5.0] * isinstance(answer, GetTimeoutError)
+    assert collector.pid.asked_with == [{"max_task_retries": 0}], (
+        "it is not waited for while Ray starts it again"
+    )
     assert status._collector_said(status._ask_collector(None), 5.0) == "alive"

@@ -1,8 +1,7 @@
 """Hosts that Ray has given up, and only those, get a new node."""
 
-from types import SimpleNamespace
-
 import pytest
+from fakes import Ray
 from rayvous.faults.machines import nodes
 from rayvous.faults.machines.layout import Layout, Words
 
@@ -15,7 +14,7 @@ def test_a_host_that_ray_has_given_up_gets_a_new_node(monkeypatch: pytest.Monkey
         {"NodeManagerAddress": LAYOUT.address(host), "NodeID": f"id-{host}", "Alive": host != 1}
         for host in range(3)
     ]
-    monkeypatch.setattr(nodes, "ray", SimpleNamespace(nodes=lambda: known))
+    Ray(monkeypatch, nodes).known_nodes = known
 
     def done(words: Words) -> None:
         started.append(words)

@@ -3,10 +3,10 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Ray
 from rayvous.actors.channels import pool as pool_file
 from rayvous.actors.channels.channel import Channel, Waiting
 from rayvous.actors.channels.config import ChannelConfig
@@ -27,8 +27,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "TCP_USER_TIMEOUT", None, raising=False)
     monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")  # these are sockets of Unix
     monkeypatch.setattr(pool_file, "node_here", lambda: "node")
-    address = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
-    monkeypatch.setattr(pool_file, "ray", SimpleNamespace(util=address, is_initialized=lambda: False))
+    Ray(monkeypatch, pool_file).joined = False
 
 
 class Harmed:
