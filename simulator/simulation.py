@@ -30,7 +30,7 @@ from ..protocol.configs import Position
 from ..protocol.errors import ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import MICRO, News, WouldAdmit, required
-from ..protocol.messages.pubsub import Answers, Cancel, Detach
+from ..protocol.messages.pubsub import Answers, Cancel, Detach, Register
 from ..protocol.messages.recovery import Recovery
 from ..protocol.queries import AcceptedOf, KeptOf, Owed
 from ..protocol.traces.account import Account
@@ -323,10 +323,14 @@ class Simulation(SimulatedNetwork):
         session.alive = False
         session.connection += 1
         if machine is not None:
-            for number in sorted(machine.subscriptions.keys() - machine.in_force().keys()):
-                self.account.cancelled(self.now, client, number)
             session.subscriber = SubscriberMachine(durable=True)
             session.subscriber.restore(machine.record())  # nothing else outlives the process
+            for again in machine.request():  # the next process asks for these as the user of this one did
+                assert isinstance(again, Register)
+                number, priority = again.subscription, again.priority
+                session.subscriber.subscribe(
+                    number, again.filter, self.now, priority, local_first=again.local_first
+                )
             self.account.rolled_back(client, machine.position)
         else:
             self.account.died(self.now, client)
