@@ -185,8 +185,9 @@ class SubscriberMachine:
         """The wanted filters, by number."""
         return dict(self._subscriptions)
 
+    @property
     def in_force(self) -> dict[int, Filter]:
-        """Return the wanted filters that were confirmed at some broker, by number."""
+        """The wanted filters that were confirmed at some broker, by number."""
         return {number: wanted for number, wanted in self._subscriptions.items() if number in self._begins}
 
     # Admission control.
@@ -251,7 +252,7 @@ class SubscriberMachine:
         self.unconfirmed = set(self._subscriptions)
         self.lacking.clear()
         self.answers.clear()
-        numbers = tuple(self.in_force())
+        numbers = tuple(self.in_force)
         return [self._resume(now, away_seconds, numbers), *self.request(numbers)]
 
     def _resume(self, now: float, away_seconds: float, numbers: tuple[int, ...]) -> Resume:
@@ -269,7 +270,7 @@ class SubscriberMachine:
 
     def record(self, without: Container[int] = ()) -> dict[str, Any]:
         """Return what must outlive the process of a durable subscriber: what is in force, except for some of it."""
-        wanted = {number: item for number, item in self.in_force().items() if number not in without}
+        wanted = {number: item for number, item in self.in_force.items() if number not in without}
         return {
             "life": self.life,
             "position": dict(self.position),

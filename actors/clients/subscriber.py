@@ -83,7 +83,7 @@ class Subscriber(Client):
     @property
     def subscriptions(self) -> dict[int, Filter]:
         """The subscriptions in force, by number."""
-        return self._machine.in_force()
+        return self._machine.in_force
 
     @property
     def losses(self) -> list[Lost]:

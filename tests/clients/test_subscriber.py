@@ -310,7 +310,7 @@ def test_what_is_in_force_and_its_priorities_outlive_the_process():
     machine.confirmed(1)
     machine.confirmed(3)
     machine.confirmed(8)
-    assert machine.in_force() == {1: item, 3: item}
+    assert machine.in_force == {1: item, 3: item}
     heir = SubscriberMachine(durable=True)
     heir.restore(machine.record(without={3}))
     assert heir.arrive(1.0)[1:] == [Register(1, item, 2, admitted=True)]

@@ -420,7 +420,7 @@ def the_rest_in_virtual_time() -> None:
     net.advance(5.0)
     assert net.stop("alice") and net.start("alice")
     net.advance(5.0)
-    assert len(net.sessions["alice"].machine.in_force()) == 2
+    assert len(net.sessions["alice"].machine.in_force) == 2
     _loses_something()
 
 
