@@ -67,23 +67,23 @@ def run(
     }
 
 
-def _filter(dice: random.Random, attributes: str = ATTRIBUTES, constraints: int = 3) -> Filter:
+def _filter(rng: random.Random, attributes: str = ATTRIBUTES, constraints: int = 3) -> Filter:
     parts = []
-    for name in dice.sample(attributes, constraints):
-        low = dice.randrange(1000)
-        parts.append(f"{name} BETWEEN {low} AND {low + dice.randrange(20, 300)}")
+    for name in rng.sample(attributes, constraints):
+        low = rng.randrange(1000)
+        parts.append(f"{name} BETWEEN {low} AND {low + rng.randrange(20, 300)}")
     return to_filter(" AND ".join(parts))
 
 
 def _measure(count: int, subscriptions: int, seed: int) -> dict[str, Any]:
-    dice = random.Random(f"admission/{count}/{seed}")
+    rng = random.Random(f"admission/{count}/{seed}")
     machine = Admission(0, AdmissionConfig(0.0, capacity=Capacity(1e9, 1e9)), [1])
-    adverts = [Advertised(f"p{place}", 1, _filter(dice), 10 * MICRO, 0, (1,)) for place in range(count)]
+    adverts = [Advertised(f"p{place}", 1, _filter(rng), 10 * MICRO, 0, (1,)) for place in range(count)]
     started = time.perf_counter()
     for advert in adverts:
         machine.handle(1, advert)
     advertised = time.perf_counter() - started
-    wanted = [_filter(dice) for _ in range(subscriptions)]
+    wanted = [_filter(rng) for _ in range(subscriptions)]
     started, busy = time.perf_counter(), time.process_time()
     for number, item in enumerate(wanted):
         for effect in machine.handle("s", Register(number, item)):
@@ -112,17 +112,17 @@ def _measure(count: int, subscriptions: int, seed: int) -> dict[str, Any]:
 def _estimates(
     estimator: Estimator, seed: int, adverts: int = 300, subscriptions: int = 100
 ) -> dict[str, Any]:
-    dice = random.Random(f"estimates/{seed}")
+    rng = random.Random(f"estimates/{seed}")
     total = adverts * 10
     books = Books(0, Capacity(total * 0.9, total * 0.9), estimator)
     books.join(1)
     books.join(2)
     for place in range(adverts):
-        item = _filter(dice, "ab", dice.choice((1, 1, 2)))  # some filters cover others
+        item = _filter(rng, "ab", rng.choice((1, 1, 2)))  # some filters cover others
         books.advertise((f"p{place}", 1), item, 10 * MICRO, 1)
     refused, width = 0, 0.0
     for _ in range(subscriptions):
-        item = _filter(dice, "ab", 2)
+        item = _filter(rng, "ab", 2)
         bounds = demand(books.dag, item, estimator)
         width += (bounds.rate_max - bounds.rate_min) / MICRO
         if books.refusals(item, 2):

@@ -142,13 +142,13 @@ class _Run:
     """One network under one criterion with one number of subscribers."""
 
     def __init__(self, plan: AdmissionPlan, criterion: str, subscribers: int, seed: int) -> None:
-        dice = random.Random(f"admission/{seed}")
-        positions = _tree(plan, dice).positions()
+        rng = random.Random(f"admission/{seed}")
+        positions = _tree(plan, rng).positions()
         everybody = max(plan.subscribers)
         self.capacities = {
             place.broker: Capacity(
-                dice.uniform(*plan.cpu),
-                links={other: dice.uniform(*plan.bandwidth) for other in place.neighbours},
+                rng.uniform(*plan.cpu),
+                links={other: rng.uniform(*plan.bandwidth) for other in place.neighbours},
                 entries=plan.publishers + everybody,
             )
             for place in positions
@@ -167,7 +167,7 @@ class _Run:
         )
         self.load = Load(
             self.net,
-            dice,
+            rng,
             brokers=plan.brokers,
             publishers=plan.publishers,
             subscribers=subscribers,
@@ -195,9 +195,9 @@ class _Run:
         return sum(used) / len(used)
 
 
-def _tree(plan: AdmissionPlan, dice: random.Random) -> Topology:
+def _tree(plan: AdmissionPlan, rng: random.Random) -> Topology:
     return fixed(
-        {f"B{place}": f"B{dice.randrange(place)}" if place else None for place in range(plan.brokers)}
+        {f"B{place}": f"B{rng.randrange(place)}" if place else None for place in range(plan.brokers)}
     )
 
 

@@ -51,7 +51,7 @@ class _Client:
 
     name: str
     home: BrokerId
-    dice: random.Random
+    rng: random.Random
     at: float
     rate: float = 0.0
     number: int = 0
@@ -69,7 +69,7 @@ class Load:
     ----------
     net
         The network.
-    dice
+    rng
         Source of random brokers, rates and events.
     brokers, publishers, subscribers
         Their numbers; the brokers of all `subscribers_max` subscribers are drawn.
@@ -91,7 +91,7 @@ class Load:
     def __init__(
         self,
         net: Simulation,
-        dice: random.Random,
+        rng: random.Random,
         *,
         brokers: int,
         publishers: int,
@@ -105,17 +105,17 @@ class Load:
         self._net = net
         self._repeats = repeats
         self._stay_seconds = repeats * 2 / sum(rates)
-        self._events = [{name: dice.random() for name in ATTRIBUTES} for _ in range(event_count)]
-        seed = dice.random()
+        self._events = [{name: rng.random() for name in ATTRIBUTES} for _ in range(event_count)]
+        seed = rng.random()
 
         def client(name: str, spread: float) -> _Client:
             own = random.Random(f"{name}/{seed}")
-            return _Client(name, dice.randrange(brokers), own, dice.uniform(0.0, spread))
+            return _Client(name, rng.randrange(brokers), own, rng.uniform(0.0, spread))
 
         first = min(self._stay_seconds, begin_seconds)
         self._publishers = [client(f"p{number}", first) for number in range(publishers)]
         for publisher in self._publishers:
-            publisher.rate = dice.uniform(*rates)
+            publisher.rate = rng.uniform(*rates)
         everybody = [client(f"s{number}", begin_seconds) for number in range(subscribers_max)]
         self._subscribers = everybody[:subscribers]
         self.counts = Counts()
@@ -136,9 +136,9 @@ class Load:
                 self._net.unadvertise(client.name, client.number)
             client.number += 1
             client.left = self._repeats
-            client.event = client.dice.choice(self._events)
+            client.event = client.rng.choice(self._events)
             around = {
-                name: (client.dice.uniform(0.0, value), client.dice.uniform(value, 1.0))
+                name: (client.rng.uniform(0.0, value), client.rng.uniform(value, 1.0))
                 for name, value in client.event.items()
             }
             self._net.advertise(client.name, client.home, _rectangle(around), client.rate, client.number)
@@ -157,7 +157,7 @@ class Load:
             return
         if client.left:
             self._net.unsubscribe(client.name, client.number)
-        wanted = {name: sorted(client.dice.random() for _ in range(2)) for name in ATTRIBUTES}
+        wanted = {name: sorted(client.rng.random() for _ in range(2)) for name in ATTRIBUTES}
         client.number = self._net.subscribe(client.name, client.home, _rectangle(wanted))
         client.left, client.waiting = 0, True
 

@@ -160,13 +160,13 @@ def run_criterion(
         deadline_seconds=plan.deadline_seconds,
     )
     rows = []
-    dice = random.Random(f"admission-on-ray/{plan.seed}")
+    rng = random.Random(f"admission-on-ray/{plan.seed}")
     with _network(plan, config) as net:
         load = _Load(net, plan, rate)
         asked = refused = 0
         for subscribers in plan.subscribers:
             while asked < subscribers:
-                refused += not _subscribe(net, plan, asked, dice)
+                refused += not _subscribe(net, plan, asked, rng)
                 asked += 1
             with load.flowing():
                 time.sleep(plan.settle_seconds)
@@ -226,7 +226,7 @@ class _Load:
                 thread.join()
 
     def _publish(self, publisher: Publisher, place: int, stop: threading.Event) -> None:
-        dice = random.Random(place)
+        rng = random.Random(place)
         last, owed = time.monotonic(), 0.0
         while not stop.is_set():
             if self._rate is None:
@@ -238,14 +238,14 @@ class _Load:
                 last, count = now, int(owed)
                 owed -= count
             if count:
-                publisher.publish_batch([{"x": place + dice.random() * 0.999} for _ in range(count)])
+                publisher.publish_batch([{"x": place + rng.random() * 0.999} for _ in range(count)])
 
 
-def _subscribe(net: Network, plan: RayPlan, number: int, dice: random.Random) -> bool:
+def _subscribe(net: Network, plan: RayPlan, number: int, rng: random.Random) -> bool:
     """Add one subscriber; return whether it was admitted."""
-    width = dice.uniform(*plan.width)
-    low = dice.uniform(0.0, plan.brokers - width)
-    subscriber: Subscriber = net.subscriber(f"s{number}", broker=dice.randrange(plan.brokers))
+    width = rng.uniform(*plan.width)
+    low = rng.uniform(0.0, plan.brokers - width)
+    subscriber: Subscriber = net.subscriber(f"s{number}", broker=rng.randrange(plan.brokers))
     try:
         subscriber.subscribe(f"x BETWEEN {low!r} AND {low + width!r}")
     except SubscriptionRejected:

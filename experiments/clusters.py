@@ -137,14 +137,14 @@ def measure(point: Point) -> dict[str, Table]:
         ),
         keep_notifications=False,
     )
-    dice = random.Random(f"clusters/{point.run}/{point.publishers}/{point.subscribers}")
+    rng = random.Random(f"clusters/{point.run}/{point.publishers}/{point.subscribers}")
     brokers = sorted(net.hosts)
     for number in range(point.subscribers):
-        net.subscribe(f"s{number}", dice.choice(brokers), "kind = 1")
+        net.subscribe(f"s{number}", rng.choice(brokers), "kind = 1")
     net.run()
     start = net.now
     for number in range(point.publishers):
-        moment, broker = start + dice.random() * PUBLISH_SECONDS, dice.choice(brokers)
+        moment, broker = start + rng.random() * PUBLISH_SECONDS, rng.choice(brokers)
         net.at(moment, _publish, net, f"p{number}", broker)
     net.run()
     assert net.telemetry is not None

@@ -78,11 +78,11 @@ def measure(point: Point) -> Tables:
     follow = _Far(traffic)
     net = simulated(CUBE, brokers, follow)
     await_replies(net, brokers)
-    dice = random.Random(f"hops/{point.run}")
+    rng = random.Random(f"hops/{point.run}")
     rows = []
     for broker in range(brokers):
         others = [other for other in range(brokers) if other != broker]
-        replies = dice.choices(others, k=point.replies) if point.replies else others
+        replies = rng.choices(others, k=point.replies) if point.replies else others
         before = traffic.messages("events")
         reply(net, broker, replies)
         ways = [hops for (origin, _), hops in follow.far.items() if origin == broker]

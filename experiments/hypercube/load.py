@@ -99,16 +99,16 @@ def measure(point: Point) -> Tables:
     """
     traffic = Traffic(point.size)
     net = simulated(point.curve, point.size, traffic)
-    dice = random.Random(f"hypercube/{point.what}/{point.run}")
+    rng = random.Random(f"hypercube/{point.what}/{point.run}")
     if point.most:
-        starts = [round(dice.random() * point.most) for _ in range(point.size)]
+        starts = [round(rng.random() * point.most) for _ in range(point.size)]
     else:
         starts = [EQUAL if point.what == BROADCASTS else point.size - 1] * point.size
     if point.what == BROADCASTS:
         _broadcast(net, starts)
         kind = "told"
     else:
-        _reply(net, starts, dice if point.most else None)
+        _reply(net, starts, rng if point.most else None)
         kind = "events"
     return {
         "brokers": {
@@ -132,11 +132,11 @@ def _broadcast(net: Simulation, starts: Sequence[int]) -> None:
         net.run()
 
 
-def _reply(net: Simulation, starts: Sequence[int], dice: random.Random | None) -> None:
+def _reply(net: Simulation, starts: Sequence[int], rng: random.Random | None) -> None:
     """Let each broker's publisher send replies to other brokers: to drawn ones, or to one after the other."""
     await_replies(net, len(starts))
     for broker, many in enumerate(starts):
         others = [other for other in range(len(starts)) if other != broker]
         reply(
-            net, broker, [dice.choice(others) if dice else others[turn % len(others)] for turn in range(many)]
+            net, broker, [rng.choice(others) if rng else others[turn % len(others)] for turn in range(many)]
         )

@@ -66,9 +66,9 @@ def measure(point: Point) -> Tables:
     """
     traffic = Traffic(point.size)
     net = simulated(point.curve, point.size, traffic)
-    dice = random.Random(f"saving/{point.size}/{point.wanting}/{point.run}")
+    rng = random.Random(f"saving/{point.size}/{point.wanting}/{point.run}")
     many = max(1, round(point.wanting * point.size))
-    for broker in sorted(dice.sample(range(point.size), many)):
+    for broker in sorted(rng.sample(range(point.size), many)):
         net.subscribe(f"s{broker}", broker, "x = 1")
     net.run()
     for broker in range(point.size):

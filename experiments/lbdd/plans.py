@@ -62,11 +62,11 @@ def measure(point: Point) -> Tables:
     return {"nodes": in_columns(names, rows)}
 
 
-def draw_plan(size: int, dice: random.Random, prefix: str = "") -> Plan[str]:
+def draw_plan(size: int, rng: random.Random, prefix: str = "") -> Plan[str]:
     """Return the plan for a publisher and that many subscribers with random addresses."""
     given = prefix.count(".")
     addresses: dict[str, None] = {}
     while len(addresses) <= size:
-        addresses[prefix + ".".join(str(dice.randrange(1, 255)) for _ in range(4 - given))] = None
+        addresses[prefix + ".".join(str(rng.randrange(1, 255)) for _ in range(4 - given))] = None
     source, *targets = addresses
     return plan(source, targets)

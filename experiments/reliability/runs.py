@@ -122,13 +122,13 @@ class _CountingStore(MemoryStore):
 
 def _clients(net: Simulation, point: Point) -> list[BrokerId]:
     """Subscribe all subscribers and schedule the publications; return the brokers of the publishers."""
-    dice = random.Random(f"reliability/clients/{point.size}/{point.run}")
+    rng = random.Random(f"reliability/clients/{point.size}/{point.run}")
     for broker in range(0, point.size, 3):
-        net.subscribe(f"s{broker}", broker, f"kind = {dice.randrange(KINDS)}")
+        net.subscribe(f"s{broker}", broker, f"kind = {rng.randrange(KINDS)}")
     net.advance(5.0)
-    homes = [dice.randrange(point.size) for _ in range(PUBLISHERS)]
+    homes = [rng.randrange(point.size) for _ in range(PUBLISHERS)]
     for number, home in enumerate(homes):
-        begin = net.now + dice.random() / 2
+        begin = net.now + rng.random() / 2
         for turn in range(int(2 * SECONDS)):
             net.at(
                 begin + turn / 2,
@@ -154,10 +154,10 @@ def _crashes(point: Point) -> dict[str, Any]:
         seed=point.run,
     )
     spared = _clients(net, point)
-    dice = random.Random(f"reliability/crashes/{point.size}/{point.rate}/{point.run}")
+    rng = random.Random(f"reliability/crashes/{point.size}/{point.rate}/{point.run}")
     begin = net.now
     mortal = [broker for broker in range(point.size) if broker not in spared]
-    moments = [(begin + dice.random() * SECONDS, broker) for broker in mortal for _ in range(int(point.rate))]
+    moments = [(begin + rng.random() * SECONDS, broker) for broker in mortal for _ in range(int(point.rate))]
     for at, broker in moments:
         net.at(at, net.crash, broker)
         net.at(at + DOWN_SECONDS, net.restart, broker)
@@ -183,10 +183,10 @@ def _damage(point: Point) -> dict[str, Any]:
     positions = ClusterTree(point.size, 1, degree=DEGREE).positions()
     net = Simulation(positions, "hybrid", recovery=recovery, seed=point.run)
     _clients(net, point)
-    dice = random.Random(f"reliability/damage/{point.size}/{point.rate}/{point.run}")
+    rng = random.Random(f"reliability/damage/{point.size}/{point.rate}/{point.run}")
     net.advance(SECONDS / 4)
     inner = [place.broker for place in positions if place.children]
-    hit = [damage(net, broker) for broker in dice.sample(inner, int(point.rate))]
+    hit = [damage(net, broker) for broker in rng.sample(inner, int(point.rate))]
     began, sound = net.now, 0.0
     while net.now < began + HEALED_WITHIN_SECONDS:
         net.advance(recovery.heartbeat_seconds / 2)

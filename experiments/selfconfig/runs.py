@@ -110,7 +110,7 @@ class _Run:
 
     def __init__(self, point: Point) -> None:
         self.point = point
-        self.dice = random.Random(f"selfconfig/{point.victim}/{point.clusters}/{point.members}/{point.run}")
+        self.rng = random.Random(f"selfconfig/{point.victim}/{point.clusters}/{point.members}/{point.run}")
         tree = ClusterTree(point.clusters, point.members, degree=DEGREE, seed=point.run, shape="transit-stub")
         self.positions = tree.positions()
         self.recovery = Recovery.for_simulator(degree=DEGREE + 1)
@@ -157,7 +157,7 @@ class _Run:
         """Cause the fault, and check every half heartbeat whether there is one tree."""
         net = self.net
         self.struck, self.again, before = net.now, 0, self._sent()
-        strike(net, self.positions, self.point.victim, self.dice, AWAY_HEARTBEATS * self.heartbeat)
+        strike(net, self.positions, self.point.victim, self.rng, AWAY_HEARTBEATS * self.heartbeat)
         for _ in range(2 * WATCHED_HEARTBEATS):
             net.advance(self.heartbeat / 2)
             self.looks.append((net.now - self.struck, not structure_problems(net, self.recovery.degree)))
@@ -199,7 +199,7 @@ class _Run:
 
 
 def strike(
-    net: Simulation, positions: Sequence[Position], victim: str, dice: random.Random, away_seconds: float
+    net: Simulation, positions: Sequence[Position], victim: str, rng: random.Random, away_seconds: float
 ) -> None:
     """Cause one fault; the victim is drawn from the brokers with children, if there are any.
 
@@ -209,7 +209,7 @@ def strike(
         The network, and the positions of its brokers.
     victim
         One of `VICTIMS`.
-    dice
+    rng
         Draws the victim.
     away_seconds
         How long the rendezvous point is down.
@@ -217,9 +217,9 @@ def strike(
     speakers = [place for place in positions if place.broker == place.designated and place.parent is not None]
     inner = [place for place in speakers if place.children] or speakers
     root = next(place for place in positions if place.parent is None and place.broker == place.designated)
-    hit = dice.choice(inner)
+    hit = rng.choice(inner)
     if victim == "NEB":
-        net.crash(dice.choice([place.broker for place in positions if place.broker != place.designated]))
+        net.crash(rng.choice([place.broker for place in positions if place.broker != place.designated]))
     elif victim in ("DEB", "root"):
         net.crash(hit.broker if victim == "DEB" else root.broker)
     elif victim in ("cluster", "root's cluster"):

@@ -29,9 +29,9 @@ def slice_by_slice(source, children, slices, sending, receiving):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_what_goes_slice_by_slice(seed):
-    dice = random.Random(f"bandwidth/{seed}")
-    children = plan(0, range(dice.randrange(2, 40))).children
-    slices, send, receive = dice.randrange(1, 60), dice.uniform(1e5, 1e7), dice.uniform(1e5, 1e7)
+    rng = random.Random(f"bandwidth/{seed}")
+    children = plan(0, range(rng.randrange(2, 40))).children
+    slices, send, receive = rng.randrange(1, 60), rng.uniform(1e5, 1e7), rng.uniform(1e5, 1e7)
     done = transfer(
         0,
         children,

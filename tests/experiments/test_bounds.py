@@ -23,14 +23,14 @@ def flat(positions):
 @pytest.mark.parametrize("seed", range(5))
 def test_links_are_those_of_networkx(seed):
     """On a tree the approximation of networkx is exact."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     positions = ClusterTree(8, 3, degree=3, shape="transit-stub", seed=seed).positions()
     bounds, graph = MessageBounds(positions), flat(positions)
     for size in (1, 2, 3, 6, 12):
-        terminals = dice.sample(range(24), size)
+        terminals = rng.sample(range(24), size)
         wanted = steiner_tree(graph, terminals).number_of_edges() if size > 1 else 0
         assert bounds.links(terminals) == wanted
-    one, other = dice.sample(range(24), 2)
+    one, other = rng.sample(range(24), 2)
     assert bounds.distance(one, other) == nx.shortest_path_length(graph, one, other)
 
 
@@ -53,9 +53,9 @@ def reach(positions, origin, sends):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_choice_of_links_and_multicasts_does_with_fewer_messages(seed):
-    dice = random.Random(seed)
-    positions = ClusterTree(3, dice.choice((2, 3)), degree=dice.choice((1, 2))).positions()
-    origin, wanting = dice.randrange(len(positions)), dice.sample(range(len(positions)), dice.randrange(1, 4))
+    rng = random.Random(seed)
+    positions = ClusterTree(3, rng.choice((2, 3)), degree=rng.choice((1, 2))).positions()
+    origin, wanting = rng.randrange(len(positions)), rng.sample(range(len(positions)), rng.randrange(1, 4))
     ways = [("group", cluster, None) for cluster in range(3)]
     ways += [("link", p.broker, p.parent) for p in positions if p.role == "DEB"]
     fewest = min(
