@@ -26,7 +26,12 @@ def draw_fewer(tests):
         setattr(owner, name, settings(given, max_examples=fewer))
 
 
-def seeds(many):
-    """Return the parameters of a test for each of so many seeds, of which the first fifth is not `slow`."""
-    quick = round(many * QUICK)
+def seeds(many, quick=0):
+    """Return the parameters of a test for each of so many seeds; the first fifth, or so many, are not `slow`."""
+    quick = quick or max(1, round(many * QUICK))
     return [seed if seed < quick else pytest.param(seed, marks=pytest.mark.slow) for seed in range(many)]
+
+
+def some_of(values, *quick):
+    """Return the parameters of a test for each of these values, of which only the quick ones are not `slow`."""
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]

@@ -117,6 +117,12 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+@cache
+def nodes_of(tree: ast.Module) -> list[ast.AST]:
+    """Return all nodes of a file, which every rule looks at."""
+    return [*ast.walk(tree)]
+
+
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -144,11 +150,11 @@ def imports(tree: ast.Module, *, types: bool = False) -> Iterator[tuple[ast.stmt
     """Yield (statement, level, module) of every import; those under `TYPE_CHECKING` only with `types`."""
     skipped = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if id(node) in skipped and not types:
             continue
         if isinstance(node, ast.Import):
@@ -211,7 +217,7 @@ def test_files_and_functions_are_short(path: Path) -> None:
         f"{path}: {lines} lines: look whether two things stand in it. Split it only where they do, each under a name "
         "of its own; a file that is one thing and longer is a reason to raise the limit"
     )
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(tree_of(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             body = [statement for statement in node.body if not is_text(statement)]
             length = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
@@ -238,7 +244,7 @@ def test_every_file_begins_with_its_law(path: Path) -> None:
 @of_every(lambda path: name_of(path).startswith(MADE_OF_PARTS))
 def test_parts_own_their_state(path: Path) -> None:
     """Decision 0085."""
-    nodes = [*ast.walk(tree_of(path))]
+    nodes = [*nodes_of(tree_of(path))]
     here = {"self", *(node.name for node in nodes if isinstance(node, ast.ClassDef))}
     for node in nodes:
         if not isinstance(node, ast.Attribute):

@@ -4,6 +4,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from draws import some_of
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.judging import books_problems
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
@@ -68,13 +69,7 @@ def subsets() -> list[tuple[str, ...]]:
     return [tuple(part for part, is_in in zip(PARTS, each, strict=True) if is_in) for each in chosen]
 
 
-@pytest.mark.parametrize(
-    "scheme",
-    [
-        name if name in ("hybrid", "hypercube", "lbdd") else pytest.param(name, marks=pytest.mark.slow)
-        for name in SCHEMES
-    ],
-)
+@pytest.mark.parametrize("scheme", some_of(SCHEMES, "lbdd"))
 def test_every_set_of_parts_works(scheme: str) -> None:
     played = 0
     for parts in subsets():

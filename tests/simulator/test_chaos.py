@@ -51,6 +51,7 @@ def test_the_same_seed_gives_the_same_report():
     assert FaultPlan.from_dict(plain["case"]["plan"]) == draw_case(11, brokers_max=20).plan
 
 
+@pytest.mark.slow
 def test_many_seeds_in_processes_of_their_own():
     done = []
     reports = run_seeds([5, 3, 4], processes=2, progress=done.append, heals=False, brokers_max=5, seconds=2.0)

@@ -49,6 +49,7 @@ def test_the_same_seed_gives_the_same_trace(scheme):
     assert digest(scenario(1, scheme)) != digest(scenario(2, scheme))
 
 
+@pytest.mark.slow
 def test_hash_order_and_process_make_no_difference(tmp_path):
     path = tmp_path / "scenario.json"
     scenario().save(path)

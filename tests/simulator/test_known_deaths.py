@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from draws import some_of
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.protocol.effects import Died
 from rayvous.protocol.messages.recovery import Recovery
@@ -66,7 +67,7 @@ def test_over_a_cut_link_and_to_a_paused_broker_nothing_is_known() -> None:
     assert survey_of(net)[other]["designated"]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", some_of(SCHEMES, "hybrid"))
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_promises_hold_if_deaths_are_known(scheme: str, seed: int) -> None:
     parts = dict.fromkeys(("stable", "admission", "operations"), seed == 2)

@@ -6,6 +6,7 @@ Reference: promises 1 to 3; docs/decisions/0015-exactly-once.md, "What a living 
 import random
 
 import pytest
+from draws import seeds
 from rayvous.broker import Broker
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
@@ -202,7 +203,7 @@ def test_doubt_goes_no_further_back_than_a_broker_was_a_neighbour_or_a_member(an
 
 
 @every_scheme
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_ways_break_all_the_time(seed, scheme):
     tree = ClusterTree(5, 3, degree=2)
     net = Simulation(

@@ -157,7 +157,7 @@ def test_what_is_not_let_go_is_found_in_the_tables():
     [
         (skip_dedup, True, "once", 1),
         (forget_what_a_moved_client_has_had, True, "once", 4),
-        (pass_closed_links, True, "complete", 15),
+        pytest.param(pass_closed_links, True, "complete", 15, marks=pytest.mark.slow),
         (send_nothing_again, True, "complete", 1),
         (forget_one_filter_of_who_joins, True, "complete", 1),
         (forget_one_filter_at_succession, True, "complete", 4),

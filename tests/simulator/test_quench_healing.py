@@ -4,6 +4,7 @@ Reference: promises 1 to 3 and 6.
 """
 
 import pytest
+from draws import seeds
 from rayvous.faults.checker import reliability
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
@@ -132,7 +133,7 @@ def test_one_that_is_confirmed_too_early_is_found_out(monkeypatch):
     assert early and not verdict.holds
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_small_trees_that_are_broken_heal_and_lose_nothing(scheme, seed):
     report = run_chaos(seed, brokers_max=8, scheme=scheme)

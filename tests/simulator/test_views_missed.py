@@ -50,7 +50,7 @@ def play(scheme, source, to, **options):
 
 
 @every_scheme
-@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("stable", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_what_was_lost_on_any_one_way_comes_again_and_nothing_twice(scheme, stable):
     lost = 0
     for source, to in itertools.permutations(range(BROKERS), 2):

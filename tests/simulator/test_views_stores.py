@@ -139,9 +139,7 @@ def test_a_publisher_costs_one_question_to_each_in_half_a_retention():
 
 
 @pytest.mark.parametrize("scheme", VIEWS)
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
-)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_chaos_with_stores_and_clients_that_die(seed, scheme):
     report = run_chaos(seed, brokers_max=8, scheme=scheme, stable=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

@@ -6,6 +6,7 @@ Reference: promises 1, 3, 6 and 7; docs/durability.md.
 import random
 
 import pytest
+from draws import seeds
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.judging import books_problems, durable_problems, structure_problems
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
@@ -99,9 +100,9 @@ def check(scheme: str, seed: int, admission: AdmissionConfig | None = None) -> N
 
 
 @every_scheme
-def test_all_end_and_what_was_accepted_comes_once_and_in_order(scheme: str) -> None:
-    for seed in range(3):
-        check(scheme, seed)
+@pytest.mark.parametrize("seed", seeds(3, quick=1))
+def test_all_end_and_what_was_accepted_comes_once_and_in_order(scheme: str, seed: int) -> None:
+    check(scheme, seed)
     check(scheme, 3, ADMITS)
 
 
