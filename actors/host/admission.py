@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ...admission.meters import CapacityMeter
 from ...admission.waiting import too_long
@@ -35,7 +35,7 @@ from ...protocol.messages.admission import (
     required,
 )
 from ...protocol.messages.pubsub import Answers, Directed, Events, Register, Unanswered
-from .hosted_broker import HostedBroker
+from .hosted_broker import Drive, HostedBroker
 
 
 class HostAdmission:
@@ -55,7 +55,7 @@ class HostAdmission:
         self,
         config: AdmissionConfig | None,
         seats: Mapping[BrokerId, HostedBroker],
-        drive: Callable[[HostedBroker, Received], None],
+        drive: Drive,
     ) -> None:
         self.config = config
         self._seats = seats

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from ...protocol.configs import Limits
 from ...protocol.effects import Drained
@@ -35,7 +35,7 @@ from ...protocol.messages.pubsub import Again, Detach, Events, Lost, Register
 from ...protocol.queries import TurnsAway
 from .absent import loss_parcel
 from .departures import Departures
-from .hosted_broker import HostedBroker
+from .hosted_broker import Drive, Handle, HostedBroker
 from .sessions import Farewell, GivenUp, Session, Taken
 
 GIVEN_UP_MAX: Final = 1_000
@@ -68,8 +68,8 @@ class Attachments:
         self,
         seats: Mapping[BrokerId, HostedBroker],
         limits: Limits,
-        handle: Callable[[HostedBroker, ClientId, Any], None],
-        drive: Callable[[HostedBroker, Any], None],
+        handle: Handle,
+        drive: Drive,
         departures: Departures | None = None,
     ) -> None:
         self._departures = departures or Departures()

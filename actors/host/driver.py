@@ -8,19 +8,18 @@ Rules
 * A numbered message that finds its outbox full is dropped: it is retransmitted.
 * A broker that detects that its state is damaged ends its process, as in a crash. The operator of the network
   restarts it (paper 4, section 2).
-* A broker that was not told the time for a heartbeat, because its process was suspended or busy, is told the
-  time before anything else.
+* A broker that is late (`clock`) is told the time before anything else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -29,20 +28,16 @@ from ...protocol.effects import (
     Acknowledge,
     Confirm,
     Deliver,
-    Died,
     Drain,
-    Drained,
     Effect,
     Flushed,
     Inform,
     Meet,
-    Missed,
     Multicast,
     Propose,
     Received,
     Regroup,
     Renew,
-    Rested,
     Send,
     TellLost,
     TickAt,
@@ -50,24 +45,60 @@ from ...protocol.effects import (
 )
 from ...protocol.errors import StateDamaged, StorageFailed
 from ...protocol.ids import GROUP, BrokerId, Link
-from ...protocol.messages.admission import AdmissionConfig, AdmissionMessage, AdmissionRequest
 from ...protocol.messages.beats import LASTING, is_beat
-from ...protocol.messages.pubsub import Directed, Events, Flush, Message, Numbered, Register
-from ...protocol.messages.recovery import TIMED, Recovery, RecoveryMessage
+from ...protocol.messages.pubsub import Directed, Events, Flush, Numbered, Register
+from ...protocol.messages.recovery import TIMED
 from ...protocol.queries import Fellows
 from .admission import HostAdmission
 from .attachments import Attachments
-from .backpressure import Backpressure
-from .hosted_broker import HostedBroker
+from .clock import Clock
+from .hosted_broker import Given, Happened, HostedBroker
 from .outbox import CARRIERS, LinkMessage, Outbox, wait_for_room
 from .resting import Resting
-from .sessions import split
+from .sessions import Session, split
 from .standing import Stands
 from .telemetry import HostTelemetry
 from .transport import Transport
 
 NONE: Final = np.zeros(0, np.intp)
 SENDS: Final = (Send, Multicast)
+
+
+@dataclass(slots=True, eq=False)
+class Backpressure:
+    """The queues that one call has filled: the caller waits until they have room again.
+
+    One is made for each call and passed along with its messages, so it also tells how long they have been waiting.
+
+    Attributes
+    ----------
+    made
+        When the call was made; empty if its waiting time does not count.
+    outboxes, sessions
+        The queues to other brokers and to client processes.
+    """
+
+    made: tuple[float, ...] = ()
+    outboxes: dict[Outbox, None] = field(default_factory=dict)
+    sessions: dict[Session, None] = field(default_factory=dict)
+
+    @property
+    def since(self) -> float | None:
+        """When the call was made; None if its waiting time does not count."""
+        return self.made[0] if self.made else None
+
+    @property
+    def filled(self) -> bool:
+        """Whether anything has to be waited for."""
+        return bool(self.outboxes or self.sessions)
+
+    def uncounted(self) -> None:
+        """Let the waiting time of the call no longer count, since what it brought waits for its quota."""
+        self.made = ()
+
+    def from_clients(self) -> Backpressure:
+        """Return one with the same sessions, for messages after which nobody waits for links."""
+        return Backpressure(self.made, sessions=self.sessions)
 
 
 class Driver:
@@ -79,59 +110,49 @@ class Driver:
         A live view of the host's brokers.
     ways
         The transport to other brokers.
-    limits, recovery, admission
-        The configuration of the network.
-    collector
-        The actor that collects telemetry; None collects none.
+    clock
+        The time of the brokers.
+    attachments, admission, telemetry
+        Carry out the effects for clients, for admission control and for the collector.
+    resting
+        Sends heartbeats on behalf of brokers, and lets them rest; None in a network that does not heal.
+    limits
+        The limits of the network.
     link_wait_seconds
         How long a call that filled outboxes waits for room at most; None for no limit.
     end
         Ends the process when the state of a broker is damaged.
-    still_seconds
-        How far the clock of the network is behind the wall clock.
 
     Attributes
     ----------
-    resting
-        Sends heartbeats on behalf of brokers that heal, and lets them rest.
-    attachments, admission, telemetry
-        Carry out the effects for clients, for admission control and for the collector.
-    log
-        The log of the host.
     handled
         The number of messages that the brokers have handled, heartbeats excluded.
-    ticking
-        Whether the brokers are told the time.
     """
 
     def __init__(
         self,
-        seats: dict[BrokerId, HostedBroker],
+        seats: Mapping[BrokerId, HostedBroker],
         ways: Transport,
+        clock: Clock,
+        attachments: Attachments,
+        admission: HostAdmission,
+        telemetry: HostTelemetry,
+        resting: Resting | None,
         limits: Limits,
-        recovery: Recovery | None,
-        admission: AdmissionConfig | None,
-        collector: Any,
         link_wait_seconds: float | None,
         end: Callable[[StateDamaged], None],
-        still_seconds: float,
     ) -> None:
-        self.seats = seats
-        self.attachments = Attachments(seats, limits, self.handle, self.drive, ways.departures)
-        self.admission = HostAdmission(admission, seats, self.drive)
-        self.telemetry = HostTelemetry(seats, collector, ways.log)
-        self.log = ways.log
         self.handled = 0
-        self.ticking = False
+        self._seats = seats
         self._transport = ways
+        self._clock = clock
+        self._attachments = attachments
+        self._admission = admission
+        self._telemetry = telemetry
+        self._resting = resting
         self._delivery_wait_seconds = limits.delivery_wait_seconds
         self._link_wait_seconds = link_wait_seconds
         self._end = end
-        self._late_seconds = None if recovery is None else recovery.heartbeat_seconds
-        self._clock_zero = time.time() - time.monotonic() - still_seconds
-        self.resting: Resting | None = None
-        if recovery is not None:
-            self.resting = Resting(seats, ways, recovery, self.now, self.handle, self.drive, self.tell_time)
 
     # An event in.
 
@@ -139,59 +160,50 @@ class Driver:
         self,
         seat: HostedBroker,
         source: Link,
-        message: Message | RecoveryMessage | AdmissionMessage | AdmissionRequest,
+        message: Given,
         pressure: Backpressure | None = None,
     ) -> None:
         """Pass a message to a broker; note the queues that this fills in `pressure`."""
-        if self.resting is not None and seat.rests_until is not None:
-            self.resting.wake(seat)
+        if self._resting is not None and seat.rests_until is not None:
+            self._resting.wake(seat)
         self.handled += not is_beat(message)
         carried = message.message if isinstance(message, Numbered) else message
         if isinstance(carried, CARRIERS):
-            if not self.admission.take_in(seat, carried, None if pressure is None else pressure.since):
+            if not self._admission.take_in(seat, carried, None if pressure is None else pressure.since):
                 if not isinstance(message, Numbered):
                     return
                 carried = _emptied(carried)
                 message = replace(message, message=carried)  # it must still be acknowledged
             seat.events_in += len(carried.batch)
-        if isinstance(message, TIMED) or self._is_late(seat):
+        if isinstance(message, TIMED) or self._clock.is_late(seat.told_at):
             self.tell_time(seat)
         self.drive(seat, Received(source, message), pressure)
-        self.telemetry.flush_when_due(seat)
+        self._telemetry.flush_when_due(seat)
 
     async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
         """Take in the heartbeat of another host; `stands` says what changes in the heartbeats that it replaces."""
-        if self.resting is not None:
-            await self.resting.hear(host, stands)
+        if self._resting is not None:
+            await self._resting.hear(host, stands)
 
     def reborn(self, broker: BrokerId) -> None:
         """Note that everything said by or to this broker so far belongs to an earlier life."""
-        if self.resting is not None:
-            self.resting.reborn(broker)
+        if self._resting is not None:
+            self._resting.reborn(broker)
 
     def tell_time(self, seat: HostedBroker) -> None:
         """Tell a broker the time: the wall clock as it was at the start, monotonic since then."""
-        seat.told_at = self.now()
+        seat.told_at = self._clock.now()
         self.drive(seat, Ticked(seat.told_at))
-
-    def now(self) -> float:
-        """Return the time that brokers are told."""
-        return self._clock_zero + time.monotonic()
-
-    def _is_late(self, seat: HostedBroker) -> bool:
-        if self._late_seconds is None or not self.ticking:
-            return False
-        return self.now() - seat.told_at > self._late_seconds
 
     def drive(
         self,
         seat: HostedBroker,
-        event: Received | Ticked | Rested | Died | Drained | Missed,
+        event: Happened,
         pressure: Backpressure | None = None,
     ) -> None:
         """Pass an event to a broker, and carry out its effects, now or when everything before them is stable."""
-        if self.resting is not None and seat.rests_until is not None:
-            self.resting.wake(seat)
+        if self._resting is not None and seat.rests_until is not None:
+            self._resting.wake(seat)
         commits = seat.commits
         if commits is not None and commits.error is not None:
             return
@@ -241,11 +253,11 @@ class Driver:
             case Flushed(client, number):
                 seat.answers.give((client, Flush, number))
             case TellLost(client, losses):
-                self.attachments.tell_losses(seat, client, losses)
+                self._attachments.tell_losses(seat, client, losses)
             case Drain(number):
-                self.attachments.drain_soon(seat, number)
+                self._attachments.drain_soon(seat, number)
             case Inform(client, news):
-                self.admission.inform(seat, client, news, effect.number)
+                self._admission.inform(seat, client, news, effect.number)
             case Acknowledge(client, "events", number):
                 seat.answers.give((client, Numbered, number))
             case TickAt(at):
@@ -258,14 +270,14 @@ class Driver:
         broker = seat.broker.position.broker
 
         def tick() -> None:
-            if self.seats.get(broker) is not seat:
+            if self._seats.get(broker) is not seat:
                 return
-            if self.now() < at:  # the timer of the loop is coarser than the clock
+            if self._clock.now() < at:  # the timer of the loop is coarser than the clock
                 self._tick_at(seat, at)
             else:
                 self.tell_time(seat)
 
-        asyncio.get_running_loop().call_later(max(0.0, at - self.now()), tick)
+        asyncio.get_running_loop().call_later(max(0.0, at - self._clock.now()), tick)
 
     def _box(self, seat: HostedBroker, to: BrokerId) -> Outbox:
         box = seat.links.get(to)
@@ -275,14 +287,14 @@ class Driver:
 
     def _holds_back(self, seat: HostedBroker, effect: Send | Multicast) -> bool:
         """Return whether the heartbeat of this host replaces a heartbeat of a broker."""
-        if self.resting is None:
+        if self._resting is None:
             return False
         if isinstance(effect, Send):
             box = self._box(seat, effect.to)
-            return self.resting.holds_back(seat, effect.to, (effect.to,), effect.message, box)
+            return self._resting.holds_back(seat, effect.to, (effect.to,), effect.message, box)
         if seat.group is None:
             return True  # the group is empty
-        return self.resting.holds_back(seat, GROUP, seat.broker.ask(Fellows()), effect.message, seat.group)
+        return self._resting.holds_back(seat, GROUP, seat.broker.ask(Fellows()), effect.message, seat.group)
 
     def _put(
         self, seat: HostedBroker, box: Outbox, message: LinkMessage, pressure: Backpressure | None
@@ -324,7 +336,7 @@ class Driver:
                     await wait_for_room(list(pressure.outboxes))
         for session in pressure.sessions:
             if session.gone(time.monotonic()):
-                self.attachments.give_up(session.name)
+                self._attachments.give_up(session.name)
             else:
                 await session.room(self._delivery_wait_seconds)
 

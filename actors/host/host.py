@@ -9,7 +9,8 @@ Rules
 * Where brokers number what they send, Ray restarts a dead host; its handle stays valid. The new life asks the
   rendezvous point which brokers are its own, and they recover from their files. Calls that arrive meanwhile wait.
 * The host only takes calls. Its parts do the work: `driver`, `attachments`, `admission`, `telemetry`, `payloads`,
-  `transport`, `ticking`, `numbered`. A part knows the others only through its constructor arguments.
+  `transport`, `ticking`, `numbered`. They are made in order. A part knows the others only through its constructor
+  arguments, and nobody else sets its attributes. What is made before the driver passes events to brokers by the host.
 
 The class is plain Python; `launching.py` makes a Ray actor of it.
 """
@@ -33,7 +34,7 @@ from ...protocol.batch import EventBatch
 from ...protocol.configs import Limits, Position
 from ...protocol.effects import Died, Missed
 from ...protocol.errors import BrokerUnavailable
-from ...protocol.ids import BrokerId, ClientId
+from ...protocol.ids import BrokerId, ClientId, Link
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.pubsub import Gone
 from ...protocol.messages.recovery import Recovery
@@ -53,18 +54,21 @@ from . import survey as host_survey
 from .admission import HostAdmission
 from .attachments import Attachments
 from .broker_store import BrokerStores, boot
+from .clock import Clock
 from .commits import Commits
+from .departures import Departures
 from .driver import Driver
 from .ending import end_process, end_with_raylet
 from .frames import answered, begun
 from .group import machine_here
-from .hosted_broker import HostedBroker
+from .hosted_broker import Given, Happened, HostedBroker
 from .incoming import Incoming
 from .metering import Metering
 from .numbered import NumberedLinks
 from .outbox import LinkMessage
 from .quiet import QuietWait
 from .requests import Request
+from .resting import Resting
 from .telemetry import HostTelemetry
 from .ticking import Ticking, tick_seconds
 from .transport import Transport
@@ -123,6 +127,21 @@ class BrokerHost:
         self._stores = None if stable is None else BrokerStores(stable, recovery)
         self._hosts: dict[BrokerId, Any] = {}
         self.seats: dict[BrokerId, HostedBroker] = {}
+        self.log = HOST.of(network=network)
+        self.clock = Clock(recovery, still_seconds)
+        self.departures = Departures()
+        self.channels: Channels | None = None
+        if channels is not None:
+            self.channels = Channels(
+                channels,
+                name=bytes.fromhex(ray.get_runtime_context().get_actor_id()),
+                serve=lambda content: begun(self, [content]),
+                heals=recovery is not None,
+                died=self._lost,
+                log=self.log,
+                unread_bytes_max=limits.connection_bytes_max,
+            )
+        self.telemetry = HostTelemetry(self.seats, collector, self.log)
         self.transport = Transport(
             limits,
             recovery,
@@ -131,42 +150,88 @@ class BrokerHost:
             died=self._died,
             reborn=self._drop_links,
             missed=self._missed if recovery is not None else None,
-            carried_out=lambda broker, row: self.telemetry.carried_out(broker, row),
+            carried_out=self.telemetry.carried_out,
             deadline_seconds=None if admission is None else admission.deadline_seconds,
-            log=HOST.of(network=network),
+            log=self.log,
+            channels=self.channels,
+            departures=self.departures,
         )
-        if channels is not None:
-            self.transport.channels = Channels(
-                channels,
-                name=bytes.fromhex(ray.get_runtime_context().get_actor_id()),
-                serve=lambda content: begun(self, [content]),
-                heals=recovery is not None,
-                died=self.transport.lost,
-                log=self.transport.log,
-                unread_bytes_max=limits.connection_bytes_max,
+        self.attachments = Attachments(self.seats, limits, self._handle, self._drive, self.departures)
+        self.admission = HostAdmission(admission, self.seats, self._drive)
+        self.resting: Resting | None = None
+        if recovery is not None:
+            self.resting = Resting(
+                self.seats,
+                self.transport,
+                recovery,
+                self.clock,
+                self._handle,
+                self._drive,
+                self._tell_time,
             )
-        link_wait_seconds = limits.delivery_wait_seconds if claims.rings else None
-        beside = admission, collector, link_wait_seconds, self._end, still_seconds
-        self.driver = Driver(self.seats, self.transport, limits, recovery, *beside)
-        attached = self.attachments = self.driver.attachments
-        self.admission = self.driver.admission
-        self.telemetry = self.driver.telemetry
-        self.metering = Metering(self.seats, network, self.transport.log)
-        self.payloads = Payloads(self.attachments.seat_of, self._actor_of, self._died, self.driver.carry_out)
-        self.rest = QuietWait(self.seats, attached.sessions, limits, recovery, attached.give_up)
+        self.driver = Driver(
+            self.seats,
+            self.transport,
+            self.clock,
+            self.attachments,
+            self.admission,
+            self.telemetry,
+            self.resting,
+            limits,
+            limits.delivery_wait_seconds if claims.rings else None,
+            self._end,
+        )
         stability = None if stable is None or recovery is not None else stable.stability
         self.numbered: NumberedLinks | None = None
         if stability is not None:
-            self.numbered = NumberedLinks(self.seats, self.attachments, self.driver.handle, stability)
-        beside_driver = attached, self.admission.config, self.numbered, self._wake, self._service
-        self.incoming = Incoming(self.seats, limits, self.transport, self.driver, *beside_driver)
-        seconds = tick_seconds(recovery, stability, quotas=admission is not None)
-        hear = partial(self._tell_heard, time.monotonic())
-        self.ticking = Ticking(self.driver, seconds, self._service, limits, hear, keeps=bool(stability))
+            self.numbered = NumberedLinks(self.seats, self.attachments, self.driver, stability)
+        self.metering = Metering(self.seats, network, self.log)
+        self.payloads = Payloads(self.attachments.seat_of, self._actor_of, self._died, self.driver.carry_out)
+        self.rest = QuietWait(self.seats, self.attachments, self.driver, self.numbered, limits, recovery)
+        self.incoming = Incoming(
+            self.seats,
+            limits,
+            self.transport,
+            self.departures,
+            self.driver,
+            self.attachments,
+            self.admission,
+            self.numbered,
+            self._wake,
+            self._service,
+        )
+        self.ticking = Ticking(
+            self.seats,
+            self.driver,
+            self.clock,
+            self.attachments,
+            self.telemetry,
+            self.resting,
+            tick_seconds(recovery, stability, quotas=admission is not None),
+            self._service,
+            limits,
+            partial(self._tell_heard, time.monotonic()),
+            self.log,
+            keeps=bool(stability),
+        )
         # The client processes that the rendezvous point was told of, and when.
         self._told_heard: tuple[list[str], float] | None = None
         self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have restarted it
         self._waking = asyncio.Lock()
+
+    # What parts that are made before the driver pass to the brokers by it.
+
+    def _handle(self, seat: HostedBroker, source: Link, message: Given) -> None:
+        self.driver.handle(seat, source, message)
+
+    def _drive(self, seat: HostedBroker, event: Happened) -> None:
+        self.driver.drive(seat, event)
+
+    def _tell_time(self, seat: HostedBroker) -> None:
+        self.driver.tell_time(seat)
+
+    def _lost(self, host: Any) -> None:
+        self.transport.lost(host)
 
     # Set-up.
 
@@ -210,7 +275,7 @@ class BrokerHost:
 
         In a network that heals, `rendezvous` knows all other brokers.
         """
-        self.transport.rendezvous = rendezvous
+        self.transport.ask_at(rendezvous)
         self.admission.measure_soon()
         self._hosts = {broker: host for broker, host in hosts.items() if broker not in self.seats}
         for seat in self.seats.values():
@@ -257,7 +322,7 @@ class BrokerHost:
         return fault(self)
 
     def _end(self, why: object) -> None:
-        end_process(self.transport.log, why)
+        end_process(self.log, why)
 
     async def _service(self, broker: BrokerId, messages: int = 1) -> None:
         if self.transport.passage is not None:
@@ -313,7 +378,7 @@ class BrokerHost:
 
     async def door(self) -> Door | None:
         """Return where this host takes channels; None in a network whose links are calls of Ray."""
-        return None if self.transport.channels is None else await self.transport.channels.door()
+        return None if self.channels is None else await self.channels.door()
 
     async def ping(self, at: BrokerId) -> str:
         """Return the Ray node of this host, once the broker has handled everything that arrived before."""
@@ -370,7 +435,7 @@ class BrokerHost:
         """Wait until nothing waits to leave, as `QuietWait.still`; return how many messages this host has handled."""
         if self._asleep:
             await self._wake()
-        return await self.rest.still(deliveries, self.driver, self.numbered)
+        return await self.rest.still(deliveries)
 
     async def survey(self) -> dict[BrokerId, dict[str, Any]]:
         """Return the place of each broker here, in a network that heals."""

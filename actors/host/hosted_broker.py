@@ -9,14 +9,18 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
 from ...broker import Broker
-from ...protocol.effects import Deliver
-from ...protocol.ids import BrokerId, ClientId
+from ...protocol.effects import Deliver, Died, Drained, Missed, Received, Rested, Ticked
+from ...protocol.ids import BrokerId, ClientId, Link
+from ...protocol.messages.admission import AdmissionMessage, AdmissionRequest
+from ...protocol.messages.pubsub import Message
+from ...protocol.messages.recovery import RecoveryMessage
 from ...protocol.queries import DurableHere
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ..telemetry.latency import RecentLatencies
@@ -26,6 +30,12 @@ from .commits import Commits
 from .outbox import Outbox, Renewed
 from .requests import Answers
 from .sessions import Session, Tally
+
+Given: TypeAlias = Message | RecoveryMessage | AdmissionMessage | AdmissionRequest
+"""What a broker is passed of other brokers and of clients."""
+
+Happened: TypeAlias = Received | Ticked | Rested | Died | Drained | Missed
+"""What a broker is told."""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,3 +91,10 @@ class HostedBroker:
         """Wait until all effects of the broker so far have been carried out."""
         if self.commits is not None:
             await self.commits.stable()
+
+
+Handle: TypeAlias = Callable[[HostedBroker, Link, Given], None]
+"""Passes a message to a broker."""
+
+Drive: TypeAlias = Callable[[HostedBroker, Happened], None]
+"""Passes any event to a broker."""

@@ -18,16 +18,17 @@ from typing import Any, Final
 
 from ...protocol.configs import Limits
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.admission import AdmissionConfig, Advertise, WouldAdmit
+from ...protocol.messages.admission import Advertise, WouldAdmit
 from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Numbered, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.messages.views import CubeView, CubeWants
 from ..channels.pool import node_here
 from ..later import Later
 from . import survey as host_survey
+from .admission import HostAdmission
 from .attachments import Attachments
-from .backpressure import Backpressure
-from .driver import Driver
+from .departures import Departures
+from .driver import Backpressure, Driver
 from .hosted_broker import HostedBroker
 from .numbered import NumberedLinks
 from .outbox import LinkMessage
@@ -63,10 +64,8 @@ class Incoming:
         A live view of the host's brokers.
     limits
         The limits of the network.
-    ways, driver, attachments
+    ways, departures, driver, attachments, admission
         Those of the host.
-    admission
-        The admission configuration; None for a network without admission control.
     numbered
         The part for brokers that number messages; None where they do not.
     wake
@@ -80,9 +79,10 @@ class Incoming:
         seats: Mapping[BrokerId, HostedBroker],
         limits: Limits,
         ways: Transport,
+        departures: Departures,
         driver: Driver,
         attachments: Attachments,
-        admission: AdmissionConfig | None,
+        admission: HostAdmission,
         numbered: NumberedLinks | None,
         wake: Callable[[], Awaitable[None]],
         service: Callable[[BrokerId, int], Awaitable[None]],
@@ -90,6 +90,7 @@ class Incoming:
         self._seats = seats
         self._events_max = limits.call_events_max * 4
         self._transport = ways
+        self._departures = departures
         self._driver = driver
         self._attachments = attachments
         self._admission = admission
@@ -145,7 +146,7 @@ class Incoming:
         if seat is None:
             return self.node()  # the broker has left
         pressure = Backpressure(since)
-        departures = self._transport.departures
+        departures = self._departures
         departures.hold()
         try:
             for message in messages:
@@ -202,12 +203,12 @@ class Incoming:
             self._attachments.require_own(session, client)
         seat = self._seat_for(at, client, messages, session)
         owed = questions(client, messages)
-        published = () if self._admission is None else publications(client, messages)
+        published = () if self._admission.config is None else publications(client, messages)
         answers = [seat.answers.owe(question) for question in owed]
         pressure = Backpressure(since)
         if self._numbered is not None:
             return self._take_numbered(seat, client, messages, (owed, published, answers), pressure)
-        departures = self._transport.departures
+        departures = self._departures
         departures.hold()
         try:
             taken = [self._take(seat, client, message, pressure) for message in messages]
@@ -272,7 +273,7 @@ class Incoming:
         begins = not kinds.isdisjoint(BEGINNING)
         seat = self._attachments.open_seat(at) if begins else self._attachments.seat_of(at)
         if WouldAdmit in kinds or (Advertise in kinds and not seat.broker.takes_advertisements):
-            self._driver.admission.require()
+            self._admission.require()
         if self._numbered is not None and Back in kinds and session:
             self._numbered.come_back(seat, client, session)
         elif Resume in kinds:

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from ...protocol.errors import BrokerUnavailable, ClientError
 from ...protocol.ids import BrokerId, ClientId
@@ -24,11 +23,9 @@ from ...protocol.messages.pubsub import Ack, Events, Numbered
 from ...protocol.queries import HeardFrom, OwedToBrokers, WaitingOf
 from ...protocol.stability import Stability
 from .attachments import Attachments
-from .backpressure import Backpressure
+from .driver import Backpressure, Driver
 from .hosted_broker import HostedBroker
 from .sessions import Parcel
-
-Handle = Callable[[HostedBroker, ClientId, Any, Backpressure | None], None]
 
 
 class NumberedLinks:
@@ -40,8 +37,8 @@ class NumberedLinks:
         A live view of the host's brokers.
     attachments
         Their clients.
-    handle
-        Passes a message to a broker.
+    driver
+        Passes them messages.
     stability
         The timing of the brokers.
     """
@@ -50,12 +47,12 @@ class NumberedLinks:
         self,
         seats: Mapping[BrokerId, HostedBroker],
         attachments: Attachments,
-        handle: Handle,
+        driver: Driver,
         stability: Stability,
     ) -> None:
         self._seats = seats
         self._attachments = attachments
-        self._handle = handle
+        self._driver = driver
         self._again_seconds = stability.retransmit_seconds
 
     async def publish(
@@ -78,8 +75,8 @@ class NumberedLinks:
         acknowledged = seat.answers.owe(question)
         try:
             while True:
-                self._handle(seat, publisher, adv, pressure)
-                pressure.made = ()  # from here on it waits for its quota
+                self._driver.handle(seat, publisher, adv, pressure)
+                pressure.uncounted()
                 await seat.stable()
                 heard = broker.ask(HeardFrom(publisher, "events"))
                 if heard >= last:
@@ -119,9 +116,9 @@ class NumberedLinks:
             for client in parcel.clients
         }
         for (broker, client), note in notes.items():
-            self._handle(self._seats[broker], client, Ack(note), None)
+            self._driver.handle(self._seats[broker], client, Ack(note), None)
 
-    async def at_rest(self, tell_time: Callable[[HostedBroker], None]) -> bool:
+    async def at_rest(self) -> bool:
         """Wait until all is stable; return whether the other brokers have acknowledged everything by then."""
         seats = self._seats.values()
         for seat in seats:
@@ -131,6 +128,6 @@ class NumberedLinks:
             return False
         for seat in seats:
             # Acknowledged messages are removed from the file; otherwise the next life would send them again.
-            tell_time(seat)
+            self._driver.tell_time(seat)
             await seat.stable()
         return True

@@ -9,11 +9,12 @@ Rules
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ...protocol.configs import Limits
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
+from .attachments import Attachments
 from .driver import Driver
 from .hosted_broker import HostedBroker
 from .numbered import NumberedLinks
@@ -25,29 +26,31 @@ class QuietWait:
 
     Parameters
     ----------
-    seats, sessions
-        Live views of its brokers and of the sessions of the client processes that they deliver to.
+    seats
+        A live view of its brokers.
+    attachments, driver, numbered
+        Those of the host; `numbered` is None where brokers do not number messages. Numbered ones must be acknowledged.
     limits, recovery
         The configuration of the network.
-    give_up
-        Gives up a process that is gone.
     """
 
     def __init__(
         self,
         seats: Mapping[BrokerId, HostedBroker],
-        sessions: Mapping[str, Session],
+        attachments: Attachments,
+        driver: Driver,
+        numbered: NumberedLinks | None,
         limits: Limits,
         recovery: Recovery | None,
-        give_up: Callable[[str], None],
     ) -> None:
         self._seats = seats
-        self._sessions = sessions
+        self._attachments = attachments
+        self._driver = driver
+        self._numbered = numbered
         self._gone_seconds = limits.session_seconds
         self._patience = None if recovery is None else recovery.client_patience_seconds
-        self._give_up = give_up
 
-    async def still(self, deliveries: bool, driver: Driver, numbered: NumberedLinks | None) -> int:
+    async def still(self, deliveries: bool) -> int:
         """Wait until nothing waits to leave; return how many messages the host has handled so far.
 
         A call returns only after the receiver has handled it, so an unhandled message is always in some outbox.
@@ -57,15 +60,14 @@ class QuietWait:
         ----------
         deliveries
             Whether to wait also until the client processes have acknowledged all notifications.
-        driver, numbered
-            Those of the host; numbered messages must be acknowledged too.
         """
+        driver, numbered = self._driver, self._numbered
         while True:
             await self._come(deliveries)
             handled = driver.handled
             if numbered is None:
                 return handled
-            if await numbered.at_rest(driver.tell_time) and handled == driver.handled:
+            if await numbered.at_rest() and handled == driver.handled:
                 return handled
 
     async def _come(self, deliveries: bool) -> None:
@@ -74,23 +76,23 @@ class QuietWait:
             for box in boxes:
                 await box.drained()
             if deliveries:
-                for name in list(self._sessions):
+                for name in list(self._attachments.sessions):
                     await self._drained(name)
             # While waiting for one, another may have filled.
-            left = (queue for queue in self._sessions.values() if deliveries and len(queue))
+            left = (queue for queue in self._attachments.sessions.values() if deliveries and len(queue))
             if all(box.idle for box in boxes) and all(map(self._away, left)):
                 return
 
     async def _drained(self, name: str) -> None:
         """Wait until a client process has everything, or is gone."""
-        session = self._sessions.get(name)
+        session = self._attachments.sessions.get(name)
         patience = self._gone_seconds if self._patience is None else self._patience
         while session is not None and len(session) and not session.gone(time.monotonic()):
             if self._away(session):
                 return
             await session.moved(patience)
         if session is not None and session.gone(time.monotonic()):
-            self._give_up(name)
+            self._attachments.give_up(name)
 
     def _away(self, queue: Session) -> bool:
         """Return whether all its subscribers are durable and the process is silent: the broker retains what waits."""

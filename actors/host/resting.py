@@ -19,7 +19,7 @@ Source: docs/decisions/0092-hosts-beat-for-their-brokers.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -29,8 +29,8 @@ from ...protocol.effects import Rested
 from ...protocol.ids import BrokerId, BrokerLink
 from ...protocol.messages.recovery import Recovery
 from ...protocol.queries import ListensTo
-from .handle import HostHandle
-from .hosted_broker import HostedBroker
+from .clock import Clock
+from .hosted_broker import Drive, Handle, HostedBroker
 from .outbox import Outbox, first_line
 from .standing import HERE, Host, Standing, Stands
 from .transport import Transport
@@ -47,41 +47,37 @@ class Resting:
         The transport to other brokers.
     recovery
         The recovery configuration of the network.
-    now
-        Returns the time that brokers are told.
-    hand
-        Passes a message to a broker: ``hand(seat, source, message)``.
-    drive
-        Passes an event to a broker.
+    clock
+        The time of the brokers.
+    hand, drive
+        Pass a broker a message, and any other event.
     tell_time
         Tells a broker the time.
     """
 
     def __init__(
         self,
-        seats: dict[BrokerId, HostedBroker],
+        seats: Mapping[BrokerId, HostedBroker],
         ways: Transport,
         recovery: Recovery,
-        now: Callable[[], float],
-        hand: Callable[[HostedBroker, BrokerId, Any], None],
-        drive: Callable[[HostedBroker, Rested], None],
+        clock: Clock,
+        hand: Handle,
+        drive: Drive,
         tell_time: Callable[[HostedBroker], None],
     ) -> None:
         self.standing = Standing(recovery.heartbeat_seconds, ways.host_of, ways.own_life)
         self._seats = seats
         self._ways = ways
         self._seconds = recovery.heartbeat_seconds
-        self._now = now
+        self._clock = clock
         self._hand = hand
         self._drive = drive
         self._tell_time = tell_time
         self._name = uuid4().hex  # by which other hosts know this one
-        self._went_on_at = now()
+        self._went_on_at = clock.now()
         self._beat_at = 0.0
         self._silent: set[Host] = set()
         self._calls: dict[Host, asyncio.Task[None]] = {}
-        self._unreached: set[Host] = set()  # hosts to which the last call failed
-        ways.unreached = self.is_unreached
 
     # Heartbeats of brokers here.
 
@@ -91,13 +87,15 @@ class Resting:
         """Take in a heartbeat of a broker; return whether the heartbeat of this host replaces it."""
         if self._ways.passage is not None:
             return False
-        return self.standing.says(seat.broker.position.broker, link, to, beat, self._now(), clear=box.clear)
+        return self.standing.says(
+            seat.broker.position.broker, link, to, beat, self._clock.now(), clear=box.clear
+        )
 
     # Time.
 
     def turn(self) -> None:
         """Send the heartbeat when it is due, and wake brokers that are due, before the others are told the time."""
-        now = self._now()
+        now = self._clock.now()
         if now - self._went_on_at > self._seconds:
             self._wake(lambda seat: True)
         self._went_on_at = now
@@ -120,7 +118,7 @@ class Resting:
         """Let a broker rest that has just been told the time, if it can."""
         if self._ways.passage is not None or (seat.commits is not None and not seat.commits.idle):
             return
-        now, broker = self._now(), seat.broker.position.broker
+        now, broker = self._clock.now(), seat.broker.position.broker
         self.standing.lapse(broker, now)
         until = seat.broker.pipeline.rests_until()
         if until <= now + self._seconds:
@@ -157,26 +155,19 @@ class Resting:
 
     # Other hosts.
 
-    def is_unreached(self, broker: BrokerId) -> bool:
-        """Return whether the last heartbeat to the host of a broker failed."""
-        try:
-            return self._ways.host_of(broker) in self._unreached
-        except KeyError:
-            return False
-
     async def _beat(self, host: Any) -> None:
         stands = self.standing.untold(host)
         try:
-            await HostHandle(host, self._ways.channels).host_beat(self._name, stands)
+            await self._ways.handle_of(host).host_beat(self._name, stands)
         except ActorDiedError:
-            self._unreached.add(host)
+            self._ways.note(host, reached=False)
             for source, to in self.standing.died(host):
                 self._ways.told_dead(source, to)
         except Exception as error:  # the next heartbeat tells it again
-            self._unreached.add(host)
+            self._ways.note(host, reached=False)
             self._ways.log.debug("a beat of this host was lost: %s", first_line(error))
         else:
-            self._unreached.discard(host)
+            self._ways.note(host, reached=True)
             self.standing.told(host, stands)
         finally:
             del self._calls[host]
@@ -188,7 +179,7 @@ class Resting:
             for each in stands
             if each.to in self._seats and await self._ways.current(each.source, each.life)
         ]
-        news = self.standing.hears(host, known, self._now())
+        news = self.standing.hears(host, known, self._clock.now())
         for each in news:
             self._hand(
                 self._seats[each.to], each.source, each.beat

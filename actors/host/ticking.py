@@ -15,14 +15,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from ...protocol.configs import Limits
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stability
+from ..logs import Log
+from .attachments import Attachments
+from .clock import Clock
 from .driver import Driver
+from .hosted_broker import HostedBroker
+from .resting import Resting
+from .telemetry import HostTelemetry
 
 TICKS_A_HEARTBEAT: Final = 4
 TICKS_A_RETRANSMISSION: Final = 2
@@ -47,8 +53,10 @@ class Ticking:
 
     Parameters
     ----------
-    driver
-        The driver of the brokers.
+    seats
+        A live view of the host's brokers.
+    driver, clock, attachments, telemetry, resting
+        Those of the host; no resting in a network that does not heal.
     seconds
         The period; None for never.
     service
@@ -57,21 +65,35 @@ class Ticking:
         How long a client process must be silent to be gone.
     tell_heard
         Tells the rendezvous point which client processes the host hears.
+    log
+        The log of the host.
     keeps
         Whether subscribers of such a process stay attached, since their notifications are in a store.
     """
 
     def __init__(
         self,
+        seats: Mapping[BrokerId, HostedBroker],
         driver: Driver,
+        clock: Clock,
+        attachments: Attachments,
+        telemetry: HostTelemetry,
+        resting: Resting | None,
         seconds: float | None,
         service: Callable[[BrokerId], Awaitable[None]],
         limits: Limits,
         tell_heard: Callable[[], Awaitable[None]],
+        log: Log,
         *,
         keeps: bool,
     ) -> None:
+        self._seats = seats
         self._driver = driver
+        self._clock = clock
+        self._attachments = attachments
+        self._telemetry = telemetry
+        self._resting = resting
+        self._log = log
         self._seconds = seconds
         self._service = service
         self._session_seconds = limits.session_seconds
@@ -88,12 +110,12 @@ class Ticking:
         if self._task is None and self._seconds is not None:
             self._task = asyncio.get_running_loop().create_task(self._run(self._seconds))
             self._task.add_done_callback(self._say_end)
-            self._driver.ticking = True
+            self._clock.begin()
 
     async def _run(self, seconds: float) -> None:
         for turn in itertools.count(1):
             if turn % TICKS_A_FLUSH == 0:
-                self._driver.telemetry.flush_soon()  # a host that dies loses little telemetry
+                self._telemetry.flush_soon()  # a host that dies loses little telemetry
             await self.turn()
             await asyncio.sleep(seconds)
 
@@ -103,16 +125,16 @@ class Ticking:
             before = time.monotonic()
             await asyncio.sleep(seconds)
             if time.monotonic() - before < 2 * seconds:  # otherwise this host was suspended, and heard nobody
-                self._driver.attachments.bury(subscribers=not self._keeps)
+                self._attachments.bury(subscribers=not self._keeps)
                 await self._tell_heard()
 
     async def turn(self) -> None:
         """Tell the time once, to all brokers that do not rest."""
-        resting = self._driver.resting
+        resting = self._resting
         if resting is not None:
             resting.turn()
         told = 0
-        for seat in list(self._driver.seats.values()):
+        for seat in list(self._seats.values()):
             if seat.rests_until is None:
                 await self._service(seat.broker.position.broker)
                 self._driver.tell_time(seat)
@@ -130,4 +152,4 @@ class Ticking:
     def _say_end(self, ticking: asyncio.Task[None]) -> None:
         if not ticking.cancelled() and ticking.exception() is not None:
             error = ticking.exception()
-            self._driver.log.error("a broker failed, and its host has stopped", exc_info=error)
+            self._log.error("a broker failed, and its host has stopped", exc_info=error)

@@ -77,17 +77,15 @@ class Transport:
         How long events may wait for their turn on a link; None for no limit.
     log
         The log of the host.
-
-    Attributes
-    ----------
     channels
         Those of this host; None where all calls go by Ray.
     departures
         The queues of this host that have something to send.
+
+    Attributes
+    ----------
     passage
         What messages pass on their way; None unless a test of faults has set it.
-    unreached
-        Returns whether this host's last heartbeat to the host of a broker failed; set by `Resting`.
     preparing
         The searches for brokers that are likely to be sent to soon.
     """
@@ -104,16 +102,18 @@ class Transport:
         carried_out: Callable[[BrokerId, CarriedOut], None] | None = None,
         deadline_seconds: float | None = None,
         log: Log = HOST,
+        channels: Channels | None = None,
+        departures: Departures | None = None,
     ) -> None:
         self.log = log
         self._missed = missed
         self._carried_out = carried_out
         self._deadline_seconds = deadline_seconds
-        self.rendezvous: Any = None
-        self.channels: Channels | None = None
-        self.departures = Departures()
+        self._rendezvous: Any = None
+        self.channels = channels
+        self._departures = departures or Departures()
         self.passage: Passage | None = None
-        self.unreached: Callable[[BrokerId], bool] = lambda broker: False
+        self._unreached: set[Any] = set()  # hosts to which the last heartbeat failed
         self._limits = limits
         self._recovery = recovery
         self._seated = seated
@@ -130,6 +130,10 @@ class Transport:
         self._sought: dict[BrokerId, asyncio.Task[None]] = {}
         self.preparing: set[asyncio.Task[None]] = set()
 
+    def ask_at(self, rendezvous: Any) -> None:
+        """Ask this rendezvous point for unknown brokers; None in a network that does not heal."""
+        self._rendezvous = rendezvous
+
     def born(self, broker: BrokerId, life: int) -> None:
         """Note which life of a broker starts here."""
         self._own_lives[broker] = life
@@ -143,7 +147,7 @@ class Transport:
             local = broker in self._seated
             if not local:
                 self._actors[broker] = hosts[broker]
-                handle = HostHandle(hosts[broker], self.channels)
+                handle = self.handle_of(hosts[broker])
                 peer = Peer(broker, handle.receive, False, None if self.channels is None else handle.send)
             else:
                 peer = Peer(broker, self._receive, True)
@@ -158,6 +162,18 @@ class Transport:
     def host_of(self, broker: BrokerId) -> Any:
         """Return the known actor of a broker, None for a broker here; raise KeyError for an unknown one."""
         return None if broker in self._seated else self._actors[broker]
+
+    def handle_of(self, host: Any) -> HostHandle:
+        """Return the handle by which a host is called."""
+        return HostHandle(host, self.channels)
+
+    def note(self, host: Any, *, reached: bool) -> None:
+        """Note whether the last heartbeat to a host arrived."""
+        (self._unreached.discard if reached else self._unreached.add)(host)
+
+    def unreached(self, broker: BrokerId) -> bool:
+        """Return whether the last heartbeat to the host of a broker failed."""
+        return broker not in self._seated and self._actors.get(broker) in self._unreached
 
     def own_life(self, broker: BrokerId) -> int:
         """Return the life of a broker here."""
@@ -188,7 +204,7 @@ class Transport:
         return host
 
     async def _whereabouts(self, broker: BrokerId) -> tuple[Any, int]:
-        found = await self.rendezvous.whereabouts.remote(broker)
+        found = await self._rendezvous.whereabouts.remote(broker)
         if found is None:
             raise BrokerUnavailable(f"the rendezvous point knows no broker {broker}")
         host, life = found
@@ -222,7 +238,7 @@ class Transport:
 
     def _seek(self, broker: BrokerId) -> None:
         """Look up the actor of a broker whose actor is dead, unless a lookup is pending."""
-        if self._recovery is None or self.rendezvous is None or broker in self._sought:
+        if self._recovery is None or self._rendezvous is None or broker in self._sought:
             return
 
         async def seek() -> None:
@@ -294,7 +310,7 @@ class Transport:
             None if self._missed is None else missed,
             None if self._carried_out is None else partial(self._carried_out, source),
             log=self.log_of(source),
-            unreached=lambda member: self.unreached(member),
+            unreached=self.unreached,
         )
         self._groups[source] = group
         return self._outbox(source, f"broker {source} to its group", group.fly)
@@ -307,7 +323,7 @@ class Transport:
         missed: Callable[[float, bool], None] | None = None,
     ) -> Outbox:
         most = self._limits.call_events_max, self._limits.outbox_events_max
-        log, departures = self.log_of(source), self.departures
+        log, departures = self.log_of(source), self._departures
         return Outbox(name, fly, *most, missed, self._deadline_seconds, log=log, departures=departures)
 
     def log_of(self, source: BrokerId) -> Log:
@@ -384,7 +400,7 @@ class Transport:
             if self.passage is not None:
                 await self.passage.passage(source, RENDEZVOUS, LINK)
             async with asyncio.timeout(self._limits.call_seconds):
-                await self.rendezvous.receive.remote(source, load)
+                await self._rendezvous.receive.remote(source, load)
             return 0
 
         return report
@@ -413,7 +429,7 @@ class Transport:
             if life != self.life_of(source) or self._unlearned[source] > 1:
                 async with self._learning:
                     if life > self.life_of(source):
-                        found = await self.rendezvous.whereabouts.remote(source)
+                        found = await self._rendezvous.whereabouts.remote(source)
                         if found is None:
                             return False  # the broker has left
                         self.relink(source, found[0], max(life, found[1]))

@@ -58,8 +58,8 @@ class Forecast:
 
     def __call__(self, host: BrokerHost) -> None:
         """Apply these faults at a host, in its process, from now on."""
-        if host.driver.resting is not None:
-            host.driver.resting.stop()
+        if host.resting is not None:
+            host.resting.stop()
         faults = host.transport.passage
         if not isinstance(faults, HostLinkFaults):
             heartbeat = 1.0 if host.recovery is None else host.recovery.heartbeat_seconds

@@ -150,7 +150,7 @@ def test_calls_of_a_life_that_is_not_known_wait_in_order() -> None:
             await gate.wait()
             return "new actor", 1
 
-        host.transport.rendezvous = SimpleNamespace(whereabouts=SimpleNamespace(remote=whereabouts))
+        host.transport.ask_at(SimpleNamespace(whereabouts=SimpleNamespace(remote=whereabouts)))
         said = [
             frames.begun(host, [packed(("receive", (LEAF, ROOT, [Announce(number, ANY)], 1)))])
             for number in (1, 2)

@@ -27,7 +27,7 @@ def told_when_lost(recovery: Recovery | None) -> list[tuple[int, int]]:
 
     async def test() -> None:
         transport = lonely_transport(lambda *pair: told.append(pair), recovery)
-        transport.rendezvous = SimpleNamespace(whereabouts=SimpleNamespace(remote=nowhere))
+        transport.ask_at(SimpleNamespace(whereabouts=SimpleNamespace(remote=nowhere)))
         for broker in (0, 1):
             transport.born(broker, 0)
         hosts = {2: "left", 3: "left", 4: "right"}
@@ -73,7 +73,7 @@ def test_who_is_met_is_found_and_a_channel_is_opened_before_anything_is_sent() -
     async def test() -> None:
         transport = lonely_transport(lambda *pair: None, Recovery.for_tests())
         transport.channels = channels  # type: ignore[assignment]
-        transport.rendezvous = SimpleNamespace(whereabouts=SimpleNamespace(remote=whereabouts))
+        transport.ask_at(SimpleNamespace(whereabouts=SimpleNamespace(remote=whereabouts)))
         transport.prepare([0, 5, 9])
         while transport.preparing:
             await asyncio.gather(*transport.preparing)

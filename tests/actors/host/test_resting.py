@@ -103,15 +103,14 @@ class Net:
         known = {position.broker: self.handles[place_of(position.broker)] for position in TREE}
         for host in self.hosts:
             await host.connect(known, rendezvous=Point())
-            host.driver.ticking = True
+            host.clock.begin()
             self.count(host)
         return self
 
     def set_clock(self, host: BrokerHost) -> None:
-        host.driver.now = lambda: self.now  # type: ignore[method-assign]
-        resting = host.driver.resting
-        assert resting is not None
-        resting._now, resting._went_on_at = host.driver.now, self.now
+        host.clock.now = lambda: self.now  # type: ignore[method-assign]
+        assert host.resting is not None
+        host.resting._went_on_at = self.now
 
     def count(self, host: BrokerHost) -> None:
         """Count the events that the brokers of a host handle."""

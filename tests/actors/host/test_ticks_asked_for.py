@@ -33,7 +33,7 @@ def test_it_is_told_the_time_once_when_that_has_come_unless_it_has_left() -> Non
             host.seats[broker].broker = Asking(host.seats[broker].broker.position)  # type: ignore[assignment]
         asking: Any = host.seats[0].broker
         gone: Any = host.seats[1].broker
-        at = host.driver.now() + 0.02
+        at = host.clock.now() + 0.02
         for seat in list(host.seats.values()):
             host.driver.carry_out(seat, TickAt(at))
         del host.seats[1]

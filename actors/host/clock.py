@@ -1,0 +1,43 @@
+"""The clock of one host: the time that its brokers are told.
+
+Rules
+-----
+* It is the wall clock as it was at the start, behind by as long as the network stood still, and monotonic since then.
+* A broker is late that was not told the time for a heartbeat, because its process was suspended or busy. Before brokers
+  are told the time regularly, none is late.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ...protocol.messages.recovery import Recovery
+
+
+class Clock:
+    """The time of one host's brokers.
+
+    Parameters
+    ----------
+    recovery
+        The recovery configuration of the network; None where no broker is ever late.
+    still_seconds
+        How far the clock of the network is behind the wall clock.
+    """
+
+    def __init__(self, recovery: Recovery | None, still_seconds: float) -> None:
+        self._late_seconds = None if recovery is None else recovery.heartbeat_seconds
+        self._zero = time.time() - time.monotonic() - still_seconds
+        self._ticks = False
+
+    def now(self) -> float:
+        """Return the time that brokers are told."""
+        return self._zero + time.monotonic()
+
+    def begin(self) -> None:
+        """Note that brokers are told the time regularly from now on."""
+        self._ticks = True
+
+    def is_late(self, told_at: float) -> bool:
+        """Return whether a broker that was last told the time then is late."""
+        return self._ticks and self._late_seconds is not None and self.now() - told_at > self._late_seconds
