@@ -7,11 +7,13 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import MethodType
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import pytest
 import rayvous as rv
+from rayvous.actors.channels.config import ChannelConfig
+from rayvous.actors.channels.pool import Channels
 from rayvous.actors.host import host as host_module
 from rayvous.actors.host.broker_store import BrokerStores
 from rayvous.actors.host.host import BrokerHost
@@ -33,6 +35,7 @@ def kinds(tmp_path: Path) -> dict[str, dict[str, Any]]:
         "heals": {"recovery": Recovery.for_tests()},
         "admits": {"admission": rv.AdmissionConfig()},
         "numbers": {"stable": rv.Stable(str(tmp_path))},
+        "direct": {**ALL, "channels": ChannelConfig(b"n" * 16, b"s" * 32)},
     }
 
 
@@ -52,7 +55,7 @@ class Watch:
         self.given: dict[int, list[Any]] = {}
         self.strangers: list[str] = []
         usual = parts_of(BrokerHost("hybrid", rv.Limits.for_tests(), **ALL))
-        for kind in {*map(type, usual.values()), NumberedLinks, BrokerStores}:
+        for kind in {*map(type, usual.values()), NumberedLinks, BrokerStores, Channels}:
             monkeypatch.setattr(kind, "__init__", self._noting(kind.__init__))
             monkeypatch.setattr(kind, "__setattr__", self._assign, raising=False)
 
@@ -99,15 +102,18 @@ async def use(host: BrokerHost) -> None:
     await host.describe()
 
 
-@pytest.mark.parametrize("kind", ["fixed", "heals", "admits", "numbers"])
+@pytest.mark.parametrize("kind", ["fixed", "heals", "admits", "numbers", "direct"])
 def test_a_part_is_given_what_it_knows_and_sets_only_what_is_its_own(
-    kind: str, watch: Watch, tmp_path: Path
+    kind: str, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    me = SimpleNamespace(get_actor_id=lambda: "61" * 16)
+    monkeypatch.setattr(host_module.ray, "get_runtime_context", lambda: me)
+
     async def test() -> None:
         host = BrokerHost("hybrid", rv.Limits.for_tests(), **kinds(tmp_path)[kind])
         await use(host)
         parts = parts_of(host)
-        assert len(parts) >= 10
+        assert len(parts) >= 10 and ("channels" in parts) == (kind == "direct")
         assert unknown(parts, watch) == [] and watch.strangers == []
 
     asyncio.run(asyncio.wait_for(test(), 20.0))
