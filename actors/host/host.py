@@ -39,6 +39,7 @@ from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.pubsub import Gone
 from ...protocol.messages.recovery import Recovery
 from ...protocol.queries import HasLeft
+from ...protocol.stability import Stability
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...recovery.durability.durable_cursor import DeadLetter
 from ...recovery.durability.stable import Stable
@@ -117,7 +118,6 @@ class BrokerHost:
         still_seconds: float = 0.0,
         channels: ChannelConfig | None = None,
     ) -> None:
-        claims = scheme_of(scheme_name).claims
         self._scheme_name = scheme_name
         self._limits = limits
         self._trace_events = trace_events
@@ -130,57 +130,16 @@ class BrokerHost:
         self.log = HOST.of(network=network)
         self.clock = Clock(recovery, still_seconds)
         self.departures = Departures()
-        self.channels: Channels | None = None
-        if channels is not None:
-            self.channels = Channels(
-                channels,
-                name=bytes.fromhex(ray.get_runtime_context().get_actor_id()),
-                serve=lambda content: begun(self, [content]),
-                heals=recovery is not None,
-                died=self._lost,
-                log=self.log,
-                unread_bytes_max=limits.connection_bytes_max,
-            )
+        self.channels = self._make_channels(channels)
         self.telemetry = HostTelemetry(self.seats, collector, self.log)
-        self.transport = Transport(
-            limits,
-            recovery,
-            self.seats,
-            self.receive,
-            died=self._died,
-            reborn=self._drop_links,
-            missed=self._missed if recovery is not None else None,
-            carried_out=self.telemetry.carried_out,
-            deadline_seconds=None if admission is None else admission.deadline_seconds,
-            log=self.log,
-            channels=self.channels,
-            departures=self.departures,
-        )
-        self.attachments = Attachments(self.seats, limits, self._handle, self._drive, self.departures)
         self.admission = HostAdmission(admission, self.seats, self._drive)
+        self.transport = self._make_transport()
+        self.attachments = Attachments(self.seats, limits, self._handle, self._drive, self.departures)
         self.resting: Resting | None = None
         if recovery is not None:
-            self.resting = Resting(
-                self.seats,
-                self.transport,
-                recovery,
-                self.clock,
-                self._handle,
-                self._drive,
-                self._tell_time,
-            )
-        self.driver = Driver(
-            self.seats,
-            self.transport,
-            self.clock,
-            self.attachments,
-            self.admission,
-            self.telemetry,
-            self.resting,
-            limits,
-            limits.delivery_wait_seconds if claims.rings else None,
-            self._end,
-        )
+            into = self._handle, self._drive, self._tell_time
+            self.resting = Resting(self.seats, self.transport, recovery, self.clock, *into)
+        self.driver = self._make_driver()
         stability = None if stable is None or recovery is not None else stable.stability
         self.numbered: NumberedLinks | None = None
         if stability is not None:
@@ -188,9 +147,60 @@ class BrokerHost:
         self.metering = Metering(self.seats, network, self.log)
         self.payloads = Payloads(self.attachments.seat_of, self._actor_of, self._died, self.driver.carry_out)
         self.rest = QuietWait(self.seats, self.attachments, self.driver, self.numbered, limits, recovery)
-        self.incoming = Incoming(
+        self.incoming = self._make_incoming()
+        self.ticking = self._make_ticking(stability)
+        # The client processes that the rendezvous point was told of, and when.
+        self._told_heard: tuple[list[str], float] | None = None
+        self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have restarted it
+        self._waking = asyncio.Lock()
+
+    def _make_channels(self, config: ChannelConfig | None) -> Channels | None:
+        if config is None:
+            return None
+        return Channels(
+            config,
+            name=bytes.fromhex(ray.get_runtime_context().get_actor_id()),
+            serve=lambda content: begun(self, [content]),
+            heals=self.recovery is not None,
+            died=self._lost,
+            log=self.log,
+            unread_bytes_max=self._limits.connection_bytes_max,
+        )
+
+    def _make_transport(self) -> Transport:
+        return Transport(
+            self._limits,
+            self.recovery,
             self.seats,
-            limits,
+            self.receive,
+            died=self._died,
+            reborn=self._drop_links,
+            missed=self._missed if self.recovery is not None else None,
+            carried_out=self.telemetry.carried_out,
+            deadline_seconds=self.admission.deadline_seconds,
+            log=self.log,
+            channels=self.channels,
+            departures=self.departures,
+        )
+
+    def _make_driver(self) -> Driver:
+        return Driver(
+            self.seats,
+            self.transport,
+            self.clock,
+            self.attachments,
+            self.admission,
+            self.telemetry,
+            self.resting,
+            self._limits,
+            self._limits.delivery_wait_seconds if scheme_of(self._scheme_name).claims.rings else None,
+            self._end,
+        )
+
+    def _make_incoming(self) -> Incoming:
+        return Incoming(
+            self.seats,
+            self._limits,
             self.transport,
             self.departures,
             self.driver,
@@ -200,24 +210,22 @@ class BrokerHost:
             self._wake,
             self._service,
         )
-        self.ticking = Ticking(
+
+    def _make_ticking(self, stability: Stability | None) -> Ticking:
+        return Ticking(
             self.seats,
             self.driver,
             self.clock,
             self.attachments,
             self.telemetry,
             self.resting,
-            tick_seconds(recovery, stability, quotas=admission is not None),
+            tick_seconds(self.recovery, stability, quotas=self.admission.config is not None),
             self._service,
-            limits,
+            self._limits,
             partial(self._tell_heard, time.monotonic()),
             self.log,
             keeps=bool(stability),
         )
-        # The client processes that the rendezvous point was told of, and when.
-        self._told_heard: tuple[list[str], float] | None = None
-        self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have restarted it
-        self._waking = asyncio.Lock()
 
     # What parts that are made before the driver pass to the brokers by it.
 
