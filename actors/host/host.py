@@ -127,7 +127,8 @@ class BrokerHost:
         self._stores = None if stable is None else BrokerStores(stable, recovery)
         self._hosts: dict[BrokerId, Any] = {}
         self.seats: dict[BrokerId, HostedBroker] = {}
-        self.log = HOST.of(network=network)
+        log = HOST.of(network=network)
+        self.log = log
         self.clock = Clock(recovery, still_seconds)
         self.departures = Departures()
         self.channels = self._make_channels(channels)
