@@ -25,6 +25,7 @@ from .statements import (
     differences,
     is_flat,
     knee,
+    peaks,
     rises,
     rounded,
     slopes,
@@ -176,7 +177,7 @@ def judge_aed(rows: Rows) -> list[Statement]:
                 said(
                     "hybrid's delay grows up to a critical point, and then falls",
                     {publishers: rounded(pair[0]) for publishers, pair in pairs.items()},
-                    all(_peaks(pair[0]) for pair in pairs.values()),
+                    all(peaks(list(pair[0].values())) for pair in pairs.values()),
                 )
             )
     return found
@@ -226,12 +227,6 @@ def _pairs(figure: Mapping[tuple[str, int], Curve], baseline: str) -> dict[int, 
 
 def _beyond(curve: Curve) -> dict[float, float]:
     return {at: value for at, value in curve.items() if at >= CRITICAL}
-
-
-def _peaks(curve: Curve) -> bool:
-    """Return whether a curve is highest between its ends, and falls at the end."""
-    values = list(curve.values())
-    return values[0] < max(values) > values[-1]
 
 
 def _words(baseline: str) -> str:

@@ -137,5 +137,5 @@ def experiment(
 
 def _word(statement: Statement) -> str:
     if statement.holds:
-        return "holds"
+        return "holds, being fitted" if statement.fitted else "holds"
     return f"does not hold: {statement.known or UNKNOWN}"

@@ -5,8 +5,11 @@ Rules
 * A statement has the words of the paper, their place, the measurement, and whether it holds; it is judged on
   the rows of the experiment alone.
 * A statement that is known not to hold has a reason (`known`); any other that does not hold is a failure.
+* A parameter that the paper leaves open may be chosen by one published number. The sentence with that number is
+  `fitted` then; all others under the same reading are predictions, and are counted apart from it.
 * Words are read literally, by these numbers, for all papers alike: "the same" and "constant" are `SAME`,
-  "nearly linear" is `LINEAR`, "hardly grows" is `HARDLY`.
+  "nearly linear" is `LINEAR`, "hardly grows" is `HARDLY`. A curve rises, falls or peaks by more than `SAME`, so that
+  no judgement depends on rounding.
 """
 
 from __future__ import annotations
@@ -50,6 +53,8 @@ class Statement:
         Whether the measurement agrees.
     known
         Why it does not, if known.
+    fitted
+        Whether a parameter was chosen so that it holds.
     """
 
     source: str
@@ -57,6 +62,7 @@ class Statement:
     measured: Any
     holds: bool
     known: str = ""
+    fitted: bool = False
 
     @property
     def fails(self) -> bool:
@@ -81,16 +87,20 @@ class Sentences:
         not (empty: under any).
     reading
         The reading; empty if nothing is left open.
+    fitted
+        The text of the sentence by which a parameter of the reading was chosen; empty for none.
     """
 
     source: str
     known: Mapping[tuple[str, str], str]
     reading: str = ""
+    fitted: str = ""
 
     def __call__(self, text: str, measured: Any, holds: bool) -> Statement:
         """Return a statement; one that does not hold gets its reason, if known."""
         shown = f"{text} [{self.reading}]" if self.reading else text
-        return Statement(self.source, shown, measured, bool(holds), "" if holds else self._why(text))
+        why = "" if holds else self._why(text)
+        return Statement(self.source, shown, measured, bool(holds), why, fitted=text == self.fitted)
 
     def _why(self, text: str) -> str:
         judged = f"{self.source}; {self.reading}"
@@ -160,6 +170,29 @@ def exponent(curve: Curve) -> float:
 def rises(values: Sequence[float]) -> bool:
     """Return whether values never fall from one to the next."""
     return all(later >= one for one, later in pairwise(values))
+
+
+def grows(values: Sequence[float]) -> bool:
+    """Return whether values end above their beginning and never fall below an earlier one, by more than `SAME`."""
+    return _never_below(values) and values[-1] > values[0] and not is_same(values[0], values[-1])
+
+
+def falls(values: Sequence[float]) -> bool:
+    """Return whether values end below their beginning and never rise above an earlier one, by more than `SAME`."""
+    return grows(values[::-1])
+
+
+def peaks(values: Sequence[float]) -> bool:
+    """Return whether values rise from their beginning to their highest, and fall from there to their end."""
+    top = max(values)
+    return all(end < top and not is_same(end, top) for end in (values[0], values[-1]))
+
+
+def _never_below(values: Sequence[float]) -> bool:
+    highest = np.maximum.accumulate(np.array(values))
+    return all(
+        later >= top or is_same(later, top) for later, top in zip(values, highest.tolist(), strict=True)
+    )
 
 
 def rounded(curve: Curve, digits: int = 6) -> dict[float, float]:

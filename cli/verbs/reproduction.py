@@ -52,6 +52,8 @@ def show(result: Mapping[str, Any], *, as_json: bool) -> int:
 
 def _print_statement(each: Mapping[str, Any]) -> None:
     word = "[green]holds[/]" if each["holds"] else "[bold red]does not hold[/]"
+    if each["holds"] and each["fitted"]:
+        word = "[green]holds, being fitted[/]"
     if each["known"]:
         word = "[yellow]known not to hold[/]"
     console.out.print(f"{word}: {escape(each['text'])}", soft_wrap=True, highlight=False)

@@ -20,7 +20,7 @@ from math import log
 from typing import Any, Final
 
 from ...routing.topologies.cube import mean_hops
-from ..statements import LINEAR, Rows, Sentences, Statement, is_same, rises
+from ..statements import LINEAR, Rows, Sentences, Statement, falls, is_same
 from .hops import DRAWN, PAIRS
 from .migration import BESIDE_EVERY
 from .traffic import CUBE, NETS
@@ -81,7 +81,7 @@ def judge_replies(rows: Rows) -> list[Statement]:
         said(
             "the evenness rises with the scale (Gini of the loads, falling)",
             gini,
-            rises([-value for value in gini.values()]) and gini[max(gini)] < gini[min(gini)],
+            falls([gini[most] for most in sorted(gini)]),
         ),
         said(
             f"an event goes {PAPER_HOPS} hops", hops, all(is_same(far, PAPER_HOPS) for far in hops.values())

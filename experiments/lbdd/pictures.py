@@ -53,8 +53,8 @@ def _finished(figure: Figure) -> Figure:
 
 
 def _twelve(rows: Rows, value: str, label: str, paper: float | None = None) -> Figure:
-    figure = chart(10.2, 4.2)
-    for axes, (taken, words) in zip(figure.subplots(1, 2), READINGS.items(), strict=True):
+    figure = chart(5.1 * len(READINGS), 4.2)
+    for axes, (taken, words) in zip(figure.subplots(1, len(READINGS)), READINGS.items(), strict=True):
         for way in WAYS:
             line = by_subscribers(rows, way, value, taken)
             axes.plot(list(line), list(line.values()), color=COLOURS[way], marker="o", label=way)

@@ -29,6 +29,12 @@ RELIABLE: Final = ("mode", "size", "rate")
 TRANSFER: Final = ("way", "link_mbit", "taken_mbit", "payload_bytes", "order", "subscribers")
 """The columns that identify one point of figures 1 to 3 of paper 5."""
 
+DEPTHS: Final = (5, 9)
+"""The least and the greatest depth in table 1 of paper 5."""
+
+BUCKETS: Final = (24, 32)
+"""The nearest and the farthest bucket of 500 subscribers (paper 5, 4.3)."""
+
 
 def tct_by_point(links: DataFrame) -> DataFrame:
     """Return the total cost of the tree, `tct`, and its parts `events` and `control`, by point (paper 1, 5.1).
@@ -89,6 +95,9 @@ def distribution_by_point(nodes: DataFrame) -> DataFrame:
 def trees_by_point(nodes: DataFrame) -> DataFrame:
     """Return depth, out-degree and contributions of dissemination trees, by `prefix` and `subscribers` (paper 5, 4.3).
 
+    `depth_as_published` and `buckets_as_published` are the shares of trees whose depth is in `DEPTHS`, and whose
+    nearest and farthest buckets are `BUCKETS`.
+
     Parameters
     ----------
     nodes
@@ -106,6 +115,9 @@ def trees_by_point(nodes: DataFrame) -> DataFrame:
         F.max(F.when(F.col("depth") == 0, F.col("copies"))).alias("publisher_copies"),
         F.max(below).alias("busiest"),
     )
+    ends = (F.col("lowest_bucket") == BUCKETS[0]) & (F.col("highest_bucket") == BUCKETS[1])
+    trees = trees.withColumn("depth_as_published", F.col("depth").between(*DEPTHS).cast("double"))
+    trees = trees.withColumn("buckets_as_published", ends.cast("double"))
     for name, copies in (("publisher_share", "publisher_copies"), ("largest_subscriber_share", "busiest")):
         trees = trees.withColumn(name, ratio(F.col(copies), F.col("subscribers")))
     names = [name for name in trees.columns if name not in (*point, "run", "busiest")]

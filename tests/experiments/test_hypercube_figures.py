@@ -94,7 +94,7 @@ def loads(**other):
             "load": 5.0 * most,
             "started": most / 2,
             "load_max_over_mean": 1.1 if curve == CUBE else 4.0,
-            "load_gini": (0.05 - most / 1e6) if curve == CUBE else 0.4,
+            "load_gini": (0.05 - most / 1e5) if curve == CUBE else 0.4,
             "started_gini": 0.25,
             "hops": 1.71,
             "line": 0.99 if curve == CUBE else 0.5,

@@ -9,13 +9,17 @@ from rayvous.experiments.clusters import Plan, Point, curves, measure
 from rayvous.experiments.clusters_figures import draw_aed, draw_tct
 from rayvous.experiments.clusters_statements import judge_aed, judge_tct
 from rayvous.experiments.statements import (
+    Sentences,
     Statement,
     correlation,
     differences,
     exponent,
+    falls,
+    grows,
     is_flat,
     is_same,
     knee,
+    peaks,
     rises,
     slopes,
 )
@@ -36,6 +40,24 @@ def test_words():
     assert rises([1, 1, 2]) and not rises([2, 1])
     failing, known = Statement("here", "so", 1, False), Statement("here", "so", 1, False, "because")
     assert failing.fails and not known.fails and failing.row("x")["experiment"] == "x"
+
+
+FLAT = [24.0, 23.9999561, 23.9999121]
+RISING = [1.0, 2.0, 4.0]
+NOISY = [10.0, 14.0, 11.0, 18.0]
+RIPPLED = [10.0, 14.0, 13.9, 18.0]
+
+
+def test_a_curve_rises_falls_and_peaks_by_more_than_rounding():
+    """Two values of a flat curve differ in the seventh digit: that is no fall, and no rise read backwards."""
+    assert grows(RISING) and grows(RIPPLED) and not grows(NOISY) and not grows(FLAT) and not grows(FLAT[::-1])
+    assert falls(RISING[::-1]) and falls(RIPPLED[::-1]) and not falls(NOISY[::-1]) and not falls(FLAT)
+    assert peaks([1, 3, 2]) and not peaks(RISING) and not peaks(FLAT[::-1]) and not peaks([24, 24.0001, 24])
+
+
+def test_the_sentence_that_chose_a_parameter_is_marked_and_no_other():
+    said = Sentences("here", {}, "calibrated", "LBDD takes 3,020 s")
+    assert said("LBDD takes 3,020 s", 1, True).fitted and not said("LBDD is fast", 1, True).fitted
 
 
 AXIS = (10, 50, 100, 1_000, 10_000)
