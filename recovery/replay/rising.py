@@ -29,6 +29,12 @@ def rising(batch: EventBatch, rows: Rows, marks: dict[ClientId, int]) -> Rows:
 
     A batch may contain an event twice, when two copies were in flight together. The second is not new.
     """
+    if len(rows) == 1:  # most deliveries: no array is made
+        name, sequence = batch.identity(int(rows[0]))
+        if sequence <= marks.get(name, 0):
+            return rows[:0]
+        marks[name] = sequence
+        return rows
     sequences, names = batch.sequence[rows], batch.publishers
     new = np.zeros(len(rows), np.bool_)
     if len(rows) > FEW and len(names) == 1:
