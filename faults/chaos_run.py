@@ -18,7 +18,7 @@ both systems go through the same phases, in the same order.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -192,9 +192,17 @@ class ChaosRun:
         self._settle()
         if self._case.stable:
             self._end_of_stable()
-        for problem in system.look() or system.unfinished():
+        for problem in self._left_at_the_end():
             self._problem(f"at the end: {problem}")
         system.finish()
+
+    def _left_at_the_end(self) -> Sequence[str]:
+        """Return what is wrong and stays: a client that moves last of all may want a round, whose view then travels."""
+        system = self._system
+        deadline = system.now + SETTLE_HEARTBEATS * self._heartbeat
+        while (problems := system.look() or system.unfinished()) and system.now < deadline:
+            self._wait(0.5)
+        return problems
 
     def _end_of_stable(self) -> None:
         """Check that every publisher is told that all is delivered, and that brokers retain nothing without need."""

@@ -118,6 +118,30 @@ def test_a_network_that_does_not_heal_is_not_asked_to_deliver(question):
     assert system.done.count("play") == 2 and "trace" in system.done, "judged all the same"
 
 
+def test_what_is_under_way_at_the_end_is_waited_for_and_what_stays_is_a_problem(monkeypatch):
+    """A client that moves with the last action makes a view, which may not have reached every broker."""
+    ends = {"played": 0, "looks": 0}
+
+    def play(self, actions, start):
+        ends["played"] += 1
+        return start
+
+    def look(looks_wrong):
+        def looks(self):
+            ends["looks"] += ends["played"] == 3
+            return ["broker 1 has view 2"] if ends["played"] == 3 and ends["looks"] <= looks_wrong else []
+
+        return looks
+
+    monkeypatch.setattr(Recorded, "play", play)
+    monkeypatch.setattr(Recorded, "look", look(2), raising=False)
+    report, system = run()
+    assert not report.problems and ends["looks"] == 3 and system.done[-4] == "finish"
+    ends.update(played=0, looks=0)
+    monkeypatch.setattr(Recorded, "look", look(1_000))
+    assert run()[0].problems == ["at the end: broker 1 has view 2"]
+
+
 def test_an_error_is_a_finding_wherever_it_is():
     report, system = run(revive=KeyError("no such client"))
     assert "KeyError: 'no such client'" in report.problems[0] and "trace" in system.done
