@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -21,7 +21,7 @@ from ...protocol.batch import EventBatch, Rows, concat
 from ...protocol.configs import Placed
 from ...protocol.effects import Effect, Plain, Send
 from ...protocol.ids import BrokerId
-from ...protocol.messages.pubsub import Directed, Events
+from ...protocol.messages.pubsub import Directed, Events, part_of
 from ..topologies.lbdd_plan import Plan, may_relay, plan
 
 Targets: TypeAlias = tuple[BrokerId, ...]
@@ -96,8 +96,9 @@ class Numbering:
 
 def loads_of(message: Directed) -> list[Destined]:
     """Return the events of a message, each with its destinations and numbers."""
+    batch = message.batch
     return [
-        Destined(message.batch, row, targets, numbers)
+        Destined(batch, row, targets, numbers)
         for row, (targets, numbers) in enumerate(zip(message.targets, message.numbers, strict=True))
     ]
 
@@ -123,7 +124,7 @@ def passed_on(
     effects: list[Effect] = []
     for child, group in out.items():
         batch = gathered([(load.batch, load.row) for load in group])
-        events = Events(batch) if like is None else replace(like, batch=batch)
+        events = Events(batch) if like is None else part_of(like, batch, like.entry)
         targets, numbers = zip(*((load.targets, load.numbers) for load in group), strict=True)
         effects.append(Send(child, Directed(events, origin, targets, numbers)))
     return effects

@@ -25,13 +25,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from ...protocol.configs import Placed, Position
 from ...protocol.effects import Deliver, Effect, Plain, Received, Send
 from ...protocol.ids import BrokerId, Link
-from ...protocol.messages.pubsub import Directed, Events
+from ...protocol.messages.pubsub import Directed, Events, part_of
 from ...protocol.messages.recovery import Recovery
 from ...protocol.messages.views import CubeView, ToAll
 from .claims import Claims
@@ -222,5 +221,5 @@ def _parts(due: list[tuple[Directed | ToAll, int]]) -> list[Events | ToAll]:
 
 
 def _part(message: Directed, rows: list[int]) -> Events:
-    batch = gathered([(message.batch, row) for row in rows])
-    return replace(message.events, batch=batch, entry=message.origin)
+    whole = message.batch
+    return part_of(message.events, gathered([(whole, row) for row in rows]), message.origin)
