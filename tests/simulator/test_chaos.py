@@ -158,12 +158,27 @@ def test_brokers_that_do_not_heal_are_found_out():
 # The survey.
 
 
+class Empty:
+    """A router that has no entries, and has told every other broker so."""
+
+    relays = False
+
+    def held(self):
+        return ()
+
+    def told(self):
+        return {(broker, broker): () for broker in range(4)}
+
+    def kept(self):
+        return ()
+
+
 class Puppet:
     """A broker that does nothing and reports what the test wants it to report."""
 
     def __init__(self, position, scheme, recovery, incarnation, seed):
         self.position = position
-        self.router = None
+        self.router = Empty()
         self.said = None
 
     def ask(self, query):
