@@ -22,7 +22,8 @@ wrong = st.sampled_from(
 )  # fmt: skip
 
 NOT_CALLED = {
-    "close": "it ends what the other examples need", "start_closing": "as close", "shutdown": "as close",
+    "close": "it ends what the other examples need", "close_async": "as close", "start_closing": "as close",
+    "shutdown": "as close",
     "end": "as close", "abandon": "as close",
     "move": "on the background loop only", "go_from": "as move", "go_to": "as move", "lose": "as move",
     "launch": "in the fast tests", "inject": "what the function raises is the caller's own",
