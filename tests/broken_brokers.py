@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial, partialmethod
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from rayvous.faults.plans.cases import Case, draw_case
@@ -18,9 +21,19 @@ from rayvous.faults.report import ChaosReport
 from rayvous.faults.shrinking.shrink import Shrunk, shrink
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 
-from faults.simulated import test_chaos_rules as rules
-from simulator import test_chaos as sabotage
-from simulator import test_mutants as mutants
+
+def _module_at(path: str) -> ModuleType:
+    """Return a module of tests by its path: by its name, a folder of the package of that name might be found."""
+    spec = importlib.util.spec_from_file_location(f"broken_{Path(path).stem}", Path(__file__).parent / path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+rules = _module_at("faults/simulated/test_chaos_rules.py")
+sabotage = _module_at("simulator/test_chaos.py")
+mutants = _module_at("simulator/test_mutants.py")
 
 
 class Broken(NamedTuple):
