@@ -87,14 +87,14 @@ def test_a_tree_is_as_deep_as_its_deepest_node(spark):
     assert (row["out_degree"], row["copies"], row["publisher_copies"]) == (2.0, 3.0, 2.5)
     assert (row["lowest_bucket"], row["highest_bucket"]) == (30.5, 31.0)
     assert (row["depth_as_published"], row["buckets_as_published"]) == (0.0, 0.0)
+    assert row["publisher_share"] == pytest.approx(2.5 / 3)
+    assert row["largest_subscriber_share"] == pytest.approx((1 / 3 + 0) / 2)
     deep = [
         ("", 500, 0, 0, 0, 5, True),
         *(("", 500, 0, d, b, 1, True) for d, b in zip(range(1, 6), (24, 26, 28, 30, 32), strict=True)),
     ]
     (row,) = trees_by_point(spark.createDataFrame(deep, names)).collect()
     assert (row["depth_as_published"], row["buckets_as_published"]) == (1.0, 1.0)
-    assert row["publisher_share"] == pytest.approx(2.5 / 3)
-    assert row["largest_subscriber_share"] == pytest.approx((1 / 3 + 0) / 2)
 
 
 def test_loads_are_balanced_run_by_run_and_all_brokers_lie_on_a_line_or_not(spark):
