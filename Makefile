@@ -28,7 +28,7 @@ $(VENV)/types: $(STAMP) $(wildcard */__init__.py)
 demo: setup            ## the main job: flights through a network that loses a broker meanwhile, the verdict, the report
 	$(BIN)/rayvous demo --kill deb --out out/demo
 
-check: lint            ## under two minutes: lint, types, machine-level and simulator tests; never starts Ray
+check: lint            ## for every change: lint, types, machine-level and simulator tests; never starts Ray
 	$(MAKE) --no-print-directory -j 2 types fast
 
 lint: setup
