@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 
+import psutil
 import pytest
 import rayvous as rv
 from rayvous.faults.real.link_faults import Forecast
@@ -50,7 +51,9 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
         for subscriber in (alice, dora):
             subscriber.subscribe("n >= 0")
         assert ann.publish({"n": 1}) == 1
+        process = psutil.Process(net.pid_of(NEAR))
         net.kill_broker(NEAR)
+        process.wait(BOUND_SECONDS)  # until then it takes events, and delivers them
         assert ann.publish({"n": 2}) == 2 and bob.publish({"n": 3}) == 1
         for subscriber in (alice, dora):
             got = [
