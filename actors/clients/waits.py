@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ray.exceptions import GetTimeoutError
@@ -142,8 +142,8 @@ class Turn(Wait[None]):
         self._lock.release()
 
 
-def in_thread(work: Work[T]) -> T:
-    """Carry work out in this thread, and return its result."""
+async def _carried_out(work: Work[T], out: Callable[[Wait[Any]], Coroutine[Any, Any, Any]]) -> T:
+    """Carry work out, each of its waits by `out`, and return its result."""
     value: Any = None
     error: BaseException | None = None
     try:
@@ -151,7 +151,7 @@ def in_thread(work: Work[T]) -> T:
             wait: Wait[Any] = work.send(value) if error is None else work.throw(error)
             value = error = None
             try:
-                value = wait.block()
+                value = await out(wait)
             except BaseException as raised:
                 error = raised
     except StopIteration as done:
@@ -159,25 +159,25 @@ def in_thread(work: Work[T]) -> T:
         return result
     finally:
         error = None  # its traceback refers to this frame
+
+
+async def _block(wait: Wait[Any]) -> Any:
+    return wait.block()
+
+
+def in_thread(work: Work[T]) -> T:
+    """Carry work out in this thread, and return its result."""
+    try:
+        _carried_out(work, _block).send(None)  # it never yields, since each wait blocks
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise AssertionError("work that blocks has yielded")
 
 
 async def on_loop(work: Work[T]) -> T:
     """Carry work out on the running event loop, which is that of the client process, and return its result."""
-    value: Any = None
-    error: BaseException | None = None
-    try:
-        while True:
-            wait: Wait[Any] = work.send(value) if error is None else work.throw(error)
-            value = error = None
-            try:
-                value = await wait.go_on()
-            except BaseException as raised:
-                error = raised
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    finally:
-        error = None  # its traceback refers to this frame
+    return await _carried_out(work, lambda wait: wait.go_on())
 
 
 async def carried_out(work: Work[T], process: ClientProcess) -> T:
