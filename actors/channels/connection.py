@@ -161,12 +161,12 @@ class Connection(Generic[W]):
         """Make a call; return its frame. The answer comes as `Answered`, with `waiting`."""
         number = self._asked = self._asked + 1
         self.waiting[number] = waiting
-        return _HEAD.pack(len(content), _CALL, number) + content
+        return frame(_CALL, number, content)
 
     def answer(self, number: int, content: bytes, *, failed: bool = False) -> bytes:
         """Answer a call of the other end; return the frame."""
         self.serving.discard(number)
-        return _HEAD.pack(len(content), _FAILED if failed else _ANSWER, number) + content
+        return frame(_FAILED if failed else _ANSWER, number, content)
 
     @staticmethod
     def farewell() -> bytes:
@@ -270,6 +270,6 @@ class Connection(Generic[W]):
         return hmac.digest(self._me.secret, role + prover + verifier + self.certificate, "sha256")
 
 
-def frame(kind: Kind, number: int, content: bytes) -> bytes:
+def frame(kind: int, number: int, content: bytes) -> bytes:
     """Return a frame; `number` is that of its call."""
     return _HEAD.pack(len(content), kind, number) + content
