@@ -21,3 +21,15 @@ class PackedCalls:
 
     async def _packed(self, answer: Any) -> bytes:
         return packed(await answer)
+
+
+def rendezvous_that_sends_to(broker: int, host: Any) -> Any:
+    """Return a fake of the rendezvous point, which sends every client that has to move to one broker."""
+
+    async def relocate(*_: Any) -> Any:
+        return broker, host
+
+    async def renew(name: str, life: int, broker: int) -> int:
+        return life + 1
+
+    return SimpleNamespace(relocate=SimpleNamespace(remote=relocate), renew=SimpleNamespace(remote=renew))

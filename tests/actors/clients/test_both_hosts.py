@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from packed_calls import PackedCalls
+from packed_calls import PackedCalls, rendezvous_that_sends_to
 from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.process import ClientProcess
@@ -175,12 +175,6 @@ def on_ray(kind: type[Any], *more: Any, stores: bool = False, admission: Any = N
     """Yield a client at broker 1; if it has to move, it is sent to broker 2."""
     first, second = Host(), Host()
 
-    async def named(*arguments: Any) -> Any:
-        return 2, second
-
-    async def renewed(name: str, life: int, broker: int) -> int:
-        return life + 1
-
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second},
         limits=Limits.for_tests(),
@@ -188,9 +182,7 @@ def on_ray(kind: type[Any], *more: Any, stores: bool = False, admission: Any = N
         numbered=stores,
         admission=admission,
     )
-    rendezvous = SimpleNamespace(
-        relocate=SimpleNamespace(remote=named), renew=SimpleNamespace(remote=renewed)
-    )
+    rendezvous = rendezvous_that_sends_to(2, second)
     process = ClientProcess("net", None if stores else BOUND_SECONDS, stores)
     try:
         client = kind("client", 1, Context(directory, process, rendezvous), *more)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from packed_calls import PackedCalls
+from packed_calls import PackedCalls, rendezvous_that_sends_to
 from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.process import ClientProcess
@@ -69,10 +69,7 @@ def alice_at(first: Host, second: Host) -> Iterator[tuple[Alice, ClientProcess]]
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second}, limits=Limits.for_tests(), recovery=recovery, numbered=False
     )
-    rendezvous = SimpleNamespace(
-        relocate=SimpleNamespace(remote=lambda *_: answer((2, second))),
-        renew=SimpleNamespace(remote=lambda name, life, broker: answer(life + 1)),
-    )
+    rendezvous = rendezvous_that_sends_to(2, second)
     record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
     process = ClientProcess("net", BOUND_SECONDS)
     try:

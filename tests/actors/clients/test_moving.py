@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
-from packed_calls import PackedCalls
+from packed_calls import PackedCalls, rendezvous_that_sends_to
 from ray.exceptions import ActorUnavailableError, GetTimeoutError
 from rayvous.actors.clients.client import Client, Context
 from rayvous.actors.clients.durable import DurableSubscriber
@@ -95,12 +95,6 @@ def attached(
 ) -> Iterator[AClient]:
     """Yield a client at broker 1; if it has to move, it is sent to broker 2."""
 
-    async def named(*arguments: Any) -> Any:
-        return 2, second
-
-    async def renewed(name: str, life: int, broker: int) -> int:
-        return life + 1
-
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second},
         limits=Limits.for_tests(call_seconds=3.0),
@@ -108,9 +102,7 @@ def attached(
         numbered=False,
         admission=admission,
     )
-    rendezvous = SimpleNamespace(
-        relocate=SimpleNamespace(remote=named), renew=SimpleNamespace(remote=renewed)
-    )
+    rendezvous = rendezvous_that_sends_to(2, second)
     process = ClientProcess("net", BOUND_SECONDS)
     try:
         yield kind("alice", 1, Context(directory, process, rendezvous), *more)
