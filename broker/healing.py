@@ -11,12 +11,12 @@ from typing import Any, TypeAlias, TypeVar
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.messages.recovery import ClusterView, Recovery
-from ..protocol.messages.views import CubeView
+from ..protocol.messages.views import MembershipView
 from ..recovery.durability.identity import Identity
 from ..recovery.membership.root_registry import RendezvousMachine
 from ..recovery.membership.starting import Start
 from ..recovery.membership.tree import HealingBroker
-from ..recovery.membership.view_registry import CubeRendezvous
+from ..recovery.membership.view_registry import ViewRendezvous
 from ..recovery.membership.views import HealingViews
 from ..recovery.replay.rounds import Rounds
 from ..routing.schemes.claims import Membership
@@ -86,7 +86,9 @@ def newcomer(
     return Position(broker, cluster, f"{'D' if speaks == broker else 'N'}{broker}", members, speaks, None, ())
 
 
-def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> RendezvousMachine | CubeRendezvous:
+def rendezvous_of(
+    recovery: Recovery, start: ClusterView | MembershipView
+) -> RendezvousMachine | ViewRendezvous:
     """Return the rendezvous point of a network that heals.
 
     Parameters
@@ -96,20 +98,20 @@ def rendezvous_of(recovery: Recovery, start: ClusterView | CubeView) -> Rendezvo
     start
         The initial root of a tree, or the initial view of a network that heals by views.
     """
-    if isinstance(start, CubeView):
-        return CubeRendezvous(recovery, start)
+    if isinstance(start, MembershipView):
+        return ViewRendezvous(recovery, start)
     return RendezvousMachine(recovery, start)
 
 
-def start_of(positions: Sequence[Position], scheme_name: str) -> ClusterView | CubeView:
+def start_of(positions: Sequence[Position], scheme_name: str) -> ClusterView | MembershipView:
     """Return what the rendezvous point of a network with these positions has to know at the start.
 
     A rendezvous point that restarts knows more, as all of these positions may have been added later.
     """
     made = scheme(scheme_name)
     if made.membership is Membership.VIEWS:
-        views = (position.cube for position in positions if position.cube is not None)
-        return next(views, CubeView(0, 0, 1, ()))
+        views = (position.view for position in positions if position.view is not None)
+        return next(views, MembershipView(0, 0, 1, ()))
     roots = (position for position in positions if position.role == "REB")
     top = _node(next(roots, positions[0]), made)
     return ClusterView(top.cluster, 0, top.broker, top.members)

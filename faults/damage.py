@@ -25,7 +25,7 @@ from ..broker.broker import Broker
 from ..protocol.effects import Write
 from ..protocol.ids import RoundNumber
 from ..protocol.messages.recovery import ClusterView
-from ..protocol.messages.views import CubeView
+from ..protocol.messages.views import MembershipView
 from ..recovery.durability.durable_clients import DurableClients
 from ..recovery.durability.stores import Store
 from ..recovery.durability.summed import SUMS, SummedStore
@@ -222,14 +222,14 @@ def _view(healing: HealingViews, dice: Random) -> int:
     router, view = healing.router, healing.router.view
     if view is None:
         return 0
-    labels = [seat.label for seat in view.seats]
+    labels = [member.label for member in view.members]
     dice.shuffle(labels)
-    seats = tuple(seat._replace(label=label) for seat, label in zip(view.seats, labels, strict=True))
-    gone = dice.choice(seats).broker
+    members = tuple(member._replace(label=label) for member, label in zip(view.members, labels, strict=True))
+    gone = dice.choice(members).broker
     if dice.random() < 0.5 and gone != healing.home.broker:
-        seats = tuple(seat for seat in seats if seat.broker != gone)
+        members = tuple(member for member in members if member.broker != gone)
     version = _off(view.version, dice) if dice.random() < 0.5 else view.version
-    router.enter(CubeView(version, view.dimensions, view.cluster_max, seats, view.doubt_seconds))
+    router.enter(MembershipView(version, view.dimensions, view.cluster_max, members, view.doubt_seconds))
     return 2
 
 

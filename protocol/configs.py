@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from .checks import positive_fields
 from .ids import BrokerId, ClusterId
-from .messages.views import CubeView
+from .messages.views import MembershipView
 
 Role: TypeAlias = Literal["REB", "DEB", "NEB"]
 """Root, designated or normal event broker (paper 1, section 2). A root is a designated broker too."""
@@ -103,7 +103,7 @@ class Position:
         The designated brokers of the child clusters.
     parent_cluster, child_clusters
         Their clusters, in the same order.
-    cube
+    view
         The view of brokers without a tree, under the schemes `hypercube` and `lbdd` and others that know every
         broker; None on a tree. With a view, `children` are the brokers that this broker exchanges messages with,
         and there is no parent.
@@ -118,7 +118,7 @@ class Position:
     children: tuple[BrokerId, ...]
     parent_cluster: ClusterId | None = None
     child_clusters: tuple[ClusterId, ...] = ()
-    cube: CubeView | None = None
+    view: MembershipView | None = None
 
     @property
     def role(self) -> Role:

@@ -41,6 +41,13 @@ MOVED: Final = (
 )
 """Where classes stand now that a snapshot of an earlier version names in a module of their old folder."""
 
+RENAMED: Final = {
+    (".protocol.messages.views", "CubeSeat"): "ViewMember",
+    (".protocol.messages.views", "CubeView"): "MembershipView",
+    (".protocol.messages.views", "CubeWants"): "ViewWants",
+}
+"""What classes are called now that a store of an earlier version names: by module, as it is now, and former name."""
+
 _ATOMS: Final = (type(None), bool, int, float, str, bytes, np.ndarray, np.generic)
 
 
@@ -197,6 +204,7 @@ def _class_of(name: str) -> Any:
         if module.startswith(old):
             module = new + module.removeprefix(old)
             break
+    qualname = RENAMED.get((module, qualname), qualname)
     found = getattr(sys.modules.get(_PACKAGE + module), qualname, None)
     if not isinstance(found, type) or found.__module__ != _PACKAGE + module:
         raise TypeError(f"{name} is not a class of {_PACKAGE}")

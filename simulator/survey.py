@@ -31,9 +31,14 @@ def _standing(network: SimulatedNetwork, broker: BrokerId) -> dict[str, Any]:
     positions = network.positions
     place = positions[broker]
     common = {"broker": broker, "cluster": place.cluster, "settled": True, "closed": (), "left": False}
-    if place.cube is not None:
-        view = place.cube
-        return common | {"designated": True, "version": view.version, "seats": view.seats, "cube": view}
+    if place.view is not None:
+        view = place.view
+        return common | {
+            "designated": True,
+            "version": view.version,
+            "view_members": view.members,
+            "membership_view": view,
+        }
 
     def view_of(designated: BrokerId) -> ClusterView:
         there = positions[designated]

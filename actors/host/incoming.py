@@ -21,7 +21,7 @@ from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import Advertise, WouldAdmit
 from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Numbered, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS
-from ...protocol.messages.views import CubeView, CubeWants
+from ...protocol.messages.views import MembershipView, ViewWants
 from ..channels.pool import node_here
 from ..later import Later
 from . import survey as host_survey
@@ -51,7 +51,7 @@ BEGINNING: Final = (Events, Register, Resume)
 """What no client may start any more at a broker that leaves."""
 OWNED: Final = (Events, Detach, Away)
 """What only the client that has the name may send."""
-SENT_AGAIN: Final = (CubeView, CubeWants)
+SENT_AGAIN: Final = (MembershipView, ViewWants)
 """After these, retained events are sent again."""
 
 

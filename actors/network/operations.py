@@ -297,7 +297,7 @@ def _waits(one: Mapping[str, Any]) -> str:
     """Return what a leaving broker waits for, according to its survey entry."""
     if not one:
         return "to be reached"
-    if "seats" in one:
+    if "view_members" in one:
         return "for a view without it"
     if one.get("children"):
         return f"for clusters {[child.cluster for child in one['children']]} to join elsewhere"

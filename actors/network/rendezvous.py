@@ -31,7 +31,7 @@ from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
 from ...recovery.membership.root_registry import RendezvousMachine
-from ...recovery.membership.view_registry import CubeRendezvous
+from ...recovery.membership.view_registry import ViewRendezvous
 from ...recovery.replay.repeats import Answer, Repeats, Wish
 from ...routing.schemes.claims import Membership
 from ...routing.schemes.registry import scheme as scheme_of
@@ -83,7 +83,7 @@ class Rendezvous:
         self._store = store
         self._clock = clock or lasting_clock()
         self._directory: Directory | None = None
-        self._machine: RendezvousMachine | CubeRendezvous | None = None
+        self._machine: RendezvousMachine | ViewRendezvous | None = None
         self._places = Places()
         self._sequences: dict[ClientId, int] = {}
         self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids given to new brokers

@@ -40,7 +40,7 @@ def with_dead(graph: nx.Graph, positions: Iterable[Position]) -> nx.Graph:
             position.broker, label=position.label, role=position.role, cluster=position.cluster, dead=True
         )
     for position in lost:
-        if position.role == "NEB" or position.cube is not None:
+        if position.role == "NEB" or position.view is not None:
             continue
         found.nodes[position.broker]["stood_below"] = position.parent
         for other in (*position.children, *(() if position.parent is None else (position.parent,))):

@@ -26,7 +26,7 @@ import numpy as np
 from ...protocol.effects import Send
 from ...protocol.messages.pubsub import Echo, Events, Spread
 from ...protocol.messages.recovery import RENDEZVOUS, Recovery
-from ...protocol.messages.views import CubeView
+from ...protocol.messages.views import MembershipView
 from ...recovery.membership.views import HealingViews
 from ...routing.interest.nearing import REVIEW_HEARTBEATS
 from ...routing.topologies.cluster_trees import ClusterTree
@@ -40,7 +40,7 @@ BEFORE_HEARTBEATS: Final = 4
 """Shorter than the time after which a broker first reviews which clients should move."""
 DURING_HEARTBEATS: Final = 3 * REVIEW_HEARTBEATS
 BESIDE_EVERY: Final = 10
-COUNTED: Final = {Spread: "broadcasts", Echo: "echoes", Events: "events", CubeView: "views"}
+COUNTED: Final = {Spread: "broadcasts", Echo: "echoes", Events: "events", MembershipView: "views"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from ...broker.books import SeenBooks
 from ...protocol.ids import BrokerId, ClientId, Link
 from ...protocol.messages.admission import Refusal
-from ...protocol.messages.views import CubeView
+from ...protocol.messages.views import MembershipView
 from ...recovery.membership.structure import Survey, above_each
 from ...routing.filters.covering import intersects
 from ...routing.filters.filter import Filter
@@ -102,7 +102,7 @@ def way_in(tree: Links) -> Way:
     return way
 
 
-def in_view(view: CubeView, scheme: str) -> tuple[Links, Way]:
+def in_view(view: MembershipView, scheme: str) -> tuple[Links, Way]:
     """Return the links in a view, and the paths of events there, as the scheme's `joined` defines them.
 
     A scheme without `joined` is on a mesh, and the path is direct: the books do not contain how LBDD
@@ -122,7 +122,9 @@ def in_view(view: CubeView, scheme: str) -> tuple[Links, Way]:
 
 def ways_of(survey: Survey, scheme: str) -> tuple[Links, Way]:
     """Return the links and the paths of events: by a view, or over a tree, in which each cluster is a star."""
-    seen = next((one["cube"] for one in survey.values() if one.get("cube") is not None), None)
+    seen = next(
+        (one["membership_view"] for one in survey.values() if one.get("membership_view") is not None), None
+    )
     return in_tree(above_each(survey)) if seen is None else in_view(seen, scheme)
 
 

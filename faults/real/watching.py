@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...protocol.ids import BrokerId, ClusterId, RoundNumber
-from ...protocol.messages.views import CubeSeat
+from ...protocol.messages.views import ViewMember
 from ...recovery.membership.structure import structure_problems
 from ..plans.plans import Crash, Fault
 from ..recovery_times import RecoveryTimes
@@ -99,15 +99,15 @@ class ViewWatch(RecoveryTimes):
         latest = max(survey.values(), key=lambda one: one["version"], default=None)
         if latest is not None and latest["version"] > self._version:
             if self._version:
-                self.say(now, f"view {latest['version']}: {_names(latest['seats'], self._version)}")
+                self.say(now, f"view {latest['version']}: {_names(latest['view_members'], self._version)}")
             self._version = latest["version"]
         problems = structure_problems(survey)
         self.sound.append((now, not problems))
         return problems
 
 
-def _names(seats: Sequence[CubeSeat], since: int) -> str:
-    anew = [str(seat.broker) for seat in seats if seat.born > since]
-    return f"brokers {' '.join(str(seat.broker) for seat in seats)}" + (
+def _names(members: Sequence[ViewMember], since: int) -> str:
+    anew = [str(member.broker) for member in members if member.born > since]
+    return f"brokers {' '.join(str(member.broker) for member in members)}" + (
         f", new: {' '.join(anew)}" if anew else ""
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...protocol.ids import BrokerId, ClusterId, RoundNumber
 from ...protocol.messages.recovery import RENDEZVOUS, BecomeRoot, ClusterBeat, JoinAnswer, Probe
 from ...protocol.messages.rounds import Round
-from ...protocol.messages.views import CubeView
+from ...protocol.messages.views import MembershipView
 from ...simulator.network import SimulatedNetwork
 from ..recovery_times import RecoveryTimes
 
@@ -35,7 +35,7 @@ class Timeline(RecoveryTimes):
             JoinAnswer: self._answer,
             BecomeRoot: self._become_root,
             Round: self._begin,
-            CubeView: self._view,
+            MembershipView: self._view,
         }
 
     def _beat(self, now: float, source: BrokerId, to: BrokerId | None, message: ClusterBeat) -> None:
@@ -67,9 +67,9 @@ class Timeline(RecoveryTimes):
             self._round = message.number
             self.say(now, f"round {message.number.term}.{message.number.number} begins at broker {source}")
 
-    def _view(self, now: float, source: BrokerId, to: BrokerId | None, message: CubeView) -> None:
+    def _view(self, now: float, source: BrokerId, to: BrokerId | None, message: MembershipView) -> None:
         if message.version > self._version:
             self._version = message.version
-            anew = [str(seat.broker) for seat in message.seats if seat.born == message.version]
+            anew = [str(member.broker) for member in message.members if member.born == message.version]
             came = f", new: {' '.join(anew)}" if anew else ""
-            self.say(now, f"view {message.version}: {len(message.seats)} brokers{came}")
+            self.say(now, f"view {message.version}: {len(message.members)} brokers{came}")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from .recovery import ClusterBeat, MemberBeat, RootBeat, TreeBeat
-from .views import CubeBeat
+from .views import ViewBeat
 
-BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat, CubeBeat)
+BEATS: Final = (ClusterBeat, MemberBeat, TreeBeat, RootBeat, ViewBeat)
 
 
 LASTING: Final = (ClusterBeat, MemberBeat, TreeBeat)

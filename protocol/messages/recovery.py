@@ -15,7 +15,7 @@ from ..ids import Ballot, BrokerId, ClientId, ClusterId, RoundNumber
 from .comparing import Compare
 from .quench import QuenchMessage
 from .rounds import RoundMessage
-from .views import CubeMessage
+from .views import ViewMessage
 
 if TYPE_CHECKING:
     from ...routing.filters.filter import Filter
@@ -371,7 +371,7 @@ JoinMessage: TypeAlias = (
 )
 DurableMessage: TypeAlias = Holds | LetGo
 Order: TypeAlias = LeaveNetwork | Reconsider
-SchemeMessage: TypeAlias = CubeMessage | QuenchMessage
+SchemeMessage: TypeAlias = ViewMessage | QuenchMessage
 RecoveryMessage: TypeAlias = (
     ClusterMessage
     | NeighbourMessage

@@ -1,11 +1,11 @@
-"""Views of a hypercube of brokers, and the messages about them between brokers and the rendezvous point.
+"""Views, numbered lists of a network's brokers, and the messages about them to and from the rendezvous point.
 
 Rules
 -----
 * A *label* is a string of :data:`LABEL_BITS` bits, written as a number. Its first `dimensions` bits are the vertex of
   the cube; the remaining bits distinguish the brokers of one node cluster, which share a vertex.
-* A *view* has the brokers of the cube and their labels. Views are numbered; each one replaces the one before, at
-  every broker.
+* A *view* has the brokers and their labels, in a hypercube and in other networks whose brokers all know each other.
+  Views are numbered; each one replaces the one before, at every broker.
 * The others have no state of a broker that left and joined again: it is *born* again, at the number of that view.
 
 Source: paper 2, sections 2.1 and 2.4. `routing.topologies.cube` has the operations on labels;
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 LABEL_BITS: Final = 32
 
 
-class CubeSeat(NamedTuple):
-    """A broker, its label, and the number of the view in which it joined."""
+class ViewMember(NamedTuple):
+    """A broker of a view, its label, and the number of the view in which it joined."""
 
     broker: BrokerId
     label: int
@@ -37,8 +37,8 @@ class CubeSeat(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CubeView:
-    """The brokers of the cube, and their labels.
+class MembershipView:
+    """The brokers of a network, and their labels.
 
     Attributes
     ----------
@@ -57,28 +57,33 @@ class CubeView:
     version: int
     dimensions: int
     cluster_max: int
-    seats: tuple[CubeSeat, ...]
+    members: tuple[ViewMember, ...]
     doubt_seconds: float = field(default=0.0, compare=False)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Take the state of a stored view: an earlier version called the members `seats`."""
+        names = {"seats": "members"}
+        self.__dict__.update((names.get(name, name), value) for name, value in state.items())
 
     @cached_property
     def born(self) -> dict[BrokerId, int]:
         """The view in which each broker joined."""
-        return {seat.broker: seat.born for seat in self.seats}
+        return {member.broker: member.born for member in self.members}
 
     @property
-    def who(self) -> tuple[int, int, int, tuple[CubeSeat, ...]]:
+    def who(self) -> tuple[int, int, int, tuple[ViewMember, ...]]:
         """The identity of the view: everything except `doubt_seconds`."""
-        return self.version, self.dimensions, self.cluster_max, self.seats
+        return self.version, self.dimensions, self.cluster_max, self.members
 
     @cached_property
     def labels(self) -> dict[BrokerId, int]:
         """The label of each broker."""
-        return {seat.broker: seat.label for seat in self.seats}
+        return {member.broker: member.label for member in self.members}
 
 
 @dataclass(frozen=True, slots=True)
-class CubeBeat:
-    """A broker's heartbeat to the rendezvous point; also its join request while it is not in the cube.
+class ViewBeat:
+    """A broker's heartbeat to the rendezvous point; also its join request while it is not in the view.
 
     Attributes
     ----------
@@ -91,7 +96,7 @@ class CubeBeat:
     wants_round
         Whether recent events must be retransmitted, because a client connected here that may lack some of them.
     doubt_seconds
-        How far back that round must repair losses, or how long this broker was not in the cube.
+        How far back that round must repair losses, or how long this broker was not in the view.
     """
 
     incarnation: int
@@ -102,12 +107,12 @@ class CubeBeat:
 
 
 @dataclass(frozen=True, slots=True)
-class CubeLeave:
+class ViewLeave:
     """A broker tells the rendezvous point that it leaves."""
 
 
 @dataclass(frozen=True, slots=True)
-class CubeDied:
+class ViewDied:
     """A broker tells the rendezvous point that the process of another, in the life `born` in that view, is dead."""
 
     broker: BrokerId
@@ -115,7 +120,7 @@ class CubeDied:
 
 
 @dataclass(frozen=True, slots=True)
-class CubeWants:
+class ViewWants:
     """All filters that a broker wants, for a broker without this state because one of the two joined anew.
 
     Attributes
@@ -159,4 +164,4 @@ class ToAll:
     number: int = 0
 
 
-CubeMessage: TypeAlias = CubeBeat | CubeDied | CubeLeave | CubeView | CubeWants | ToAll
+ViewMessage: TypeAlias = ViewBeat | ViewDied | ViewLeave | MembershipView | ViewWants | ToAll

@@ -31,6 +31,7 @@ from ...protocol.batch import EventBatch
 from ...protocol.effects import Deliver
 from ...protocol.errors import StorageFailed
 from ...protocol.messages.pubsub import DEFAULT_MARKS, Events, marks_of
+from ...protocol.snapshots import RENAMED
 from .packed import Description, pack, unpack
 
 _PACKAGE: Final = __name__.partition(".")[0]
@@ -169,6 +170,7 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _ELSEWHERE:
             return super().find_class(module, name)
+        name = RENAMED.get((module.removeprefix(_PACKAGE), name), name)
         if module.startswith(_OURS) and "." not in name:
             found = getattr(sys.modules.get(module), name, None) or super().find_class(module, name)
             if isinstance(found, type) and found.__module__ == module:

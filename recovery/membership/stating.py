@@ -21,10 +21,10 @@ from ...protocol.messages.admission import AskAnswer
 from ...protocol.messages.pubsub import Echo, Installed
 from ...protocol.messages.quench import AboveDone
 from ...protocol.messages.recovery import JoinAnswer, JoinRequest, MemberInstalled, TableCopy, Wants
-from ...protocol.messages.views import CubeWants
+from ...protocol.messages.views import ViewWants
 from ..replay.high_water import HighWater
 
-JOINING: Final = frozenset({JoinRequest, JoinAnswer, TableCopy, Wants, CubeWants})
+JOINING: Final = frozenset({JoinRequest, JoinAnswer, TableCopy, Wants, ViewWants})
 ANSWERING: Final = frozenset({Installed, MemberInstalled, AboveDone, Echo, AskAnswer})
 STATING: Final = JOINING | ANSWERING
 

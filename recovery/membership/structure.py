@@ -69,7 +69,7 @@ def unsettled(survey: Survey) -> list[str]:
 
 def in_views(survey: Survey) -> bool:
     """Return whether views define the members of the network."""
-    return any("seats" in one for one in survey.values())
+    return any("view_members" in one for one in survey.values())
 
 
 def speakers(survey: Survey) -> dict[ClusterId, Said]:
@@ -88,7 +88,7 @@ def _of_views(survey: Survey) -> Iterator[str]:
     alive = tuple(sorted(broker for broker, one in survey.items() if not one["left"]))
     for broker in alive:
         one = survey[broker]
-        members = tuple(seat.broker for seat in one["seats"])
+        members = tuple(member.broker for member in one["view_members"])
         if one["version"] != newest:
             yield f"broker {broker} has view {one['version']}, the newest is {newest}"
         elif members != alive:
@@ -170,9 +170,9 @@ def above_each(survey: Survey) -> dict[BrokerId, BrokerId | None]:
 def standing(position: Position, survey: Survey) -> Position:
     """Return the current place of a broker."""
     one = survey[position.broker]
-    if "seats" in one:
+    if "view_members" in one:
         return replace(
-            position, children=one["neighbours"], cube=None
+            position, children=one["neighbours"], view=None
         )  # `position` is of the first view, and other views have followed
     view, parent = one["view"], one["parent"]
     now = replace(

@@ -1,9 +1,9 @@
-"""The rendezvous point of a hypercube: it alone decides membership and labels, by views with rising numbers.
+"""The rendezvous point of a network in views: it alone decides membership and labels, by views with rising numbers.
 
 Rules
 -----
 * A broker is in the view while it is heard within its suspicion timeout (`recovery.membership.detector`). A silent
-  broker is removed. So is, at once, one whose process another broker of the view knows to be dead (`CubeDied`).
+  broker is removed. So is, at once, one whose process another broker of the view knows to be dead (`ViewDied`).
   A broker that sends beats and is not in the view is added, near the brokers of its cluster. A broker that was
   restarted keeps its label and gets a new birth version.
 * Pending changes go into one view, at most one per quarter of a heartbeat. The view is sent to every broker
@@ -36,7 +36,7 @@ from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.comparing import Compare
 from ...protocol.messages.recovery import Holds, Recovery
-from ...protocol.messages.views import CubeBeat, CubeDied, CubeLeave, CubeSeat, CubeView
+from ...protocol.messages.views import MembershipView, ViewBeat, ViewDied, ViewLeave, ViewMember
 from ...routing.topologies.cube_members import CubeMembers
 from ..durability.whereabouts import Whereabouts
 from .comparing import digest
@@ -48,7 +48,7 @@ SURE_A_RETENTION: Final = 10
 """How often per retention period the registry records that all brokers in the view are heard."""
 
 
-class CubeRendezvous:
+class ViewRendezvous:
     """The rendezvous point as a value machine.
 
     Parameters
@@ -59,7 +59,7 @@ class CubeRendezvous:
         The view with which the network starts.
     """
 
-    def __init__(self, recovery: Recovery, view: CubeView) -> None:
+    def __init__(self, recovery: Recovery, view: MembershipView) -> None:
         self._recovery = recovery
         self._now: float | None = None
         self._view_at: float | None = None
@@ -69,12 +69,14 @@ class CubeRendezvous:
         self._failures: list[tuple[float, float]] = []
         self._mended: list[tuple[float, float]] = []  # the failures that the present view was made for
         self.durable = Whereabouts()
-        self._joining: dict[BrokerId, CubeBeat] = {}
+        self._joining: dict[BrokerId, ViewBeat] = {}
         self._leaving: dict[BrokerId, None] = {}
         self._round_wanted = False
         self._take(view, dict.fromkeys(view.born, 0), {})
 
-    def _take(self, view: CubeView, incarnations: dict[BrokerId, int], departed: dict[BrokerId, int]) -> None:
+    def _take(
+        self, view: MembershipView, incarnations: dict[BrokerId, int], departed: dict[BrokerId, int]
+    ) -> None:
         self.view = view
         cluster_max = self._recovery.node_cluster_max or view.cluster_max
         self._members = CubeMembers(view.dimensions, view.labels, cluster_max)
@@ -88,21 +90,21 @@ class CubeRendezvous:
         if isinstance(event, Ticked):
             return self._tick(event.now)
         source, message = event.source, event.message
-        if isinstance(source, int) and isinstance(message, CubeBeat):
+        if isinstance(source, int) and isinstance(message, ViewBeat):
             return self._beat(source, message)
         if isinstance(source, int) and isinstance(message, Holds):
             return self.durable.held(source, message)
         if isinstance(source, int) and isinstance(message, Compare):
             known = source in self._members.labels
             return [Send(source, Compare(place=digest([self.view.who])))] if known else []
-        if isinstance(source, int) and isinstance(message, CubeLeave) and source in self._members.labels:
+        if isinstance(source, int) and isinstance(message, ViewLeave) and source in self._members.labels:
             self._departed[source] = self._incarnations[source]
             self._leaving[source] = None
-        if isinstance(source, int) and isinstance(message, CubeDied):
+        if isinstance(source, int) and isinstance(message, ViewDied):
             return self._died(source, message)
         return []
 
-    def _died(self, source: BrokerId, message: CubeDied) -> list[Send]:
+    def _died(self, source: BrokerId, message: ViewDied) -> list[Send]:
         """Act at once on the news that a broker is dead, if it is about its present life."""
         born, other = self.view.born, message.broker
         if source not in born or source == other or born.get(other) != message.born or self._now is None:
@@ -110,7 +112,7 @@ class CubeRendezvous:
         self._detector.learn_dead(other)
         return self._tick(self._now)
 
-    def _beat(self, source: BrokerId, beat: CubeBeat) -> list[Send]:
+    def _beat(self, source: BrokerId, beat: ViewBeat) -> list[Send]:
         if beat.incarnation <= self._departed.get(source, -1):
             # It has left and does not know it: the view without it was lost on the way.
             return [Send(source, self.view)] if source not in self._members.labels else []
@@ -205,12 +207,14 @@ class CubeRendezvous:
 
     def _publish(self, before: dict[BrokerId, int], anew: list[BrokerId]) -> list[Send]:
         version = self.view.version + 1
-        members = self._members
-        seats = tuple(
-            CubeSeat(broker, label, version if broker in anew else before[broker])
-            for broker, label in sorted(members.labels.items())
+        labelled = self._members
+        members = tuple(
+            ViewMember(broker, label, version if broker in anew else before[broker])
+            for broker, label in sorted(labelled.labels.items())
         )
-        self.view = CubeView(version, members.dimensions, members.cluster_max, seats, self._doubt_seconds())
+        self.view = MembershipView(
+            version, labelled.dimensions, labelled.cluster_max, members, self._doubt_seconds()
+        )
         self._round_wanted = False
         self._view_at, self._mended = self._now or 0.0, list(self._failures)
         return [Send(broker, self.view) for broker in sorted({*before, *self.view.born})]
@@ -223,7 +227,7 @@ class CubeRendezvous:
             "version": self.view.version,
             "dimensions": self.view.dimensions,
             "cluster_max": self.view.cluster_max,
-            "seats": [list(seat) for seat in self.view.seats],
+            "seats": [list(member) for member in self.view.members],
             "incarnations": sorted([broker, number] for broker, number in self._incarnations.items()),
             "departed": sorted([broker, number] for broker, number in self._departed.items()),
             "view_at": self._view_at,
@@ -243,11 +247,11 @@ class CubeRendezvous:
             If the data was not returned by `state`.
         """
         try:
-            view = CubeView(
+            view = MembershipView(
                 int(state["version"]),
                 int(state["dimensions"]),
                 int(state["cluster_max"]),
-                tuple(CubeSeat(*map(int, seat)) for seat in state["seats"]),
+                tuple(ViewMember(*map(int, member)) for member in state["seats"]),
                 float(state["doubt_seconds"]),
             )
             incarnations = {int(broker): int(number) for broker, number in state["incarnations"]}
@@ -261,7 +265,7 @@ class CubeRendezvous:
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"the rendezvous point's state {state!r} is not one that it has written ({error!r}): delete it, and "
-                "the configured cube is used"
+                "the configured view is used"
             ) from error
         self._take(view, incarnations, departed)
         self._now, self._view_at, self._sure_at = None, view_at, sure_at

@@ -49,7 +49,7 @@ from ...protocol.messages.admission import Advertise, Unadvertise
 from ...protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events, Register, Spread, Unanswered
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ...protocol.messages.rounds import Forgotten
-from ...protocol.messages.views import CubeBeat, CubeDied, CubeLeave, CubeView, CubeWants, ToAll
+from ...protocol.messages.views import MembershipView, ToAll, ViewBeat, ViewDied, ViewLeave, ViewWants
 from ...protocol.queries import Answering, Fellows, HasLeft, Heals, Survey, TurnsAway
 from ...protocol.snapshots import Restorable
 from ...routing.schemes.local_first import answers_by
@@ -66,7 +66,7 @@ MEND_WAIT_MAX: Final = 10
 DEATHS_TOLD: Final = 16
 """For how many deaths that it was told it reports the time."""
 
-OfView = Events | Directed | Spread | Echo | CubeWants | ToAll
+OfView = Events | Directed | Spread | Echo | ViewWants | ToAll
 """Messages that belong to one view; a broker that has not reached that view yet holds them."""
 
 
@@ -98,7 +98,7 @@ class HealingViews(Restorable):
         self.incarnation = start.incarnation
         self.now = start.identity.alive_at
         anew = start.incarnation > 0
-        self.router = start.router(replace(position, cube=None) if anew else position)
+        self.router = start.router(replace(position, view=None) if anew else position)
         self.rounds = start.rounds
         self.identity = start.identity
         self.placed = self.router.placed()
@@ -144,8 +144,8 @@ class HealingViews(Restorable):
             **{
                 kind: self._on_routed for kind in (Spread, Echo, Directed, ToAll) if kind in self.router.takes
             },
-            CubeWants: self._on_wants,
-            CubeView: self._on_view,
+            ViewWants: self._on_wants,
+            MembershipView: self._on_view,
             LeaveNetwork: self._on_leave,
         }
 
@@ -213,7 +213,7 @@ class HealingViews(Restorable):
             self._asked_in = self.version if asks else self._asked_in
             contacts = tuple(other for other in self.home.members if other != self._me)
             doubt = self.rounds.doubted_seconds() + self.recovery.doubt_seconds
-            effects.append(Send(RENDEZVOUS, CubeBeat(self.incarnation, self.version, contacts, asks, doubt)))
+            effects.append(Send(RENDEZVOUS, ViewBeat(self.incarnation, self.version, contacts, asks, doubt)))
             effects += self._leaving()
         return effects + self._tell_dead()
 
@@ -221,7 +221,7 @@ class HealingViews(Restorable):
         """Tell the rendezvous point which brokers of the view have died."""
         dead, self._dead = self._dead, {}
         born = {} if self.router.view is None else self.router.view.born
-        return [Send(RENDEZVOUS, CubeDied(other, born[other])) for other in dead if other in born]
+        return [Send(RENDEZVOUS, ViewDied(other, born[other])) for other in dead if other in born]
 
     def _on_round_wanted(self, event: RoundWanted) -> list[Out]:
         self._wants_round = True
@@ -320,7 +320,7 @@ class HealingViews(Restorable):
         self._wants_round = self._wants_round or self.router.lacking
         return out
 
-    def _on_wants(self, source: BrokerId, message: CubeWants) -> list[Out]:
+    def _on_wants(self, source: BrokerId, message: ViewWants) -> list[Out]:
         newest = max(message.mine, message.yours)
         if newest > self.version:
             self._hold(source, message)
@@ -360,7 +360,7 @@ class HealingViews(Restorable):
 
     # Views.
 
-    def _on_view(self, source: BrokerId, view: CubeView) -> list[Out]:
+    def _on_view(self, source: BrokerId, view: MembershipView) -> list[Out]:
         if source != RENDEZVOUS or view.version <= self.version:
             return []
         if self._me not in view.born:
@@ -418,7 +418,7 @@ class HealingViews(Restorable):
     def _leaving(self) -> list[Out]:
         if self._leave_by is None or (self._clients and self.now < self._leave_by):
             return []
-        return [Send(RENDEZVOUS, CubeLeave())]
+        return [Send(RENDEZVOUS, ViewLeave())]
 
     # For comparison with other brokers.
 
@@ -445,8 +445,8 @@ class HealingViews(Restorable):
             "designated": self.designated,
             "neighbours": tuple(sorted(self.router.neighbours())),
             "version": self.version,
-            "seats": () if view is None else view.seats,
-            "cube": view,
+            "view_members": () if view is None else view.members,
+            "membership_view": view,
             "settled": self.router.settled() and self.takes_part,
             "closed": self.rounds.closed_links(),
             "left": self.left,

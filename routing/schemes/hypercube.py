@@ -27,7 +27,7 @@ from ...protocol.configs import Placed, Position, Ways
 from ...protocol.effects import Deliver, Effect, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Events
-from ...protocol.messages.views import CubeSeat, CubeView
+from ...protocol.messages.views import MembershipView, ViewMember
 from ..interest.nearing import Nearing
 from ..topologies.cube import Cube, cube_of
 from ..topologies.cube_members import CubeMembers
@@ -66,9 +66,9 @@ class Hypercube(ViewedRouter):
     def positions(positions: Sequence[Position]) -> list[Position]:
         """Return the same brokers at the vertices of a cube: each cluster is a node cluster at a separate vertex."""
         clusters = {position.cluster: position.members for position in positions}
-        members = CubeMembers.of_clusters([clusters[cluster] for cluster in sorted(clusters)])
-        seats = tuple(CubeSeat(broker, members.labels[broker], 1) for broker in sorted(members.labels))
-        view = CubeView(1, members.dimensions, members.cluster_max, seats)
+        labelled = CubeMembers.of_clusters([clusters[cluster] for cluster in sorted(clusters)])
+        members = tuple(ViewMember(broker, labelled.labels[broker], 1) for broker in sorted(labelled.labels))
+        view = MembershipView(1, labelled.dimensions, labelled.cluster_max, members)
         cube = cube_of(view)
         return [
             replace(
@@ -80,14 +80,14 @@ class Hypercube(ViewedRouter):
                     other for other in cube.beside(position.broker) if other not in position.members
                 ),
                 child_clusters=(),
-                cube=view,
+                view=view,
             )
             for position in positions
         ]
 
     @staticmethod
     def joined(
-        view: CubeView,
+        view: MembershipView,
     ) -> tuple[dict[BrokerId, set[BrokerId]], Callable[[BrokerId, BrokerId], list[BrokerId]]]:
         """Return the links of a view, and a function that returns the path of an event from one broker to another."""
         cube = cube_of(view)
@@ -101,9 +101,9 @@ class Hypercube(ViewedRouter):
     @staticmethod
     def beside(position: Position) -> Collection[BrokerId]:
         """Return the neighbours of a broker in its view."""
-        return position.children if position.cube is None else cube_of(position.cube).beside(position.broker)
+        return position.children if position.view is None else cube_of(position.view).beside(position.broker)
 
-    def enter(self, view: CubeView) -> None:
+    def enter(self, view: MembershipView) -> None:
         """Make another view the current one, with its routes."""
         super().enter(view)
         self.cube = cube_of(view)

@@ -32,7 +32,7 @@ from ...protocol.effects import Deliver, Effect, Plain, Received, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Directed, Events, part_of
 from ...protocol.messages.recovery import Recovery
-from ...protocol.messages.views import CubeView, ToAll
+from ...protocol.messages.views import MembershipView, ToAll
 from .claims import Claims
 from .dissemination import Destined, Numbering, Targets, gathered, loads_of, passed_on, passing_on, plan_of
 from .hold_back import HELD_MAX, HoldBack
@@ -75,7 +75,7 @@ class Lbdd(MeshRouter):
         """Return a router that holds back as much as an origin retransmits at once, and asks for what it lacks."""
         return cls(position, HELD_MAX + recovery.retention_events_max, heals=True)
 
-    def enter(self, view: CubeView) -> None:
+    def enter(self, view: MembershipView) -> None:
         """Make another view the current one, with other plans and numbers from 1."""
         super().enter(view)
         self._numbers = Numbering()

@@ -23,7 +23,7 @@ from ...protocol.configs import Placed, Position, Ways
 from ...protocol.effects import Deliver, Effect, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Gone
-from ...protocol.messages.views import CubeSeat, CubeView
+from ...protocol.messages.views import MembershipView, ViewMember
 from ..topologies.cube_members import CubeMembers
 from .dissemination import Targets
 from .viewed import ViewedRouter
@@ -50,8 +50,8 @@ class MeshRouter(ViewedRouter):
         """Return the places of the same brokers, each a one-broker cluster with all others below it."""
         everyone = tuple(position.broker for position in positions)
         labels = CubeMembers.of_clusters([everyone]).labels
-        view = CubeView(
-            1, 0, CLUSTER_MAX, tuple(CubeSeat(broker, labels[broker], 1) for broker in sorted(labels))
+        view = MembershipView(
+            1, 0, CLUSTER_MAX, tuple(ViewMember(broker, labels[broker], 1) for broker in sorted(labels))
         )
         return [
             replace(
@@ -62,12 +62,12 @@ class MeshRouter(ViewedRouter):
                 parent_cluster=None,
                 children=tuple(other for other in everyone if other != position.broker),
                 child_clusters=(),
-                cube=view,
+                view=view,
             )
             for position in positions
         ]
 
-    def enter(self, view: CubeView) -> None:
+    def enter(self, view: MembershipView) -> None:
         """Make another view the current one."""
         super().enter(view)
         self._others = [broker for broker in sorted(view.born) if broker != self.me]
@@ -117,7 +117,9 @@ class MeshRouter(ViewedRouter):
     def forget(self, broker: BrokerId) -> list[Effect]:
         """Remove a broker that is gone from the view, and stop waiting for its echoes."""
         assert self.view is not None, "it was in it"
-        self.view = replace(self.view, seats=tuple(seat for seat in self.view.seats if seat.broker != broker))
+        self.view = replace(
+            self.view, members=tuple(member for member in self.view.members if member.broker != broker)
+        )
         self._others.remove(broker)
         self._forget_broker(broker)
         effects: list[Effect] = []

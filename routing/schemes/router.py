@@ -19,7 +19,7 @@ from ...protocol.ids import BrokerId, ClientId, Link
 from ...protocol.layers import Layer
 from ...protocol.messages.recovery import Recovery
 from ...protocol.messages.rounds import Forgotten, Marker
-from ...protocol.messages.views import CubeView, CubeWants
+from ...protocol.messages.views import MembershipView, ViewWants
 from ..filters.filter import Filter
 from .claims import Claims, Membership
 
@@ -172,7 +172,7 @@ class TreeRouting(Router, Protocol):
 class ViewRouting(Router, Protocol):
     """A router that follows the views of the rendezvous point (`viewed`)."""
 
-    view: CubeView | None
+    view: MembershipView | None
     missing: set[BrokerId]
     lacking: bool
 
@@ -180,15 +180,15 @@ class ViewRouting(Router, Protocol):
         """Return the brokers to which it sends events; none before the first view."""
         ...
 
-    def enter(self, view: CubeView) -> None:
+    def enter(self, view: MembershipView) -> None:
         """Make another view the current one."""
         ...
 
-    def install(self, view: CubeView, again: Iterable[BrokerId] = ()) -> list[Effect]:
+    def install(self, view: MembershipView, again: Iterable[BrokerId] = ()) -> list[Effect]:
         """Switch to a view that includes this broker; return the messages to send under it."""
         ...
 
-    def adopt(self, source: BrokerId, wants: CubeWants) -> list[Effect]:
+    def adopt(self, source: BrokerId, wants: ViewWants) -> list[Effect]:
         """Record all that a missing broker wants."""
         ...
 

@@ -31,7 +31,7 @@ from ...protocol.configs import Placed, Position
 from ...protocol.effects import Confirm, Effect, Plain, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Announce, Echo, Spread, Withdraw
-from ...protocol.messages.views import CubeView, CubeWants, ToAll
+from ...protocol.messages.views import MembershipView, ToAll, ViewWants
 from ..filters.filter import Filter
 from ..interest.announcer import Announcer, AnnouncerSteps
 from ..interest.local_first import NO_REPLY, Reply, gathered
@@ -87,7 +87,7 @@ class ViewedRouter(LocalFirstRouter):
         super().__init__(position)
         self.announcer = Announcer(self.dag, top=False)
         self.me = position.broker
-        self.view: CubeView | None = None
+        self.view: MembershipView | None = None
         self.others = RoutingTable()
         self.missing: set[BrokerId] = set()
         self._number = 0
@@ -95,14 +95,14 @@ class ViewedRouter(LocalFirstRouter):
         self._awaited: dict[tuple[BrokerId, int], _Awaited] = {}
         self._too_early: dict[BrokerId, list[Spread]] = {}  # changes of missing brokers
         self._handlers |= {Spread: self._on_spread, Echo: self._on_echo, ToAll: self._on_to_all}
-        born = {} if position.cube is None else position.cube.born
+        born = {} if position.view is None else position.view.born
         self._have = {other: 0 for other in born if other != self.me}  # the last change of each broker
-        if position.cube is not None:
-            self.enter(position.cube)
+        if position.view is not None:
+            self.enter(position.view)
 
     # The points in which schemes differ.
 
-    def enter(self, view: CubeView) -> None:
+    def enter(self, view: MembershipView) -> None:
         """Make another view the current one."""
         self.view = view
 
@@ -243,7 +243,7 @@ class ViewedRouter(LocalFirstRouter):
 
     # Another view.
 
-    def install(self, view: CubeView, again: Iterable[BrokerId] = ()) -> list[Effect]:
+    def install(self, view: MembershipView, again: Iterable[BrokerId] = ()) -> list[Effect]:
         """Switch to a view that includes this broker; return the messages to send under it.
 
         Parameters
@@ -271,7 +271,7 @@ class ViewedRouter(LocalFirstRouter):
             self._begin_anew()
         wants = tuple(self.announcer.announced())
         effects: list[Effect] = [
-            Send(other, CubeWants(view.born[self.me], view.born[other], self._number, wants))
+            Send(other, ViewWants(view.born[self.me], view.born[other], self._number, wants))
             for other in dict.fromkeys((*fresh, *again))
             if other in view.born
         ]
@@ -293,7 +293,7 @@ class ViewedRouter(LocalFirstRouter):
         for item in self.others.held_by(origin, origin):
             self._forget_filter(origin, item)
 
-    def adopt(self, source: BrokerId, wants: CubeWants) -> list[Effect]:
+    def adopt(self, source: BrokerId, wants: ViewWants) -> list[Effect]:
         """Record all that a missing broker wants."""
         assert self.view is not None
         told = wants.mine, wants.yours

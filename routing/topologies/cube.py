@@ -27,7 +27,7 @@ from math import factorial, prod
 
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId
-from ...protocol.messages.views import LABEL_BITS, CubeView
+from ...protocol.messages.views import LABEL_BITS, MembershipView
 
 
 class Cube:
@@ -203,6 +203,6 @@ def mean_hops(dimensions: int, base: int = 2) -> float:
 
 
 @lru_cache(maxsize=64)
-def cube_of(view: CubeView) -> Cube:
+def cube_of(view: MembershipView) -> Cube:
     """Return the cube of a view; brokers in one process share it."""
     return Cube(view.dimensions, view.labels)

@@ -16,7 +16,7 @@ from rayvous.protocol.effects import Received, Ticked
 from rayvous.protocol.errors import BrokerUnavailable
 from rayvous.protocol.messages.pubsub import Events, Register
 from rayvous.protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Recovery
-from rayvous.protocol.messages.views import CubeBeat, CubeSeat, CubeView
+from rayvous.protocol.messages.views import MembershipView, ViewBeat, ViewMember
 from rayvous.recovery.membership.structure import problems, standing
 from rayvous.recovery.membership.views import HealingViews
 from rayvous.routing.filters.filter import to_filter
@@ -49,8 +49,8 @@ def test_a_broker_that_leaves_asks_its_subscribers_to_move_and_then_takes_nothin
         (proposal,) = await host.poll("process", 0, 0.0)
         assert isinstance(proposal, Proposal) and proposal.client == "c" and proposal.broker in (1, 2)
         assert await host.poll("process", proposal.number, 0.0) == [], "it is acknowledged as parcels are"
-        others = tuple(seat for seat in POSITIONS[0].cube.seats if seat.broker)  # type: ignore[union-attr]
-        await host.receive(0, RENDEZVOUS, [CubeView(2, 2, 1, others)])  # type: ignore[list-item]
+        others = tuple(member for member in POSITIONS[0].view.members if member.broker)  # type: ignore[union-attr]
+        await host.receive(0, RENDEZVOUS, [MembershipView(2, 2, 1, others)])  # type: ignore[list-item]
         assert (await host.survey())[0]["left"]
         with pytest.raises(BrokerUnavailable, match="has left"):
             await host.request(0, "p", [Events(batch_of([{"x": 2}], publisher="p"))])
@@ -81,7 +81,7 @@ def test_a_cube_as_it_was_built_has_no_problem() -> None:
         ({"version": 2}, "has view 1, the newest is 2"),
         ({"settled": False}, "waits for subscriptions"),
         ({"closed": ["c"]}, "has closed links"),
-        ({"seats": (CubeSeat(0, 0, 1),)}, "alive are"),
+        ({"view_members": (ViewMember(0, 0, 1),)}, "alive are"),
         ({"left": True}, "alive are"),
     ],
 )
@@ -94,9 +94,9 @@ def test_what_is_not_as_it_should_be_is_said(change: dict[str, Any], words: str)
 
 def test_a_broker_that_left_is_no_problem_once_it_is_out() -> None:
     found = survey()
-    rest = tuple(seat for seat in found[0]["seats"] if seat.broker != 2)
+    rest = tuple(member for member in found[0]["view_members"] if member.broker != 2)
     for one in found.values():
-        one["seats"] = rest
+        one["view_members"] = rest
     found[2]["left"] = True
     assert problems(found) == []
 
@@ -122,8 +122,8 @@ def test_the_rendezvous_point_places_clients_who_move_and_none_at_who_leaves() -
     assert point.relocate("subscriber", "a", 3, {}, [3], 2) != (2, hosts[2]), "it was asked to leave"
     with pytest.raises(BrokerUnavailable, match="gone"):
         point.place("subscriber", ["d"], 2)
-    point.receive(9, [CubeBeat(0, 0, (1,), False)])
-    point.receive(0, [CubeBeat(0, 1, (), False)])
+    point.receive(9, [ViewBeat(0, 0, (1,), False)])
+    point.receive(0, [ViewBeat(0, 1, (), False)])
     assert {to for to, *_ in got} == set(hosts), "all hear that 9 came in"
     assert all(source == RENDEZVOUS and message.version == 2 for _, source, (message,) in got)
 
@@ -132,10 +132,10 @@ def test_a_new_broker_holds_what_it_is_given_until_it_is_in() -> None:
     """When a view includes it, it handles what it held back: as the only member it confirms at once."""
     broker = Broker(POSITIONS[0], "hypercube", SETTINGS, incarnation=1)
     (beat,) = broker.handle(Ticked(1.0))
-    assert beat.message == CubeBeat(1, 0, (), False, SETTINGS.doubt_seconds)  # type: ignore[union-attr]
+    assert beat.message == ViewBeat(1, 0, (), False, SETTINGS.doubt_seconds)  # type: ignore[union-attr]
     broker.handle(Received("s", Register(1, to_filter("x > 1"))))
     assert broker.describe()["view"] == 0 and broker.describe()["subscriptions"] == 1
-    view = CubeView(2, 0, 1, (CubeSeat(0, 0, 2),))
+    view = MembershipView(2, 0, 1, (ViewMember(0, 0, 2),))
     effects = broker.handle(Received(RENDEZVOUS, view))
     assert [type(effect).__name__ for effect in effects] == ["Confirm"], "it is alone: installed everywhere"
     broker.check()

@@ -12,8 +12,8 @@ from rayvous.protocol.errors import InputError
 from rayvous.protocol.ids import FIRST_ROUND
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.messages.rounds import AskRound
-from rayvous.protocol.messages.views import CubeBeat, CubeDied, CubeLeave, CubeView
-from rayvous.recovery.membership.view_registry import CubeRendezvous
+from rayvous.protocol.messages.views import MembershipView, ViewBeat, ViewDied, ViewLeave
+from rayvous.recovery.membership.view_registry import ViewRendezvous
 from rayvous.routing.schemes.hypercube import Hypercube
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.routing.topologies.cube import Cube
@@ -25,9 +25,9 @@ class Point:
     """A rendezvous point, brokers that send heartbeats, and a clock."""
 
     def __init__(self, brokers=4, members=1, **changes):
-        start = Hypercube.positions(ClusterTree(brokers, members).positions())[0].cube
+        start = Hypercube.positions(ClusterTree(brokers, members).positions())[0].view
         self.recovery = replace(SETTINGS, **changes).validate()
-        self.machine = CubeRendezvous(self.recovery, start)
+        self.machine = ViewRendezvous(self.recovery, start)
         self.now = 0.0
         self.machine.handle(Ticked(0.0))
         self.alive = dict.fromkeys(start.born, 0)
@@ -46,7 +46,7 @@ class Point:
 
     def beat(self, broker, incarnation=0, *, version=None, contacts=(), wants_round=False):
         version = self.machine.view.version if version is None else version
-        return self.machine.handle(Received(broker, CubeBeat(incarnation, version, contacts, wants_round)))
+        return self.machine.handle(Received(broker, ViewBeat(incarnation, version, contacts, wants_round)))
 
     @property
     def born(self):
@@ -70,9 +70,9 @@ def test_who_is_known_to_be_dead_is_taken_out_at_once():
     """Reference: decision 0139."""
     point = Point()
     point.pass_time(5)
-    views = point.machine.handle(Received(0, CubeDied(2, point.born[2])))
+    views = point.machine.handle(Received(0, ViewDied(2, point.born[2])))
     assert {send.to for send in views} == {0, 1, 2, 3} and list(point.born) == [0, 1, 3]
-    assert point.machine.handle(Received(1, CubeDied(2, 1))) == [], "it is known"
+    assert point.machine.handle(Received(1, ViewDied(2, 1))) == [], "it is known"
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_who_is_known_to_be_dead_is_taken_out_at_once():
 def test_other_news_of_a_death_changes_nothing(source, dead, born):
     point = Point()
     point.pass_time(5)
-    assert point.machine.handle(Received(source, CubeDied(dead, born))) == []
+    assert point.machine.handle(Received(source, ViewDied(dead, born))) == []
     assert point.pass_time(5) == {}
 
 
 def test_who_was_said_to_be_dead_and_beats_is_taken_in_again():
     point = Point()
     point.pass_time(5)
-    point.machine.handle(Received(0, CubeDied(2, point.born[2])))
+    point.machine.handle(Received(0, ViewDied(2, point.born[2])))
     point.pass_time(2)
     assert 2 in point.born and point.born[2] > point.born[0]
     assert point.pass_time(5) == {}
@@ -99,8 +99,8 @@ def test_who_is_heard_before_the_news_has_an_effect_stays():
     """Views are at least a quarter of a heartbeat apart."""
     point = Point()
     point.pass_time(5)
-    point.machine.handle(Received(0, CubeDied(1, point.born[1])))
-    point.machine.handle(Received(0, CubeDied(2, point.born[2])))
+    point.machine.handle(Received(0, ViewDied(1, point.born[1])))
+    point.machine.handle(Received(0, ViewDied(2, point.born[2])))
     point.beat(2)
     point.machine.handle(Ticked(point.now + 1.0))
     assert list(point.born) == [0, 2, 3]
@@ -158,7 +158,7 @@ def test_a_beat_with_an_old_view_is_answered_with_the_present_one():
 
 def test_who_leaves_is_out_at_once_and_stays_out_until_it_is_started_anew():
     point = Point()
-    point.machine.handle(Received(2, CubeLeave()))
+    point.machine.handle(Received(2, ViewLeave()))
     assert list(point.pass_time(0.5)) == [2]
     assert 2 not in point.born
     assert point.pass_time(5) == {}, "its beats do not bring it back"
@@ -169,7 +169,7 @@ def test_who_leaves_is_out_at_once_and_stays_out_until_it_is_started_anew():
 
 def test_who_leaves_and_has_not_heard_that_it_is_out_is_told_again():
     point = Point()
-    point.machine.handle(Received(1, CubeLeave()))
+    point.machine.handle(Received(1, ViewLeave()))
     assert point.beat(1) == [], "it is still in"
     del point.alive[1]
     point.pass_time(1)
@@ -189,12 +189,12 @@ def test_the_last_one_stays_in_until_another_comes():
 
 def test_its_state_is_plain_and_brings_it_back_with_patience_for_all():
     point = Point()
-    point.machine.handle(Received(2, CubeLeave()))
+    point.machine.handle(Received(2, ViewLeave()))
     point.alive[1] = 4
     point.pass_time(2)
     state = json.loads(json.dumps(point.machine.state()))
     again = Point()
-    again.machine = CubeRendezvous(SETTINGS, CubeView(1, 0, 1, ()))
+    again.machine = ViewRendezvous(SETTINGS, MembershipView(1, 0, 1, ()))
     again.machine.restore(state)
     again.alive = {0: 0, 3: 0, 1: 4, 2: 0}
     assert again.machine.view == point.machine.view
@@ -208,7 +208,7 @@ def restarted(point, after):
     """Return a rendezvous point restored from the state of another, `after` seconds later."""
     state = json.loads(json.dumps(point.machine.state()))
     again = Point()
-    again.machine = CubeRendezvous(point.recovery, CubeView(1, 0, 1, ()))
+    again.machine = ViewRendezvous(point.recovery, MembershipView(1, 0, 1, ()))
     again.machine.restore(state)
     again.alive, again.now = dict(point.alive), point.now + after
     return again
@@ -256,13 +256,13 @@ def test_what_the_last_view_was_to_mend_is_mended_by_the_next_too_after_a_restar
     """That view may not have reached every broker; one that asks gets it, with its age added to the doubt."""
     point = Point()
     point.pass_time(50)
-    wanted = CubeBeat(0, 1, (), True, 40.0)
+    wanted = ViewBeat(0, 1, (), True, 40.0)
     point.machine.handle(Received(1, wanted))
     point.pass_time(0.25)
     assert point.machine.view.version == 2
     again = restarted(point, after=2)
     again.pass_time(1)
-    (late,) = again.machine.handle(Received(3, CubeBeat(0, 1, (), False)))
+    (late,) = again.machine.handle(Received(3, ViewBeat(0, 1, (), False)))
     assert late.message.version == 2 and late.message.doubt_seconds == pytest.approx(40.25 + 2.0 + 1.0)
     again.beat(1, wants_round=True)
     again.pass_time(0.25)
@@ -292,8 +292,8 @@ def test_a_state_that_it_has_not_written_is_refused(state):
 def test_what_is_not_for_it_leads_to_nothing():
     point = Point()
     assert point.machine.handle(Received(1, AskRound(FIRST_ROUND))) == []
-    assert point.machine.handle(Received(99, CubeLeave())) == []
-    assert point.machine.handle(Received("client", CubeBeat(0, 1, (), True))) == []
+    assert point.machine.handle(Received(99, ViewLeave())) == []
+    assert point.machine.handle(Received("client", ViewBeat(0, 1, (), True))) == []
     assert point.pass_time(2) == {}
 
 
@@ -325,7 +325,7 @@ class Growth(RuleBasedStateMachine):
         self.check_cube(view)
 
     def check_cube(self, view):
-        cube, count = Cube(view.dimensions, view.labels), len(view.seats)
+        cube, count = Cube(view.dimensions, view.labels), len(view.members)
         assert not view.dimensions or count > 1 << (view.dimensions - 1)
         assert not self.changed or self.is_even(cube)
         for start in view.labels:
@@ -357,7 +357,7 @@ class Growth(RuleBasedStateMachine):
     @rule(number=st.integers(0, 99))
     def leave(self, number):
         broker = self.pick(number)
-        self.point.machine.handle(Received(broker, CubeLeave()))
+        self.point.machine.handle(Received(broker, ViewLeave()))
         del self.point.alive[broker]
         self.quiet()
 
@@ -388,7 +388,7 @@ class Growth(RuleBasedStateMachine):
     @rule()
     def start_the_rendezvous_point_again(self):
         state = json.loads(json.dumps(self.point.machine.state()))
-        self.point.machine = CubeRendezvous(self.point.recovery, CubeView(1, 0, 1, ()))
+        self.point.machine = ViewRendezvous(self.point.recovery, MembershipView(1, 0, 1, ()))
         self.point.machine.restore(state)
         self.point.machine.handle(Ticked(self.point.now))
         assert self.point.machine.view.version == self.version

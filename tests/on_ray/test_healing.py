@@ -223,7 +223,9 @@ def test_a_killed_broker_is_replaced_without_waiting_for_its_silence(ray_started
 
 def in_views(net: rv.Network, without: list[int]) -> set[tuple[int, ...]]:
     """Return the members of the views of all brokers that are asked."""
-    return {tuple(seat.broker for seat in one["seats"]) for one in net.survey(without=without).values()}
+    return {
+        tuple(member.broker for member in one["view_members"]) for one in net.survey(without=without).values()
+    }
 
 
 def test_a_killed_broker_is_out_of_the_view_at_once_and_a_stopped_one_is_not(ray_started: None) -> None:

@@ -11,7 +11,7 @@ from rayvous.faults.simulated.judging import structure_problems
 from rayvous.protocol.effects import Propose
 from rayvous.protocol.messages.pubsub import Events, Spread
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
-from rayvous.protocol.messages.views import CubeBeat, CubeView
+from rayvous.protocol.messages.views import MembershipView, ViewBeat
 from rayvous.recovery.membership import views as healing_views
 from rayvous.recovery.membership.views import HealingViews
 from rayvous.routing.interest.affinity import EVENTS_MIN, Affinity
@@ -122,7 +122,7 @@ def test_without_faults_healing_costs_a_beat_and_an_answer_to_nobody():
     before = Counter(net.sent)
     net.advance(10.0)
     after = net.sent - before
-    assert after == {CubeBeat: 8 * 10}
+    assert after == {ViewBeat: 8 * 10}
 
 
 def test_a_join_costs_a_view_to_each_and_what_each_wants_to_one():
@@ -134,7 +134,7 @@ def test_a_join_costs_a_view_to_each_and_what_each_wants_to_one():
     net.restart(5)
     net.advance(5.0)
     after = net.sent - before
-    assert after[CubeView] <= 3 * 16 and after[Spread] <= 15 and sum(after.values()) < 16 * 5 + 7 * 16
+    assert after[MembershipView] <= 3 * 16 and after[Spread] <= 15 and sum(after.values()) < 16 * 5 + 7 * 16
 
 
 def test_what_is_too_much_to_hold_is_asked_for_again(monkeypatch, assert_healed):

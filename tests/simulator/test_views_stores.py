@@ -7,7 +7,7 @@ import pytest
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.durability.durable_clients import DurableClients
-from rayvous.recovery.membership.view_registry import CubeRendezvous
+from rayvous.recovery.membership.view_registry import ViewRendezvous
 from rayvous.recovery.replay.replay import Replay
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
@@ -161,7 +161,7 @@ def test_that_seed_finds_a_view_that_does_not_say_how_far_back_it_mends_or_a_bro
     change, monkeypatch
 ):
     if change == "doubt":
-        monkeypatch.setattr(CubeRendezvous, "_doubt_seconds", lambda self: 0.0)
+        monkeypatch.setattr(ViewRendezvous, "_doubt_seconds", lambda self: 0.0)
     else:
         monkeypatch.setattr(Replay, "_ask", lambda self: [])
         monkeypatch.setattr(Replay, "_tidied", lambda self, rows_min: self.rounds.dropped.clear() or [])

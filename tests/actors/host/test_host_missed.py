@@ -16,7 +16,7 @@ from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages.pubsub import Events, Register
 from rayvous.protocol.messages.recovery import ClusterBeat, ClusterView, Goodbye, Recovery, TreeBeat, Wants
 from rayvous.protocol.messages.rounds import Round
-from rayvous.protocol.messages.views import CubeBeat
+from rayvous.protocol.messages.views import ViewBeat
 from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.schemes.claims import Membership
@@ -54,7 +54,7 @@ def test_a_call_that_failed_makes_a_broker_ask_for_another_view(scheme_name: str
         asking.cancel()
         effects = host.seats[one.broker].broker.handle(Ticked(time.monotonic()))
         (beat,) = [each.message for each in effects if isinstance(each, Send)]
-        assert isinstance(beat, CubeBeat) and beat.wants_round
+        assert isinstance(beat, ViewBeat) and beat.wants_round
 
     asyncio.run(run())
 
@@ -95,7 +95,7 @@ def test_what_was_lost_to_the_earlier_life_of_a_broker_makes_one_ask_for_another
         asking.cancel()
         effects = host.seats[one.broker].broker.handle(Ticked(time.monotonic()))
         (beat,) = [each.message for each in effects if isinstance(each, Send)]
-        assert isinstance(beat, CubeBeat) and beat.wants_round
+        assert isinstance(beat, ViewBeat) and beat.wants_round
 
     asyncio.run(run())
 

@@ -10,7 +10,7 @@ from rayvous.broker import newcomer
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, InputError
 from rayvous.protocol.messages.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
-from rayvous.protocol.messages.views import CubeBeat, CubeLeave, CubeView
+from rayvous.protocol.messages.views import MembershipView, ViewBeat, ViewLeave
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -129,9 +129,9 @@ def test_it_is_started_again_when_all_that_were_there_at_first_have_left(scheme_
         Directory("net", scheme_name, Limits.for_tests(), positions, hosts, None, Recovery.for_tests())
     )
     point.admit([Position(2, 0, "N2", (0, 2), 2, None, ())], hosts)
-    point.receive(2, [CubeBeat(1, 0, (), False)])
+    point.receive(2, [ViewBeat(1, 0, (), False)])
     for broker in (0, 1):
-        point.receive(broker, [CubeLeave()])
+        point.receive(broker, [ViewLeave()])
         point.forget(broker)
     again = Rendezvous(memory)
     directory = again.directory()
@@ -185,14 +185,14 @@ def test_who_died_while_there_was_no_rendezvous_point_is_out_of_the_next_view() 
         while now < until:
             now += recovery.heartbeat_seconds
             for broker in living:
-                point.receive(broker, [CubeBeat(0, 1, (), False)])
+                point.receive(broker, [ViewBeat(0, 1, (), False)])
 
     pass_time(point, 100.0, (0, 1, 2))
     now += 5.0
     again = Rendezvous(memory, lambda: now)
     pass_time(again, 2 * recovery.suspect_after_seconds, (0, 1))
     view = told[-1][1]
-    assert isinstance(view, CubeView) and list(view.born) == [0, 1]
+    assert isinstance(view, MembershipView) and list(view.born) == [0, 1]
     noted = recovery.retention_seconds / 10 + recovery.heartbeat_seconds
     assert (
         5.0 <= view.doubt_seconds - recovery.doubt_seconds <= 5.0 + 2 * recovery.suspect_after_seconds + noted

@@ -17,7 +17,7 @@ def test_in_a_hypercube_brokers_are_linked_with_those_beside_them_in_the_view_an
     assert {kind for _, _, kind in graph.edges(data="kind")} == {"cube"}
     assert graph.number_of_edges() == 12 and set(dict(graph.degree).values()) == {3}
     now = [
-        replace(place, children=(place.broker ^ 1,), cube=None) for place in places
+        replace(place, children=(place.broker ^ 1,), view=None) for place in places
     ]  # as the brokers report it
     assert sorted(graph_of_places("net", "hypercube", now).edges) == [(0, 1), (2, 3), (4, 5), (6, 7)]
 

@@ -5,15 +5,15 @@ import json
 import pytest
 from rayvous.protocol.effects import Received, Send
 from rayvous.protocol.messages.recovery import ClusterView, Holds, LetGo, Recovery
-from rayvous.protocol.messages.views import CubeSeat, CubeView
+from rayvous.protocol.messages.views import MembershipView, ViewMember
 from rayvous.recovery.membership.root_registry import RendezvousMachine
-from rayvous.recovery.membership.view_registry import CubeRendezvous
+from rayvous.recovery.membership.view_registry import ViewRendezvous
 
 RECOVERY = Recovery(detector="fixed")
-SEATS = tuple(CubeSeat(broker, broker, 1) for broker in range(2))
+MEMBERS = tuple(ViewMember(broker, broker, 1) for broker in range(2))
 MAKERS = [
     lambda: RendezvousMachine(RECOVERY, ClusterView(0, 0, 1, (0, 1)), 1),
-    lambda: CubeRendezvous(RECOVERY, CubeView(1, 1, 1, SEATS)),
+    lambda: ViewRendezvous(RECOVERY, MembershipView(1, 1, 1, MEMBERS)),
 ]
 
 

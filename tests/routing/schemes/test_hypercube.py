@@ -18,7 +18,7 @@ from rayvous.protocol.messages.pubsub import (
     Spread,
     Withdraw,
 )
-from rayvous.protocol.messages.views import LABEL_BITS, CubeSeat, CubeView, CubeWants
+from rayvous.protocol.messages.views import LABEL_BITS, MembershipView, ViewMember, ViewWants
 from rayvous.protocol.scenarios.workload import random_event, random_selector
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.schemes import hypercube
@@ -220,9 +220,9 @@ def test_messages_that_make_no_sense_are_strays():
 # Views.
 
 
-def view(version, *seats):
-    return CubeView(
-        version, 2, 1, tuple(CubeSeat(b, label << (LABEL_BITS - 2), born) for b, label, born in seats)
+def view(version, *members):
+    return MembershipView(
+        version, 2, 1, tuple(ViewMember(b, label << (LABEL_BITS - 2), born) for b, label, born in members)
     )
 
 
@@ -250,8 +250,8 @@ def test_what_a_dead_broker_wanted_is_forgotten_and_a_new_one_is_told_everything
     assert len(router.others) == 1
     effects = router.install(view(2, (0, 0, 1), (2, 1, 1), (9, 3, 2)))
     assert len(router.others) == 0 and router.missing == {9}
-    told = [effect.message for effect in effects if effect.to == 9 and isinstance(effect.message, CubeWants)]
-    assert told == [CubeWants(1, 2, 1, (to_filter("n > 7"),))]
+    told = [effect.message for effect in effects if effect.to == 9 and isinstance(effect.message, ViewWants)]
+    assert told == [ViewWants(1, 2, 1, (to_filter("n > 7"),))]
 
 
 def test_a_change_that_overtakes_the_whole_is_taken_in_after_it_and_echoed_only_then():
@@ -259,10 +259,10 @@ def test_a_change_that_overtakes_the_whole_is_taken_in_after_it_and_echoed_only_
     router.install(view(2, (0, 0, 1), (9, 2, 2)))
     spread = Spread(2, 9, 5, Announce(to_filter("n > 5"), 5))
     assert router.handle(Received(9, spread)) == [] and len(router.others) == 0
-    assert router.adopt(9, CubeWants(1, 1, 4, ())) == [], (
+    assert router.adopt(9, ViewWants(1, 1, 4, ())) == [], (
         "it was told to somebody who was born at another time"
     )
-    assert router.adopt(9, CubeWants(2, 1, 4, (to_filter("n > 4"),))) == [Send(9, Echo(2, 9, 5))]
+    assert router.adopt(9, ViewWants(2, 1, 4, (to_filter("n > 4"),))) == [Send(9, Echo(2, 9, 5))]
     assert len(router.others) == 2 and not router.missing
     router.check()
 
@@ -272,7 +272,7 @@ def test_a_broker_that_was_out_is_told_everything_by_everybody_and_tells_everybo
     router.handle(Received("s", Register(1, to_filter("n > 7"))))
     router.handle(Received(1, Spread(1, 1, 1, Announce(to_filter("n > 1"), 1))))
     effects = router.install(view(5, (0, 0, 5), (1, 2, 1), (2, 1, 1)))
-    wants = {effect.to: effect.message for effect in effects if isinstance(effect.message, CubeWants)}
+    wants = {effect.to: effect.message for effect in effects if isinstance(effect.message, ViewWants)}
     assert router.missing == {1, 2} == wants.keys() and len(router.others) == 0
     assert all(each.mine == 5 and each.filters == (to_filter("n > 7"),) for each in wants.values())
     assert not router.settled(), "it counts as not installed until the echo of a change that changes nothing"
