@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, Final
 
 from ..actors.network.network import Network
-from ..faults.real.link_faults import Forecast
+from ..faults.real.link_faults import LinkFaultTable
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.messages.recovery import Recovery
@@ -157,13 +157,13 @@ class Killing:
         self.say("healed: one tree, every subscription installed, every client at a broker that lives")
 
         if self.cut is not None:
-            net.inject(Forecast())
+            net.inject(LinkFaultTable())
             self.say("the link is mended")
 
     def _cut(self, net: Network, survey: Mapping[BrokerId, Mapping[str, Any]]) -> None:
         self.cut = link_to_cut(survey)
         ends = [[broker for broker, one in survey.items() if one["cluster"] == end] for end in self.cut]
-        net.inject(Forecast(frozenset(pair_of(*pair) for pair in product(*ends))))
+        net.inject(LinkFaultTable(frozenset(pair_of(*pair) for pair in product(*ends))))
         self.say(f"cut the link between clusters {self.cut[0]} and {self.cut[1]}")
 
     def _watch(

@@ -4,7 +4,7 @@ Rules
 -----
 * A crash is alternately a SIGKILL of the process and a `ray.kill`. A pause is SIGSTOP. All processes must be on
   this machine.
-* Every living host is told which links are bad and which brokers are slow (`Forecast`), and applies this where
+* Every living host is told which links are bad and which brokers are slow (`LinkFaultTable`), and applies this where
   it sends.
 * The host of a broker damages the state in its process on request. A store is damaged while its broker is dead,
   because it is read at the start. A broker that detects that its state is damaged ends; it is restarted once that
@@ -51,7 +51,7 @@ from ..machines.nodes import given_up, node_ids
 from ..plans.plans import HostLink, OfConnections, Shake
 from .connection_faults import ConnectionHarm
 from .damage import Damage
-from .link_faults import Forecast
+from .link_faults import LinkFaultTable
 
 TELL_SECONDS: Final = 2.0
 """How long hosts have to take in the link faults; a paused host takes them in when it resumes."""
@@ -178,7 +178,7 @@ class Breaker:
             self._met(broker)
             self.positions[broker] = place = places[broker]
             self.members[place.cluster] = (*self.members.get(place.cluster, ()), broker)
-            HostHandle(self._net.host_of(broker)).inject(self._forecast())
+            HostHandle(self._net.host_of(broker)).inject(self._link_faults())
 
     def _met(self, broker: BrokerId) -> None:
         self._pids[broker] = self._net.pid_of(broker)
@@ -231,7 +231,7 @@ class Breaker:
             self._met(broker)
             self._dead.discard(broker)
             self._unreached.pop(broker, None)  # the pending call was to its earlier life
-            ray.get(HostHandle(self._net.host_of(broker)).inject(self._forecast()))
+            ray.get(HostHandle(self._net.host_of(broker)).inject(self._link_faults()))
             return True
 
     def start_fallen(self) -> list[BrokerId]:
@@ -432,14 +432,14 @@ class Breaker:
         ended = [HostHandle(host).inject(ConnectionHarm(None)) for host in actors]
         ray.wait(ended, num_returns=len(ended), timeout=TELL_SECONDS) if ended else None
 
-    def _forecast(self) -> Forecast:
+    def _link_faults(self) -> LinkFaultTable:
         now = self.now
         self._shakes = [(until, shake) for until, shake in self._shakes if until > now]
         left = tuple((until - now, shake) for until, shake in self._shakes)
-        return Forecast(frozenset(self._cuts.reasons), left, dict(self._factors))
+        return LinkFaultTable(frozenset(self._cuts.reasons), left, dict(self._factors))
 
     def _tell(self) -> None:
-        forecast = self._forecast()
+        table = self._link_faults()
         hosts = [host for broker in self.living() if (host := self._host(broker)) is not None]
-        told = [HostHandle(host).inject(forecast) for host in hosts]
+        told = [HostHandle(host).inject(table) for host in hosts]
         ray.wait(told, num_returns=max(1, len(told) - len(self._paused)), timeout=TELL_SECONDS)

@@ -36,7 +36,7 @@ Lane: TypeAlias = tuple[BrokerId, BrokerId, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class LinkFaultTable:
     """All present faults, as the driver tells them to every host; called with one, it replaces those there.
 
     Attributes
@@ -80,7 +80,7 @@ class HostLinkFaults:
 
     def __init__(self, heartbeat_seconds: float, seed: int = 0) -> None:
         self._service_seconds = SERVICE_PART * heartbeat_seconds
-        self._dice = random.Random(f"weather/{seed}")
+        self._dice = random.Random(f"link faults/{seed}")
         self._links = LinkFaults()
         self._cut: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
         self._failing: frozenset[tuple[BrokerId, BrokerId]] = frozenset()
@@ -89,12 +89,12 @@ class HostLinkFaults:
         self._lanes: defaultdict[Lane, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._counters: defaultdict[BrokerId, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def set(self, forecast: Forecast) -> None:
+    def set(self, table: LinkFaultTable) -> None:
         """Replace the present faults."""
         now = time.monotonic()
-        self._cut, self._failing = forecast.cut, forecast.failing
-        self._links.shakes = [(now + left, shake) for left, shake in forecast.shakes]
-        self._factors = dict(forecast.factors)
+        self._cut, self._failing = table.cut, table.failing
+        self._links.shakes = [(now + left, shake) for left, shake in table.shakes]
+        self._factors = dict(table.factors)
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -3,7 +3,7 @@
 import time
 
 import rayvous as rv
-from rayvous.faults.real.link_faults import Forecast
+from rayvous.faults.real.link_faults import LinkFaultTable
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 60.0
@@ -33,12 +33,12 @@ def test_what_a_living_neighbour_and_a_living_member_have_missed_comes_again(ray
             publisher.publish({"x": 2 * turn - 1})
             net.settle(BOUND_SECONDS)
             before = state(net, source)
-            net.inject(Forecast(failing=frozenset({(source, to)})))
+            net.inject(LinkFaultTable(failing=frozenset({(source, to)})))
             publisher.publish({"x": 2 * turn})
             deadline = time.monotonic() + BOUND_SECONDS
             while state(net, source) == before:
                 assert time.monotonic() < deadline, "the call has not failed"
-            net.inject(Forecast())
+            net.inject(LinkFaultTable())
             net.settle(BOUND_SECONDS)
         for subscriber in subscribers:
             heard[subscriber.name] += [note.event["x"] for note in subscriber.notifications(0)]

@@ -12,7 +12,7 @@ from itertools import islice
 import psutil
 import pytest
 import rayvous as rv
-from rayvous.faults.real.link_faults import Forecast
+from rayvous.faults.real.link_faults import LinkFaultTable
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 40.0
@@ -22,8 +22,8 @@ FAR_FACTOR, NEXT_FACTOR = 200.0, 50.0
 """With a heartbeat of a second: 200 and 50 milliseconds for each call."""
 
 
-def slow_but_for_two() -> Forecast:
-    return Forecast(factors={0: FAR_FACTOR, 1: FAR_FACTOR, 3: FAR_FACTOR, 5: FAR_FACTOR, NEXT: NEXT_FACTOR})
+def slow_but_for_two() -> LinkFaultTable:
+    return LinkFaultTable(factors={0: FAR_FACTOR, 1: FAR_FACTOR, 3: FAR_FACTOR, 5: FAR_FACTOR, NEXT: NEXT_FACTOR})
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
             ]
             assert sorted(got) == [("ann", 1), ("ann", 2), ("bob", 1)]
         assert [client.broker for client in (alice, ann, bob, dora)] == [NEXT] * 4
-        net.inject(Forecast())
+        net.inject(LinkFaultTable())
         net.settle(BOUND_SECONDS)
         assert fellow.broker == NEAR + 1, "whoever said nothing stays in its cluster"
         assert not [note for subscriber in (alice, dora) for note in subscriber.notifications(0)]

@@ -189,7 +189,7 @@ def test_a_slow_broker_takes_its_input_one_by_one():
     assert net.broker(4).notes() == [0, 1, 2, 3, 4]
 
 
-def test_bad_weather_delays_and_nothing_is_lost_or_doubled():
+def test_bad_periods_delay_and_nothing_is_lost_or_doubled():
     net = network()
     net.link_faults.shakes.append((1.0, plans.Shake(0.0, 1.0, 0.0, drop=0.5, duplicate=0.5, brokers=(4,))))
     arrived = {}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from packed_calls import PackedCalls
 from rayvous.actors.host.host import BrokerHost
-from rayvous.faults.real.link_faults import Forecast
+from rayvous.faults.real.link_faults import LinkFaultTable
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.errors import BrokerUnavailable, ClientError
@@ -348,7 +348,7 @@ def test_a_cut_link_holds_events_and_gives_them_in_order_when_it_is_mended() -> 
         for broker in (root, CHAIN[3].broker):
             await net.subscribe(broker, f"c{broker}", "x >= 0")
         ends = sorted((CHAIN[0].broker, CHAIN[1].broker))
-        cut = Forecast(frozenset({(ends[0], ends[1])}))
+        cut = LinkFaultTable(frozenset({(ends[0], ends[1])}))
         for host, _ in net.seated:
             await host.inject(cut)
         for i in range(5):
@@ -357,7 +357,7 @@ def test_a_cut_link_holds_events_and_gives_them_in_order_when_it_is_mended() -> 
         got = await net.fetch()
         assert len(got[f"c{CHAIN[3].broker}"]) == 5 and f"c{root}" not in got
         for host, _ in net.seated:
-            await host.inject(Forecast())
+            await host.inject(LinkFaultTable())
         await net.publish(leaf, "p", [5], 6)
         await net.rest()
         assert (await net.fetch())[f"c{root}"] == [("p", number) for number in range(1, 7)]

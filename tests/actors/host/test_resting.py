@@ -17,7 +17,7 @@ from packed_calls import PackedCalls
 from ray.exceptions import ActorDiedError
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.ticking import TOLD_AT_ONCE
-from rayvous.faults.real.link_faults import Forecast
+from rayvous.faults.real.link_faults import LinkFaultTable
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.ids import BrokerId
@@ -161,7 +161,7 @@ class Net:
 
     async def never_rest(self) -> None:
         for host in self.hosts:
-            await host.inject(Forecast())
+            await host.inject(LinkFaultTable())
 
     @contextmanager
     def counted(self) -> Iterator[Counter[str]]:
@@ -195,7 +195,7 @@ def test_all_but_the_root_rest_and_take_no_time_and_hosts_beat_once_a_heartbeat(
     go(test)
 
 
-def test_in_weather_nobody_rests() -> None:
+def test_nobody_rests_while_links_have_faults() -> None:
     async def test(net: Net) -> None:
         await net.run(8)
         await net.never_rest()

@@ -1,11 +1,11 @@
-"""The fault table of a host: cut links hold messages back, bad weather delays them, and order is kept."""
+"""The fault table of a host: cut links hold messages back, bad periods delay them, and order is kept."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from rayvous.faults.plans.plans import Shake
-from rayvous.faults.real.link_faults import Forecast, HostLinkFaults
+from rayvous.faults.real.link_faults import LinkFaultTable, HostLinkFaults
 
 PATIENCE_SECONDS = 10.0
 
@@ -48,16 +48,16 @@ def test_a_cut_link_holds_what_it_is_given_until_it_is_mended_and_nothing_overta
         link_faults = HostLinkFaults(0.2)
         there, back = Link(link_faults, 3, 7), Link(link_faults, 7, 3)
         group, other = Link(link_faults, 3, 7, "group"), Link(link_faults, 3, 8)
-        link_faults.set(Forecast(frozenset({(3, 7)})))
+        link_faults.set(LinkFaultTable(frozenset({(3, 7)})))
         for link in (there, back, group, other):
             link.send(1, 2, 3)
         await turn()
         assert other.left == [1, 2, 3], "another link is not cut"
         assert there.left == back.left == group.left == []
-        link_faults.set(Forecast(frozenset({(3, 7), (1, 2)})))  # another link is cut as well
+        link_faults.set(LinkFaultTable(frozenset({(3, 7), (1, 2)})))  # another link is cut as well
         await turn()
         assert there.left == []
-        link_faults.set(Forecast())
+        link_faults.set(LinkFaultTable())
         there.send(4)  # at the moment of mending
         for link in (there, back, group):
             assert await link.done() == sorted(link.left) and len(link.left) >= 3
@@ -70,25 +70,25 @@ def test_cut_again_before_all_that_waits_has_left() -> None:
     async def test() -> None:
         link_faults = HostLinkFaults(0.2)
         link = Link(link_faults, 1, 2)
-        link_faults.set(Forecast(frozenset({(1, 2)})))
+        link_faults.set(LinkFaultTable(frozenset({(1, 2)})))
         link.send(1, 2)
         await turn()
-        link_faults.set(Forecast())
-        link_faults.set(Forecast(frozenset({(1, 2)})))
+        link_faults.set(LinkFaultTable())
+        link_faults.set(LinkFaultTable(frozenset({(1, 2)})))
         link.send(3)
         await turn()
         assert link.left == []
-        link_faults.set(Forecast())
+        link_faults.set(LinkFaultTable())
         assert await link.done() == [1, 2, 3]
 
     go(test)
 
 
-def test_bad_weather_makes_messages_late_and_keeps_their_order() -> None:
+def test_a_bad_period_makes_messages_late_and_keeps_their_order() -> None:
     async def test() -> None:
         link_faults = HostLinkFaults(0.2, seed=4)
         shaken, calm = Link(link_faults, 1, 2), Link(link_faults, 5, 6)
-        link_faults.set(Forecast(shakes=((60.0, Shake(0.0, 60.0, delay_seconds=0.02, brokers=(1,))),)))
+        link_faults.set(LinkFaultTable(shakes=((60.0, Shake(0.0, 60.0, delay_seconds=0.02, brokers=(1,))),)))
         started = asyncio.get_running_loop().time()
         shaken.send(*range(10))
         calm.send(*range(10))
@@ -96,7 +96,7 @@ def test_bad_weather_makes_messages_late_and_keeps_their_order() -> None:
         assert calm.left == list(range(10)) and len(shaken.left) < 10
         assert await shaken.done() == list(range(10))
         assert asyncio.get_running_loop().time() - started > 0.03
-        link_faults.set(Forecast(shakes=((0.0, Shake(0.0, 60.0, delay_seconds=9.0)),)))  # already over
+        link_faults.set(LinkFaultTable(shakes=((0.0, Shake(0.0, 60.0, delay_seconds=9.0)),)))  # already over
         shaken.send(10)
         await turn()
         assert shaken.left[-1] == 10
@@ -107,7 +107,7 @@ def test_bad_weather_makes_messages_late_and_keeps_their_order() -> None:
 def test_a_slow_broker_takes_its_messages_one_after_the_other_and_others_do_not_wait() -> None:
     async def test() -> None:
         link_faults = HostLinkFaults(0.01)
-        link_faults.set(Forecast(factors={1: 100.0}))  # a millisecond per message
+        link_faults.set(LinkFaultTable(factors={1: 100.0}))  # a millisecond per message
         order: list[str] = []
 
         async def serve(broker: int, messages: int, name: str) -> None:
@@ -120,7 +120,7 @@ def test_a_slow_broker_takes_its_messages_one_after_the_other_and_others_do_not_
         await turn()
         await serve(2, 1000, "quick")
         assert order == ["quick"]
-        link_faults.set(Forecast())
+        link_faults.set(LinkFaultTable())
         slow.append(asyncio.create_task(serve(1, 1, "c")))  # quick again, but still behind the others
         await asyncio.gather(*slow)
         assert order == ["quick", "a", "b", "c"]
