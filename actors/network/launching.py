@@ -38,10 +38,10 @@ from .java import prepare_java
 from .placing import actors_of, steady_node, working_nodes
 from .remains import all_parts, described, how_to_end, parts_of, signs_of_life
 from .rendezvous import KEYS, Rendezvous
+from .resume_from_store import accepted, resume, store_of
 from .settings import Settings
 from .stages import BROKERS, RAY, Stages
 from .store import LastingStore, RayStore, RendezvousStore
-from .taking_up import accepted, store_of, take_up
 
 CALLS_AT_ONCE: Final = 10_000
 _LOG: Final = Log("rayvous.network")
@@ -341,7 +341,7 @@ def _start_parts(
     name, recovery = settings.name, settings.recovery
     actors = [rendezvous]
     try:
-        earlier = take_up(settings, rendezvous) if isinstance(store, LastingStore) else None
+        earlier = resume(settings, rendezvous) if isinstance(store, LastingStore) else None
         positions = settings.positions() if earlier is None else list(earlier.positions)
         stages.show(BROKERS, 0, len(positions))
         collector = _start_collector(settings, token, positions, steady)

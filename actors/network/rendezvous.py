@@ -10,7 +10,7 @@ whose name was used before.
 If the network heals or its brokers have stores, the rendezvous point stores its state before it answers, so it
 resumes after its process dies and Ray restarts it. Every method is safe to repeat with the same arguments, because
 Ray repeats calls that were in flight when the process died. If both hold, the rendezvous point may also resume
-where an earlier network ended (`taking_up`).
+where an earlier network ended (`resume_from_store`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from ..parts import of
 from .directory import Directory as Directory
 from .names import SEQUENCE, LastingNames
 from .remains import LaunchWatch
+from .resume_from_store import Earlier, alive_at, carried_over, earlier_of, note_seconds, written_of
 from .store import BORN, CLIENTS, DIRECTORY, ROOT, RendezvousStore
-from .taking_up import Earlier, alive_at, carried_over, earlier_of, note_seconds, written_of
 
 KEYS: Final = "keys"
 """Calls about keys have a thread of their own: they write nothing, so they need not wait for writes."""

@@ -5,7 +5,7 @@ Rules
 * There is a copy if the network heals and its brokers have stores; the copy is stored beside these.
 * A value is stored before the answer that depends on it is sent. Values are small and written whole.
 * A restarted rendezvous point reads Ray's store. The copy outlives Ray: it is read when a network is launched again
-  on the same stores (`taking_up`). The copy holds nothing that names actors or clients' processes.
+  on the same stores (`resume_from_store`). The copy holds nothing that names actors or clients' processes.
 * One thread writes the copy, so values that no caller waits for (`note`) delay no caller. A value that could not be
   written is written with the next ones; a caller that waits for it gets an error.
 * A restarted rendezvous point writes the whole copy again: the copy on its node may belong to another network.

@@ -23,7 +23,9 @@ FAR_FACTOR, NEXT_FACTOR = 200.0, 50.0
 
 
 def slow_but_for_two() -> LinkFaultTable:
-    return LinkFaultTable(factors={0: FAR_FACTOR, 1: FAR_FACTOR, 3: FAR_FACTOR, 5: FAR_FACTOR, NEXT: NEXT_FACTOR})
+    return LinkFaultTable(
+        factors={0: FAR_FACTOR, 1: FAR_FACTOR, 3: FAR_FACTOR, 5: FAR_FACTOR, NEXT: NEXT_FACTOR}
+    )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from rayvous.faults.plans.plans import Shake
-from rayvous.faults.real.link_faults import LinkFaultTable, HostLinkFaults
+from rayvous.faults.real.link_faults import HostLinkFaults, LinkFaultTable
 
 PATIENCE_SECONDS = 10.0
 

@@ -160,7 +160,7 @@ def store_of(settings: Settings, token: str) -> RendezvousStore | None:
     return RayStore(token) if settings.recovery is not None or settings.stable is not None else None
 
 
-def take_up(settings: Settings, rendezvous: Any) -> Earlier | None:
+def resume(settings: Settings, rendezvous: Any) -> Earlier | None:
     """Return the network that the launched one resumes from the stores; None if the stores are new."""
     with broker_errors(f"launching network {settings.name!r}"):
         wanted = made_of(settings.scheme, settings.admission, settings.recovery)

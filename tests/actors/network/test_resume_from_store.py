@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rayvous.actors.network import launching, taking_up
+from rayvous.actors.network import launching, resume_from_store
 from rayvous.actors.network.directory import Directory
 from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.actors.network.store import CLIENTS, DIRECTORY, LastingStore
@@ -20,7 +20,7 @@ from rayvous.routing.schemes.registry import scheme as scheme_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 RECOVERY = Recovery.for_tests()
-MADE_OF = taking_up.made_of("hybrid", None, RECOVERY)
+MADE_OF = resume_from_store.made_of("hybrid", None, RECOVERY)
 
 
 class InRay:
@@ -76,7 +76,7 @@ class Story:
     def ended(self) -> None:
         self.store.close()
 
-    def open(self, earlier: taking_up.Earlier | None = None, **accepted: int) -> dict[int, Told]:
+    def open(self, earlier: resume_from_store.Earlier | None = None, **accepted: int) -> dict[int, Told]:
         positions = tuple(ClusterTree(3, 2).positions()) if earlier is None else earlier.positions
         hosts = {place.broker: Told() for place in positions}
         directory = Directory(
@@ -88,7 +88,7 @@ class Story:
         self.point.open(directory, earlier, accepted)
         return hosts
 
-    def launched_again(self) -> taking_up.Earlier:
+    def launched_again(self) -> resume_from_store.Earlier:
         earlier = self.started().earlier(MADE_OF)
         assert earlier is not None
         return earlier
@@ -175,7 +175,7 @@ def test_the_clock_stands_still_from_the_last_moment_at_which_it_may_have_lived(
         story.point.receive(0, [RootBeat(ClusterView(0, 1, 0, (0, 1)), 1)])
     story.now += 1_000.0
     earlier = story.launched_again()
-    most = 2 * taking_up.note_seconds(RECOVERY) + 2 * RECOVERY.heartbeat_seconds
+    most = 2 * resume_from_store.note_seconds(RECOVERY) + 2 * RECOVERY.heartbeat_seconds
     assert 1_000.0 - most <= earlier.still_seconds <= 1_000.0
     story.open(earlier)
     assert 1_020.0 <= story.point._now() <= 1_020.0 + most
@@ -186,7 +186,7 @@ def test_the_clock_stands_still_from_the_last_moment_at_which_it_may_have_lived(
 
 
 def test_a_short_retention_is_noted_more_often() -> None:
-    assert taking_up.note_seconds(Recovery.for_tests(retention_seconds=10.0)) == 1.0
+    assert resume_from_store.note_seconds(Recovery.for_tests(retention_seconds=10.0)) == 1.0
 
 
 def test_a_launch_that_fails_leaves_all_for_the_next(story: Story) -> None:
@@ -223,9 +223,9 @@ def test_what_stores_depend_on_must_be_as_it_was(story: Story) -> None:
     """Stores are snapshots of the layers of brokers, with checksums where brokers compare what they know."""
     compares = replace(RECOVERY, compare_heartbeats=10)
     for made_of, said in (
-        (taking_up.made_of("lbdd", None, RECOVERY), "scheme='hybrid'"),
-        (taking_up.made_of("hybrid", object(), RECOVERY), "admission=False"),
-        (taking_up.made_of("hybrid", None, compares), "compare_heartbeats=False"),
+        (resume_from_store.made_of("lbdd", None, RECOVERY), "scheme='hybrid'"),
+        (resume_from_store.made_of("hybrid", object(), RECOVERY), "admission=False"),
+        (resume_from_store.made_of("hybrid", None, compares), "compare_heartbeats=False"),
     ):
         with pytest.raises(
             InputError, match=f"the stores belong to a network with {said}.*launch it as it was"
@@ -330,5 +330,5 @@ def test_the_brokers_are_asked_for_the_numbers_that_nobody_else_knows() -> None:
         return SimpleNamespace(accepted_here=SimpleNamespace(remote=lambda: known))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(taking_up.ray, "get", lambda calls: calls)
-        assert taking_up.accepted([host(bob=3), host(bob=9, dave=1), host()]) == {"bob": 9, "dave": 1}
+        patch.setattr(resume_from_store.ray, "get", lambda calls: calls)
+        assert resume_from_store.accepted([host(bob=3), host(bob=9, dave=1), host()]) == {"bob": 9, "dave": 1}
