@@ -176,7 +176,7 @@ class Places:
                 self._take(kind, name, Place(place, ticket, owner, now))
         return [self._at[kind, name].broker for name in names]
 
-    def come_back(
+    def reattach(
         self,
         kind: str,
         name: ClientId,

@@ -272,7 +272,7 @@ class PublisherMachine:
         first = int(self._kept[0][1].sequence[0]) if self._kept else self.published + 1
         return TakenOver(first, self.published)
 
-    def come_back(self, now: float, accepted: int, kept: Iterable[tuple[float, EventBatch]]) -> None:
+    def reattach(self, now: float, accepted: int, kept: Iterable[tuple[float, EventBatch]]) -> None:
         """Discard what only the process knew, and continue from what the broker knows.
 
         Without the events that the broker retains, a move to another broker would leave a gap between the two

@@ -355,7 +355,7 @@ class Session:
             if durable is None:
                 stream = await self._subscribe(allowed, after)
             else:
-                stream = await self._come_back(durable, allowed, after)
+                stream = await self._reattach(durable, allowed, after)
         except BaseException:
             self._of.streams -= 1
             raise
@@ -391,7 +391,7 @@ class Session:
             raise
         return stream
 
-    async def _come_back(self, durable: str, allowed: Filter | None, after: str | None) -> Stream:
+    async def _reattach(self, durable: str, allowed: Filter | None, after: str | None) -> Stream:
         gateway, of = self._gateway, self._of
         name = f"{self.principal}/{durable}"
         seal = Seal(gateway.upstream.secret, name)

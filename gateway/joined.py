@@ -317,9 +317,9 @@ class Joined:
         if durable is None:
             return _RayFeed(self._attached, await self._attached.subscriber_here(principal))
         name = f"{principal}/{durable}"
-        return _DurableFeed(self._network, await _in(self._pool, self._come_back, name), self._pool)
+        return _DurableFeed(self._network, await _in(self._pool, self._reattach, name), self._pool)
 
-    def _come_back(self, name: str) -> DurableSubscriber:
+    def _reattach(self, name: str) -> DurableSubscriber:
         return self._network.subscriber(name, durable=True)
 
     async def close(self) -> None:

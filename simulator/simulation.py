@@ -357,7 +357,7 @@ class Simulation(SimulatedNetwork):
         known = {host.id: host.machine.ask(AcceptedOf(session.name)) for host in session.homes}
         best = max(known, key=lambda broker: known[broker])
         session.alive = True
-        machine.come_back(self.now, known[best], self.hosts[best].machine.ask(KeptOf(session.name)))
+        machine.reattach(self.now, known[best], self.hosts[best].machine.ask(KeptOf(session.name)))
         self.account.taken_back(self.now, session.name, machine.held)
         session.homes = [self.hosts[best]]
         self.clients.settle_at(session, self.hosts[best])
@@ -371,7 +371,7 @@ class Simulation(SimulatedNetwork):
         alive = [host for host in session.homes if host.alive]
         session.homes = []
         kept = alive[0].machine.ask(KeptOf(client)) if alive else []
-        machine.come_back(self.now, machine.published, kept)
+        machine.reattach(self.now, machine.published, kept)
         self.account.taken_back(self.now, client, machine.held)
         target = alive[0] if alive else self.clients.elsewhere(session)
         assert target is not None, "somebody is there"

@@ -24,11 +24,11 @@ from ..network.hosts import Hosts
 from ..network.names import BLOCK
 from .ahead import PlacesAhead
 from .client import Context
-from .coming_back import evict, publisher_back, subscriber_back
 from .durable import DurableSubscriber
 from .nearness import Placement, checked
 from .process import ClientProcess
 from .publisher import Publisher
+from .reattach import evict, reattached_publisher, reattached_subscriber
 from .subscriber import Subscriber
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Attaching:
         """
         checks.text("name", name)
         if checks.flag("durable", durable):
-            publisher: Publisher = self._lasting(publisher_back, name, broker, place)
+            publisher: Publisher = self._lasting(reattached_publisher, name, broker, place)
             return publisher
         return self.publishers([name], broker=broker, place=place, take_over=take_over)[0]
 
@@ -112,7 +112,7 @@ class Attaching:
         """Attach a subscriber; see :meth:`Network.subscriber`."""
         checks.text("name", name)
         if checks.flag("durable", durable):
-            subscriber: DurableSubscriber = self._lasting(subscriber_back, name, broker, place)
+            subscriber: DurableSubscriber = self._lasting(reattached_subscriber, name, broker, place)
             return subscriber
         return self.subscribers([name], broker=broker, place=place, take_over=take_over)[0]
 

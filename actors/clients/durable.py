@@ -231,7 +231,7 @@ class ReturningPublisher(Publisher):
     ) -> None:
         published, kept, self._reserved = known
         super().__init__(name, broker, context, published)
-        self._machine.come_back(time.time(), published, kept)
+        self._machine.reattach(time.time(), published, kept)
 
     async def _call(self, batch: Any) -> None:
         last = self.published + len(batch)

@@ -412,7 +412,7 @@ class ClientProcess:
             try:
                 parcels = await self._fetch(host, acknowledged)
             except (RayError, TimeoutError) as error:
-                if self._returns and not self.ending and await self._come_back(host):
+                if self._returns and not self.ending and await self._reattach(host):
                     acknowledged = 0
                     continue
                 self._give_up(host, error)
@@ -495,7 +495,7 @@ class ClientProcess:
             if inbox.host == host:
                 inbox.fail(error)
 
-    async def _come_back(self, host: Any) -> bool:
+    async def _reattach(self, host: Any) -> bool:
         """Send BACK for every subscriber at a restarted host; return False if the host is dead for good."""
         while True:
             try:

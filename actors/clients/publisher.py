@@ -80,7 +80,7 @@ class Publisher(Client):
         if recovery is not None:
             keep = recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
         self._machine = PublisherMachine(name, *keep)
-        self._machine.come_back(time.time(), published, ())
+        self._machine.reattach(time.time(), published, ())
         followed = "" if recovery is None else process.session
         self._adverts = Advertiser(self._machine, self._links, name, directory, self._calls(), followed)
         if recovery is not None:
@@ -248,7 +248,7 @@ class Publisher(Client):
         """Continue after the last number that a stable broker has of a publisher of this name."""
         assert self._links is not None
         stored = await Given(self._handle(host).request(broker, self.name, [Stored()]), seconds)
-        self._machine.come_back(time.time(), stored, ())
+        self._machine.reattach(time.time(), stored, ())
         self._links.events.sent = stored
         self._counted = True
 

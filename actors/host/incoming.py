@@ -275,7 +275,7 @@ class Incoming:
         if WouldAdmit in kinds or (Advertise in kinds and not seat.broker.takes_advertisements):
             self._admission.require()
         if self._numbered is not None and Back in kinds and session:
-            self._numbered.come_back(seat, client, session)
+            self._numbered.reattach(seat, client, session)
         elif Resume in kinds:
             self._attachments.take_over(seat, client, session)
         elif Register in kinds:

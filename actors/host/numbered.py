@@ -91,7 +91,7 @@ class NumberedLinks:
         """Return the last number of a client that a broker has taken, about "events" or "subscriptions"."""
         return seat.broker.ask(HeardFrom(client, about))
 
-    def come_back(self, seat: HostedBroker, client: ClientId, session: str) -> None:
+    def reattach(self, seat: HostedBroker, client: ClientId, session: str) -> None:
         """Attach a returning subscriber to this process, unless another live process has it."""
         before = seat.owners.get(client)
         if before is not None and before.gone(time.monotonic()):

@@ -302,7 +302,7 @@ class Rendezvous:
 
     # Clients whose names outlive their processes, in a network that heals.
 
-    def come_back(
+    def reattach(
         self,
         name: ClientId,
         broker: BrokerId | None,
@@ -326,7 +326,7 @@ class Rendezvous:
         place = self._settle("subscriber", name, broker if was is None else was, ticket, near, owner)
         return place, self.names.come(name, place, ticket), self._former("subscriber", [name])
 
-    def publisher_comes_back(
+    def reattach_publisher(
         self,
         name: ClientId,
         broker: BrokerId | None,
@@ -337,7 +337,7 @@ class Rendezvous:
         """Give a publisher a broker; return it, the actors of its previous brokers, and its highest number.
 
         The previous brokers are those that may have accepted its last events. Also return who had the name before.
-        It raises the errors of :meth:`come_back`.
+        It raises the errors of :meth:`reattach`.
         """
         self._places.require_known(broker)
         homes, reserved = self.names.publisher(name)
@@ -354,7 +354,7 @@ class Rendezvous:
     def _settle(
         self, kind: str, name: ClientId, wish: BrokerId | None, ticket: str, near: Tiers | None, owner: Owner
     ) -> BrokerId:
-        place = self._places.come_back(kind, name, wish, ticket, near, owner, self._now())
+        place = self._places.reattach(kind, name, wish, ticket, near, owner, self._now())
         self._keep_clients()
         return place
 

@@ -370,7 +370,7 @@ class Growth(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.point.alive) < len(self.lives))
     @rule(number=st.integers(0, 99))
-    def come_back(self, number):
+    def reattach(self, number):
         gone = sorted(self.lives.keys() - self.point.alive.keys())
         broker = gone[number % len(gone)]
         self.lives[broker] += 1

@@ -156,7 +156,7 @@ PARTS = [
     around("a later process has a higher version", PublisherMachine, "_renew", _knows_no_version),
     around("what is not accepted is retained", PublisherMachine, "_is_accepted", lambda real, self, batch: True),
     around("what is withdrawn is known no more", PublisherMachine, "unadvertise", _keeps("adverts")),
-    after("what was published counts", PublisherMachine, "come_back", _starts_at_0),
+    after("what was published counts", PublisherMachine, "reattach", _starts_at_0),
     Mutant("what was held has an age", lambda patch: patch.setattr(publishers, "_aged", lambda message, age: message)),
     around("only what is not in force is requested", SubscriberMachine, "request", _repeats_all),
     around("what was admitted says so", SubscriberMachine, "_register", _is_judged_again),

@@ -122,11 +122,11 @@ def test_a_restarted_actor_gets_its_own_name_again_and_nobody_else_does() -> Non
 
 def test_a_durable_name_is_never_free_and_only_a_durable_client_takes_it() -> None:
     places = Places(range(3))
-    places.come_back("subscriber", "a", 1, "t1", None, Owner("one"))
+    places.reattach("subscriber", "a", 1, "t1", None, Owner("one"))
     assert places.hear([1], [], 9.0) == []
     with pytest.raises(NameTaken, match="attach with durable=True"):
         at(places, "a", "two", "t2", take_over=True)
-    assert places.come_back("subscriber", "a", 1, "t3", None, Owner("two")) == 1
+    assert places.reattach("subscriber", "a", 1, "t3", None, Owner("two")) == 1
     assert places.former("subscriber", ["a"]) == {"a": Former(1, "one", "t1", True)}
 
 

@@ -208,7 +208,7 @@ def test_what_is_published_again_says_how_old_it_is():
 def test_a_publisher_that_comes_back_goes_on_from_what_its_broker_knows():
     machine = PublisherMachine("p", 100, 60.0)
     machine.publish(batch_of([{"x": 1}, {"x": 2}]), 10.0)
-    machine.come_back(30.0, 7, [(12.0, batch("p", 6, 2))])
+    machine.reattach(30.0, 7, [(12.0, batch("p", 6, 2))])
     assert machine.held == [(6, 2, batch("p", 6, 2).nbytes)]
     (events,) = machine.arrive(30.0)
     assert events.age_seconds == 12.0 and events.batch.identity(0) == ("p", 6)
@@ -252,7 +252,7 @@ def test_a_withdrawal_that_comes_late_is_older_than_what_was_advertised_since():
     (back,) = machine.arrive(10.0)
     assert back.version > there.version
     heir = PublisherMachine("p", 100, 60.0)
-    heir.come_back(11.0, 0, ())
+    heir.reattach(11.0, 0, ())
     (later,) = heir.advertise(1, item, 5)
     assert later.version > back.version
 

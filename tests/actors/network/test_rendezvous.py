@@ -231,22 +231,22 @@ def test_a_client_that_moves_goes_to_the_nearest_that_lives_or_the_least_loaded_
 def test_a_durable_client_is_placed_where_it_was_and_else_near() -> None:
     point, _ = lasting(Memory())
     near = ((4,), (1,))
-    assert point.come_back("d", None, "t1", near)[0] == 4
-    assert point.come_back("d", None, "t2", ((1,),))[0] == 4, "it was there"
+    assert point.reattach("d", None, "t1", near)[0] == 4
+    assert point.reattach("d", None, "t2", ((1,),))[0] == 4, "it was there"
     point.bury({4: point.host_of(4)})
-    assert point.come_back("d", None, "t3", near)[0] == 1
-    assert point.publisher_comes_back("q", None, "t4", near)[0] == 1
+    assert point.reattach("d", None, "t3", near)[0] == 1
+    assert point.reattach_publisher("q", None, "t4", near)[0] == 1
 
 
 def test_a_durable_client_that_asks_for_a_broker_that_has_left_is_placed_elsewhere() -> None:
     """It may have asked before the broker left; only a broker that never existed is an error."""
     point, _ = lasting(Memory())
     point.retire([2])
-    assert point.come_back("d", 2, "t1")[0] == 0, "it is leaving"
+    assert point.reattach("d", 2, "t1")[0] == 0, "it is leaving"
     point.forget(2)
-    assert point.come_back("e", 2, "t2")[0] == 1, "it has left"
-    assert point.publisher_comes_back("q", 2, "t3")[0] == 3
-    for comes in (point.come_back, point.publisher_comes_back):
+    assert point.reattach("e", 2, "t2")[0] == 1, "it has left"
+    assert point.reattach_publisher("q", 2, "t3")[0] == 3
+    for comes in (point.reattach, point.reattach_publisher):
         with pytest.raises(InputError, match="no broker 6: there are 6, from 0 to 5"):
             comes("f", 6, "t4")
         with pytest.raises(InputError, match="no broker 6"):

@@ -113,9 +113,9 @@ def story(tmp_path: Path) -> Story:
 
 def test_names_numbers_and_identities_count_on_and_nobody_is_attached(story: Story) -> None:
     point = story.point
-    record = point.come_back("alice", 2, "ticket")[1]
+    record = point.reattach("alice", 2, "ticket")[1]
     point.acknowledge("alice", record["life"], {"bob": 7})
-    point.publisher_comes_back("carol", 4, "ticket")
+    point.reattach_publisher("carol", 4, "ticket")
     reserved = point.reserve("carol", 1)
     point.place("publisher", ["bob", "dave"], 0)
     point.place("publisher", ["erin"], 0)
@@ -131,9 +131,9 @@ def test_names_numbers_and_identities_count_on_and_nobody_is_attached(story: Sto
     story.open(earlier, bob=41, erin=2, carol=7)
     again = story.point
     assert again.sequences(["bob", "dave", "erin", "carol"]) == [41, 0, 3, 7]
-    broker, record, _ = again.come_back("alice", None, "another")
+    broker, record, _ = again.reattach("alice", None, "another")
     assert broker == 2 and record["position"] == {"bob": 7} and record["life"] == 2
-    assert again.publisher_comes_back("carol", None, "another")[2] == reserved
+    assert again.reattach_publisher("carol", None, "another")[2] == reserved
     again.place("publisher", ["dave"], 0)
     with pytest.raises(ClientError, match="already a publisher 'dave'"):
         again.place("publisher", ["dave"], 0)
@@ -167,7 +167,7 @@ def test_the_last_root_counts_on(story: Story) -> None:
 
 
 def test_the_clock_stands_still_from_the_last_moment_at_which_it_may_have_lived(story: Story) -> None:
-    record = story.point.come_back("alice", 2, "ticket")[1]
+    record = story.point.reattach("alice", 2, "ticket")[1]
     story.point.subscriptions("alice", record["life"], {"subscriptions": {}, "since": 900.0})
     seen = story.in_ray.values["subscriber:alice"]["seen"]
     for _ in range(200):
@@ -191,7 +191,7 @@ def test_a_short_retention_is_noted_more_often() -> None:
 
 def test_a_launch_that_fails_leaves_all_for_the_next(story: Story) -> None:
     story.point.leave("publisher", {}, {"erin": 3})
-    record = story.point.come_back("alice", 2, "ticket")[1]
+    record = story.point.reattach("alice", 2, "ticket")[1]
     story.point.acknowledge("alice", record["life"], {"bob": 7})
     before = story.copied()
     first = story.launched_again()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakes import Actor, Ray, in_turn
 from ray.exceptions import ActorDiedError, ActorUnavailableError
-from rayvous.actors.clients import coming_back
+from rayvous.actors.clients import reattach
 from rayvous.actors.clients.client import Context
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network.rendezvous import Rendezvous
@@ -28,40 +28,38 @@ class Net:
         self.now = 0.0
         self.answers = list(answers)
         self.buried = list[Any]()
-        Ray(monkeypatch, coming_back)
+        Ray(monkeypatch, reattach)
+        monkeypatch.setattr(reattach, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.passes))
         monkeypatch.setattr(
-            coming_back, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.passes)
-        )
-        monkeypatch.setattr(
-            coming_back, "ReturningPublisher", lambda name, place, context, known: (place, known)
+            reattach, "ReturningPublisher", lambda name, place, context, known: (place, known)
         )
 
     def passes(self, seconds: float) -> None:
         self.now += seconds
 
-    def come_back(self) -> Any:
+    def reattach(self) -> Any:
         host = Actor(BrokerHost, request=in_turn(*self.answers))
         rendezvous = Actor(
             Rendezvous,
-            publisher_comes_back=(HOME, {HOME: host}, 100, {}),
+            reattach_publisher=(HOME, {HOME: host}, 100, {}),
             bury=self.buried.append,
             home_of_publisher=None,
         )
         limits = SimpleNamespace(call_seconds=CALL_SECONDS)
         directory, process = SimpleNamespace(name="net", limits=limits), SimpleNamespace(owner=NOBODY)
         context = Context(directory, process, rendezvous)  # type: ignore[arg-type]
-        return coming_back.publisher_back(context, "p", None, None)
+        return reattach.reattached_publisher(context, "p", None, None)
 
 
 def test_a_broker_that_is_out_of_reach_is_asked_again_and_not_buried(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net(monkeypatch, AWAY, AWAY, (7, []))
-    assert net.come_back() == (HOME, (7, [], 100)) and not net.buried
+    assert net.reattach() == (HOME, (7, [], 100)) and not net.buried
 
 
 def test_nobody_comes_back_past_a_broker_that_stays_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net(monkeypatch, AWAY)
     with pytest.raises(BrokerUnavailable):
-        net.come_back()
+        net.reattach()
     assert not net.buried and CALL_SECONDS <= net.now < CALL_SECONDS + 1.0
 
 
@@ -69,5 +67,5 @@ def test_a_broker_that_has_died_is_buried_and_its_last_number_is_not_used_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     net = Net(monkeypatch, AWAY, ActorDiedError())
-    assert net.come_back() == (HOME, (100, [], 100))
+    assert net.reattach() == (HOME, (100, [], 100))
     assert [list(dead) for dead in net.buried] == [[HOME]]

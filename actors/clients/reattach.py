@@ -25,7 +25,7 @@ from .durable import DurableSubscriber, ReturningPublisher
 from .process import ClientProcess
 
 
-def subscriber_back(
+def reattached_subscriber(
     context: Context, name: ClientId, broker: BrokerId | None, near: Tiers | None
 ) -> DurableSubscriber:
     """Return a durable subscriber, new or returning, with a poll of its own."""
@@ -40,7 +40,7 @@ def subscriber_back(
     )
     try:
         with broker_errors(f"attaching to {directory.name!r}"):
-            call = context.rendezvous.come_back.remote(name, broker, ticket, near, own.owner)
+            call = context.rendezvous.reattach.remote(name, broker, ticket, near, own.owner)
             place, record, former = ray.get(call, timeout=directory.limits.call_seconds)
         evict("subscriber", former, recovery.client_patience_seconds)
         return DurableSubscriber(name, place, context._replace(process=own, ticket=ticket), record)
@@ -49,14 +49,14 @@ def subscriber_back(
         raise
 
 
-def publisher_back(
+def reattached_publisher(
     context: Context, name: ClientId, broker: BrokerId | None, near: Tiers | None
 ) -> ReturningPublisher:
     """Return a publisher that continues where an earlier process of its name stopped, or starts."""
     directory, rendezvous, ticket = context.directory, context.rendezvous, uuid4().hex
     seconds, asked = directory.limits.call_seconds, (name, broker, ticket, near, context.process.owner)
     with broker_errors(f"attaching to {directory.name!r}"):
-        call = rendezvous.publisher_comes_back.remote(*asked)
+        call = rendezvous.reattach_publisher.remote(*asked)
         place, homes, reserved, former = ray.get(call, timeout=seconds)
         evict("publisher", former, seconds)  # first: from here on nothing more of it is accepted
         known: dict[BrokerId, Any] = {}
@@ -72,7 +72,7 @@ def publisher_back(
             place = max(known, key=lambda home: known[home][0])
             published, kept = known[place]
         elif homes:
-            call = rendezvous.publisher_comes_back.remote(*asked)
+            call = rendezvous.reattach_publisher.remote(*asked)
             place = ray.get(call, timeout=seconds)[0]
         if len(known) < len(homes) or not published:
             published = reserved  # what a dead broker had accepted is unknown
