@@ -180,7 +180,7 @@ class Places:
         self,
         kind: str,
         name: ClientId,
-        wish: BrokerId | None,
+        wanted: BrokerId | None,
         ticket: str = "",
         near: Tiers | None = None,
         owner: Owner = NOBODY,
@@ -190,8 +190,8 @@ class Places:
 
         The client returns on its own, and cannot know which brokers have left in the meantime.
         """
-        there = wish is not None and wish in self._load and wish not in self.gone
-        place = wish if there and wish is not None else self._choose((), near)
+        there = wanted is not None and wanted in self._load and wanted not in self.gone
+        place = wanted if there and wanted is not None else self._choose((), near)
         self._take(kind, name, Place(place, ticket, owner, now, durable=True))
         return place
 

@@ -36,7 +36,7 @@ from ..actors.network.network import Network, attaching_here
 from ..actors.network.rendezvous import KEYS
 from ..protocol.batch import EventBatch
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
-from ..recovery.replay.repeats import Answer, Wish
+from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
 from .lanes import CALL_EVENTS_MAX
 from .network import Arrived, Feed, Outlet
@@ -86,26 +86,28 @@ class _RayOutlet:
                 self._withdraw(claimed)
             raise
 
-    async def claim(self, wishes: Sequence[Wish]) -> list[Answer]:
-        return await _in(self._pool, self._claim, wishes)
+    async def claim(self, requests: Sequence[NumbersRequest]) -> list[Answer]:
+        return await _in(self._pool, self._claim, requests)
 
-    def _claim(self, wishes: Sequence[Wish]) -> list[Answer]:
+    def _claim(self, requests: Sequence[NumbersRequest]) -> list[Answer]:
         self._say_unused(HEARD_SECONDS)
         if self._unused is not None:  # the late withdrawal must not hit the new claim
             raise BrokerUnavailable("the rendezvous point does not answer: retry with the same key")
         last = self._publisher.published
         try:
-            answers, now = self._rendezvous("claim", self._principal, self.name, last, wishes)
-            answers = self._without_doubts(wishes, answers, now)
+            answers, now = self._rendezvous("claim", self._principal, self.name, last, requests)
+            answers = self._without_doubts(requests, answers, now)
         except BaseException:  # the claim may still take effect, but is not used
             self._withdraw(last)
             raise
         self._claimed = last
         return answers
 
-    def _without_doubts(self, wishes: Sequence[Wish], answers: list[Answer], now: float) -> list[Answer]:
+    def _without_doubts(
+        self, requests: Sequence[NumbersRequest], answers: list[Answer], now: float
+    ) -> list[Answer]:
         last_of: dict[str, int] = {}
-        for i, (wish, known) in enumerate(zip(wishes, answers, strict=True)):
+        for i, (request, known) in enumerate(zip(requests, answers, strict=True)):
             if known is None or known.accepted or not self._network.heals:
                 continue
             if now - known.since < self._doubt_seconds:
@@ -118,7 +120,7 @@ class _RayOutlet:
             if known.first <= last_of[known.publisher] < known.last:
                 continue  # partly accepted: the key is neither accepted nor free
             accepted = last_of[known.publisher] >= known.last
-            self._rendezvous("settle", self._principal, [wish.key], known.publisher, accepted=accepted)
+            self._rendezvous("settle", self._principal, [request.key], known.publisher, accepted=accepted)
             answers[i] = replace(known, accepted=accepted)
         return answers
 

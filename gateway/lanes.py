@@ -25,7 +25,7 @@ from ..protocol.errors import (
 )
 from ..protocol.gateways import GatewayLimits
 from ..protocol.ways import NestedEvent
-from ..recovery.replay.repeats import Published, Wish
+from ..recovery.replay.repeats import NumbersRequest, Published
 from .network import Outlet
 
 CALL_EVENTS_MAX: Final = 16_384
@@ -94,11 +94,11 @@ class _Asked:
     answer: asyncio.Future[Accepted]
 
     @property
-    def wish(self) -> Wish:
+    def request(self) -> NumbersRequest:
         """The claim for this request."""
         if self.key is None:
-            return Wish(None, b"", len(self.batch))
-        return Wish(self.key.text, self.key.digest, len(self.batch))
+            return NumbersRequest(None, b"", len(self.batch))
+        return NumbersRequest(self.key.text, self.key.digest, len(self.batch))
 
 
 class Lane:
@@ -183,7 +183,7 @@ class Lane:
         if all(asked.key is None for asked in group):
             return group, []
         try:
-            answers = await self._outlet.claim([asked.wish for asked in group])
+            answers = await self._outlet.claim([asked.request for asked in group])
         except BrokerUnavailable as error:  # events without a key need no claim
             _refuse([asked for asked in group if asked.key is not None], error)
             return [asked for asked in group if asked.key is None], []
@@ -192,7 +192,7 @@ class Lane:
         for asked, known in zip(group, answers, strict=True):
             if known is None:
                 fresh.append(asked)
-            elif (refusal := _unanswerable(asked.wish, known)) is not None:
+            elif (refusal := _unanswerable(asked.request, known)) is not None:
                 _refuse([asked], refusal)
             else:
                 accepted.append((asked, Accepted(known.publisher, known.first, known.last, repeated=True)))
@@ -251,9 +251,9 @@ def _unseen(answer: Accepted, why: object) -> BrokerUnavailable:
     return BrokerUnavailable(f"{what}: {why}")
 
 
-def _unanswerable(wish: Wish, known: Published) -> RayvousError | None:
+def _unanswerable(request: NumbersRequest, known: Published) -> RayvousError | None:
     """Return why a repeated publication cannot be answered with the earlier result, or None."""
-    if wish.digest != known.digest:
+    if request.digest != known.digest:
         return KeyReused("other events were published under this key before: take a new key for what is new")
     if not known.accepted:
         return PublicationUnderWay(

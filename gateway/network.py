@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.messages.pubsub import Lost
-from ..recovery.replay.repeats import Answer, Wish
+from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
 
 
@@ -45,7 +45,7 @@ class Outlet(Protocol):
         """
         ...
 
-    async def claim(self, wishes: Sequence[Wish]) -> list[Answer]:
+    async def claim(self, requests: Sequence[NumbersRequest]) -> list[Answer]:
         """Claim the keys of the next publication, atomically and in this order, except those already known.
 
         A key of one principal means the same at all gateways of the network. A known key that is not accepted

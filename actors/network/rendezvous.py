@@ -32,7 +32,7 @@ from ...protocol.ids import BrokerId, ClientId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, RecoveryMessage
 from ...recovery.membership.root_registry import RendezvousMachine
 from ...recovery.membership.view_registry import ViewRendezvous
-from ...recovery.replay.repeats import Answer, Repeats, Wish
+from ...recovery.replay.repeats import Answer, NumbersRequest, Repeats
 from ...routing.schemes.claims import Membership
 from ...routing.schemes.registry import scheme as scheme_of
 from ..host.handle import HostHandle
@@ -352,9 +352,15 @@ class Rendezvous:
         return self.names.publisher(name)[0]
 
     def _settle(
-        self, kind: str, name: ClientId, wish: BrokerId | None, ticket: str, near: Tiers | None, owner: Owner
+        self,
+        kind: str,
+        name: ClientId,
+        wanted: BrokerId | None,
+        ticket: str,
+        near: Tiers | None,
+        owner: Owner,
     ) -> BrokerId:
-        place = self._places.reattach(kind, name, wish, ticket, near, owner, self._now())
+        place = self._places.reattach(kind, name, wanted, ticket, near, owner, self._now())
         self._keep_clients()
         return place
 
@@ -368,11 +374,11 @@ class Rendezvous:
     # Events that clients of gateways publish under a key; all these calls are in the group KEYS.
 
     def claim(
-        self, owner: str, publisher: ClientId, last: int, wishes: Sequence[Wish]
+        self, owner: str, publisher: ClientId, last: int, requests: Sequence[NumbersRequest]
     ) -> tuple[list[Answer], float]:
         """Claim keys for events that are about to be published; see :meth:`Repeats.claim`. Also return the time."""
         now = self._now()
-        return self._repeats.claim(owner, publisher, last, wishes, now), now
+        return self._repeats.claim(owner, publisher, last, requests, now), now
 
     def settle(self, owner: str, keys: Sequence[str], publisher: ClientId, *, accepted: bool) -> None:
         """Record the outcome of a publication; see :meth:`Repeats.settle`."""

@@ -282,7 +282,7 @@ class _Crowded(_Absent):
 
     def truths(self, trace: Trace) -> Truths:
         out = constant(False).truths(trace)
-        wishes = [test_of(life.selector) for life in subscriptions(self.client)(trace)]
+        subscribed = [test_of(life.selector) for life in subscriptions(self.client)(trace)]
         bound: Bounded | None = None
         events, begun, crowded = 0, False, False
         own: list[Kept] = []
@@ -300,7 +300,7 @@ class _Crowded(_Absent):
                     own.append(op)
             elif isinstance(op, Published):
                 begun = begun or op[1:3] == self.event
-                events += begun and any(wish(op.event) is True for wish in wishes)
+                events += begun and any(selects(op.event) is True for selects in subscribed)
         return out
 
     def _size(self, own: list[Kept]) -> int:

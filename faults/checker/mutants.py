@@ -91,11 +91,11 @@ def swap(trace: Trace, dice: Random) -> Trace | None:
 def mismatch(trace: Trace, dice: Random) -> Trace | None:
     """Notify a subscriber of an event that none of its past or present subscriptions matches."""
     published = [(place, op) for place, op in enumerate(trace) if isinstance(op, Published)]
-    wishes = by_client(lives(trace))
+    subscribed = by_client(lives(trace))
     choices = [
         (place, client, op)
         for place, op in _some(published, dice)
-        for client, mine in wishes.items()
+        for client, mine in subscribed.items()
         if not any(test_of(life.selector)(op.event) is True for life in mine)
     ]
     chosen = _one(choices, dice)
@@ -108,7 +108,7 @@ def mismatch(trace: Trace, dice: Random) -> Trace | None:
 def after_cancel(trace: Trace, dice: Random) -> Trace | None:
     """Notify a subscriber for a cancelled subscription, after the network has settled since."""
     heard = {(op.client, (op.publisher, op.sequence)) for op in trace if isinstance(op, Notified)}
-    wishes = by_client(lives(trace))
+    subscribed = by_client(lives(trace))
     choices = []
     for life in _some([life for life in lives(trace) if life.cancelled is not None], dice):
         assert life.cancelled is not None
@@ -119,7 +119,7 @@ def after_cancel(trace: Trace, dice: Random) -> Trace | None:
             if not isinstance(op, Published) or not _matches(life, op):
                 continue
             event, at = (op.publisher, op.sequence), max(place, settled) + 1
-            others = [other for other in wishes[life.client] if _in_force(trace, other, at)]
+            others = [other for other in subscribed[life.client] if _in_force(trace, other, at)]
             if (life.client, event) not in heard and not any(_matches(other, op) for other in others):
                 choices.append((at, life.client, event))
     chosen = _one(choices, dice)
@@ -154,12 +154,12 @@ def too_early(trace: Trace, dice: Random) -> Trace | None:
 def stale(trace: Trace, dice: Random) -> Trace | None:
     """Notify a subscriber of an event that had settled before its subscription was made."""
     heard = {(op.client, (op.publisher, op.sequence)) for op in trace if isinstance(op, Notified)}
-    wishes = by_client(lives(trace))
+    subscribed = by_client(lives(trace))
     choices = []
     for place, op in enumerate(trace):
         if not isinstance(op, Published) or (settled := _next_quiet(trace, place)) is None:
             continue
-        for client, mine in wishes.items():
+        for client, mine in subscribed.items():
             matching = [life for life in mine if _matches(life, op)]
             late = [life for life in matching if life.registered > settled]
             if matching == late and late and (client, (op.publisher, op.sequence)) not in heard:
@@ -461,7 +461,7 @@ def _due(trace: Trace) -> Iterator[tuple[str, EventId]]:
 
 def _had_to_come(trace: Trace, pairs: Sequence[tuple[str, EventId]]) -> Iterator[bool]:
     """Yield for each pair whether the notification surely had to come: wanted to the end, and all has settled."""
-    wishes = by_client([life for life in lives(trace) if life.cancelled is None])
+    subscribed = by_client([life for life in lives(trace) if life.cancelled is None])
     published = {
         (op.publisher, op.sequence): (at, op) for at, op in enumerate(trace) if isinstance(op, Published)
     }
@@ -473,7 +473,7 @@ def _had_to_come(trace: Trace, pairs: Sequence[tuple[str, EventId]]) -> Iterator
             and at <= settled
             and any(
                 _matches(life, op) and any(begin < at and end is None for begin, end in life.spans(event[0]))
-                for life in wishes.get(client, ())
+                for life in subscribed.get(client, ())
             )
         )
 

@@ -34,9 +34,7 @@ from .content import event_of
 from .frames import HEARTBEAT, Decoder, Frame, FrameError, FrameLimits, encode, frames_of
 from .gaps import Gaps
 from .outgoing import Outgoing, Wire
-from .runs import Sends
-from .session import Session, State
-from .wishes import (
+from .requests import (
     Acknowledge,
     Close,
     Forget,
@@ -49,6 +47,8 @@ from .wishes import (
     Subscribe,
     Unsubscribe,
 )
+from .runs import Sends
+from .session import Session, State
 
 FREE_BYTES: Final = 16 << 10
 """The bytes of frames and transactions that each connection may hold, whatever the total."""

@@ -29,8 +29,7 @@ from .content import event_of, selector_of
 from .frames import Frame
 from .headers import Refused, beats_of, key_of, needed, prefetch_of
 from .messages import head_of, header_line, parts_1_1, parts_1_2
-from .runs import Sends
-from .wishes import (
+from .requests import (
     Acknowledge,
     Close,
     Forget,
@@ -43,6 +42,7 @@ from .wishes import (
     Subscribe,
     Unsubscribe,
 )
+from .runs import Sends
 
 VERSIONS: Final = ("1.2", "1.1")
 """Preferred version first. In 1.1 an answer names a subscription and a message, and headers have no escape for CR."""

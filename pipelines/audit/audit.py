@@ -164,10 +164,10 @@ class _Audit:
             .repartition(self.partitions)
             .mapInArrow(_matcher(list(self.filters), self.quiet), _MATCH)
         )
-        self.wishes = self._lives("subscriptions")
+        self.subscribed = self._lives("subscriptions")
         self.given = self._lives("notices")
         self.offers = self._lives("advertisements")
-        pairs = self.matches.join(F.broadcast(self.wishes), "filter")
+        pairs = self.matches.join(F.broadcast(self.subscribed), "filter")
         self.pairs = self._hold(pairs.drop("filter", "number"))
         again = Window.partitionBy("client", "publisher", "sequence").orderBy("position")
         self.notes = self._hold(
@@ -407,7 +407,7 @@ class _Audit:
         self.verdict.findings["noticed"].checked = pairs - known.where("known = 2").count()
 
     def _clients(self) -> DataFrame:
-        return self.notes.select("client").union(self.wishes.select("client")).distinct()
+        return self.notes.select("client").union(self.subscribed.select("client")).distinct()
 
     # Advertisements.
 

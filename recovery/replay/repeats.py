@@ -35,7 +35,7 @@ RECORD_BYTES: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class NumbersRequest:
     """Events that are about to be published: their key, if any, a digest of them, and their number."""
 
     key: str | None
@@ -82,7 +82,7 @@ class Repeats:
         self._bytes: dict[str, int] = {}
 
     def claim(
-        self, owner: str, publisher: ClientId, last: int, wishes: Sequence[Wish], now: float
+        self, owner: str, publisher: ClientId, last: int, requests: Sequence[NumbersRequest], now: float
     ) -> list[Answer]:
         """Claim the keys of events that are about to be published together, in this order; return the known records.
 
@@ -93,7 +93,7 @@ class Repeats:
         publisher, last
             The publisher, and the last number that it has used. Events whose key is known are left out, so
             the numbers of the others are consecutive.
-        wishes
+        requests
             The events to publish. Events without a key are only counted.
         now
             The time.
@@ -101,17 +101,17 @@ class Repeats:
         self._forget(owner, now)
         there = self._owners.setdefault(owner, OrderedDict())
         answers: list[Answer] = []
-        for wish in wishes:
-            known = there.get(wish.key) if wish.key is not None else None
+        for request in requests:
+            known = there.get(request.key) if request.key is not None else None
             if known is not None and (known.publisher, known.first) == (publisher, last + 1):
                 known = None  # its events had no numbers yet: claim it again
             answers.append(known)
             if known is not None:
                 continue
-            first, last = last + 1, last + wish.events
-            if wish.key is not None:
-                self._drop(owner, wish.key)
-                self._put(owner, wish.key, Published(wish.digest, publisher, first, last, now))
+            first, last = last + 1, last + request.events
+            if request.key is not None:
+                self._drop(owner, request.key)
+                self._put(owner, request.key, Published(request.digest, publisher, first, last, now))
         return answers
 
     def settle(self, owner: str, keys: Sequence[str], publisher: ClientId, *, accepted: bool) -> None:

@@ -17,7 +17,7 @@ from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import BrokerUnavailable, ClientError
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 from rayvous.protocol.messages.pubsub import Lost
-from rayvous.recovery.replay.repeats import Answer, Repeats, Wish
+from rayvous.recovery.replay.repeats import Answer, NumbersRequest, Repeats
 from rayvous.routing.filters.filter import Filter
 
 
@@ -39,11 +39,11 @@ class LocalOutlet:
         )
         return last
 
-    async def claim(self, wishes: list[Wish]) -> list[Answer]:
+    async def claim(self, requests: list[NumbersRequest]) -> list[Answer]:
         if self.network.forgetful:
             raise BrokerUnavailable("nobody knows of keys")
         last = self.network.last.get(self.name, 0)
-        return self.network.repeats.claim(self.principal, self.name, last, wishes, self.network.now)
+        return self.network.repeats.claim(self.principal, self.name, last, requests, self.network.now)
 
     async def settle(self, keys: list[str]) -> None:
         self.network.repeats.settle(self.principal, keys, self.name, accepted=True)

@@ -22,11 +22,11 @@ from rayvous.gateway.lanes import Lane, named_by
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import BrokerUnavailable, InputError, RayvousError
 from rayvous.protocol.gateways import GatewayLimits
-from rayvous.recovery.replay.repeats import Wish
+from rayvous.recovery.replay.repeats import NumbersRequest
 
 CALL_SECONDS = 60.0
 DOUBT_SECONDS = 2 * CALL_SECONDS
-WISH = Wish("k", b"digest", 2)
+REQUEST = NumbersRequest("k", b"digest", 2)
 
 
 class Outlet(_RayOutlet):
@@ -74,7 +74,7 @@ class Story:
             heals=heals, accepted=self.accepted, directory=SimpleNamespace(limits=limits)
         )
         self.rendezvous = Rendezvous(clock=lambda: self.now)
-        assert Outlet(self.rendezvous, self.network, "alice@1")._claim([WISH]) == [None]
+        assert Outlet(self.rendezvous, self.network, "alice@1")._claim([REQUEST]) == [None]
         self.other = Outlet(self.rendezvous, self.network, "alice@2")
 
     def accepted(self, publisher: str) -> int:
@@ -85,7 +85,7 @@ class Story:
 
     def at(self, seconds: float) -> Any:
         self.now = seconds
-        [known] = self.other._claim([WISH])
+        [known] = self.other._claim([REQUEST])
         return known
 
 
@@ -116,10 +116,10 @@ def test_what_they_have_a_part_of_is_neither_accepted_nor_free() -> None:
 @pytest.mark.parametrize("accepted", [2, None])
 def test_of_one_publisher_they_are_asked_once_for_all_keys(accepted: int | None) -> None:
     story = Story(heals=True, accepted=accepted)
-    wishes = [replace(WISH, key=key) for key in ("a", "b", "c")]
-    Outlet(story.rendezvous, story.network, "alice@3")._claim(wishes)
+    requests = [replace(REQUEST, key=key) for key in ("a", "b", "c")]
+    Outlet(story.rendezvous, story.network, "alice@3")._claim(requests)
     story.now = DOUBT_SECONDS
-    story.other._claim(wishes)
+    story.other._claim(requests)
     assert story.asked == ["alice@3"]
 
 
@@ -181,8 +181,10 @@ class Shared:
     def known_later(self, key: str) -> list[bool]:
         """Return whether another gateway knows the key as accepted, asked twice after the time of doubt."""
         self.now += 2 * DOUBT_SECONDS
-        wish = Wish(key, named_by(key, [{"n": 1}]).digest, 1)
-        return [known is not None and known.accepted for _ in range(2) for known in self.other._claim([wish])]
+        request = NumbersRequest(key, named_by(key, [{"n": 1}]).digest, 1)
+        return [
+            known is not None and known.accepted for _ in range(2) for known in self.other._claim([request])
+        ]
 
 
 def test_a_claim_that_was_not_answered_takes_no_number_of_what_is_published_instead() -> None:

@@ -196,7 +196,7 @@ def chaos(seed: int, scheme: str | None = None) -> Simulation:
         seed=seed,
         last_words=dice.random() < 0.5,
     )
-    wishes: list[tuple[str, int]] = []
+    subscribed: list[tuple[str, int]] = []
     for turn in range(60):
         client = dice.choice(["a", "b", "c", "d"])
         broker = brokers[ord(client) % len(brokers)]
@@ -205,9 +205,9 @@ def chaos(seed: int, scheme: str | None = None) -> Simulation:
         if act < 0.2 and known:
             low = dice.randint(0, 9)
             net.subscribe(client, broker, f"x BETWEEN {low} AND {low + dice.randint(0, 5)}", turn)
-            wishes.append((client, turn))
-        elif act < 0.3 and wishes:
-            net.unsubscribe(*wishes.pop(dice.randrange(len(wishes))))
+            subscribed.append((client, turn))
+        elif act < 0.3 and subscribed:
+            net.unsubscribe(*subscribed.pop(dice.randrange(len(subscribed))))
         elif act < 0.7:
             name, home = dice.choice(
                 [("p", brokers[-1]), ("q", brokers[0]), ("r", brokers[len(brokers) // 2])]

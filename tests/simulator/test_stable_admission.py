@@ -135,7 +135,7 @@ def chaos(seed: int, scheme: str) -> Simulation:
     homes = {name: dice.choice(brokers) for name in ("p", "q", "r", "a", "b", "c", "d")}
     for name in ("p", "q", "r"):
         net.advertise(name, homes[name], dice.choice(["x >= 0", "x > 7", "x < 9"]), dice.uniform(10, 40))
-    wishes: list[tuple[str, int]] = []
+    subscribed: list[tuple[str, int]] = []
     for turn in range(60):
         act = dice.random()
         client = dice.choice(["a", "b", "c", "d"])
@@ -144,9 +144,9 @@ def chaos(seed: int, scheme: str) -> Simulation:
             low = dice.randint(0, 9)
             wanted = f"x BETWEEN {low} AND {low + dice.randint(0, 5)}"
             net.subscribe(client, homes[client], wanted, turn, dice.randrange(3))
-            wishes.append((client, turn))
-        elif act < 0.35 and wishes:
-            net.unsubscribe(*wishes.pop(dice.randrange(len(wishes))))
+            subscribed.append((client, turn))
+        elif act < 0.35 and subscribed:
+            net.unsubscribe(*subscribed.pop(dice.randrange(len(subscribed))))
         elif act < 0.7:
             name = dice.choice(["p", "q", "r"])
             if net.hosts[homes[name]].alive or name in net.sessions:

@@ -6,9 +6,9 @@ import json
 import pytest
 from rayvous.gateway.deliveries import Reading
 from rayvous.gateway.stomp.frames import SERVER_COMMANDS, Decoder, Frame, FrameLimits, encode
+from rayvous.gateway.stomp.requests import Say, SessionLimits
 from rayvous.gateway.stomp.server import StompServer
 from rayvous.gateway.stomp.session import Session
-from rayvous.gateway.stomp.wishes import Say, SessionLimits
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.gateways import GatewayLimits
 
@@ -46,8 +46,8 @@ class Talk:
         return self
 
     def subscribe(self, **headers):
-        (wish,) = self("SUBSCRIBE", **({"id": "0", "destination": "/events"} | headers))
-        return wish.number
+        (request,) = self("SUBSCRIBE", **({"id": "0", "destination": "/events"} | headers))
+        return request.number
 
     def ack_of(self, number, delivery):
         said, *_ = self.session.deliver(number, delivery)

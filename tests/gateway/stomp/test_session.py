@@ -6,8 +6,7 @@ import weakref
 import pytest
 from rayvous.gateway.deliveries import Reading
 from rayvous.gateway.stomp.frames import CLIENT_COMMANDS, Frame
-from rayvous.gateway.stomp.session import State
-from rayvous.gateway.stomp.wishes import (
+from rayvous.gateway.stomp.requests import (
     Acknowledge,
     Close,
     Forget,
@@ -18,6 +17,7 @@ from rayvous.gateway.stomp.wishes import (
     Subscribe,
     Unsubscribe,
 )
+from rayvous.gateway.stomp.session import State
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.gateways import GatewayLimits
 
@@ -257,8 +257,8 @@ def test_a_header_that_is_missing_is_named(talk, error, command, lacks):
 
 def test_a_subscription_is_a_destination_and_a_selector(talk):
     """SUBSCRIBE."""
-    (wish,) = talk("SUBSCRIBE", id="0", destination="/topic/a", selector="x > 1")
-    assert wish == Subscribe(1, "JMSDestination = '/topic/a' AND x > 1", None, narrow=False)
+    (request,) = talk("SUBSCRIBE", id="0", destination="/topic/a", selector="x > 1")
+    assert request == Subscribe(1, "JMSDestination = '/topic/a' AND x > 1", None, narrow=False)
 
 
 def test_a_selector_that_is_none_is_refused_before_the_core_is_asked(talk, error):
@@ -299,9 +299,9 @@ def test_who_unsubscribes_from_nothing_is_told(talk, error):
 def test_durable_subscriptions_are_named_as_brokers_name_them(talks, client_id, headers, name):
     """As in ActiveMQ, Artemis and RabbitMQ; only UNSUBSCRIBE with the same headers forgets the name."""
     talk = talks(**({"client-id": client_id} if client_id else {})).open()
-    (wish,) = talk("SUBSCRIBE", id="0", destination="/events", **headers)
-    assert wish.durable == name
-    assert talk("UNSUBSCRIBE", id="0") == [Unsubscribe(wish.number)]
+    (request,) = talk("SUBSCRIBE", id="0", destination="/events", **headers)
+    assert request.durable == name
+    assert talk("UNSUBSCRIBE", id="0") == [Unsubscribe(request.number)]
     if name is not None:
         assert talk("UNSUBSCRIBE", id="0", **headers) == [Forget(name)]
         (again,) = talk("SUBSCRIBE", id="0", destination="/events", **headers)
@@ -334,8 +334,8 @@ def test_a_message_says_what_it_is(talk, delivered, frame_said):
 def test_auto_is_acknowledged_when_it_is_sent(talk, delivered):
     """SUBSCRIBE, "SUBSCRIBE ack Header": auto."""
     number = talk.subscribe(durable="true")
-    _, wish = talk.session.deliver(number, delivered(1))
-    assert wish == Acknowledge(number, delivered(1).id, alone=False)
+    _, request = talk.session.deliver(number, delivered(1))
+    assert request == Acknowledge(number, delivered(1).id, alone=False)
 
 
 def test_client_is_cumulative(talk, delivered):

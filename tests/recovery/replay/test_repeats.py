@@ -5,16 +5,16 @@ Reference: docs/decisions/0100-published-again-once.md; promise 9.
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.recovery.replay.repeats import RECORD_BYTES, Published, Repeats, Wish
+from rayvous.recovery.replay.repeats import RECORD_BYTES, NumbersRequest, Published, Repeats
 
 A, B = b"digest of a", b"digest of b"
 
 
 def test_what_is_new_gets_the_next_numbers_and_what_is_known_takes_none() -> None:
     machine = Repeats()
-    wishes = [Wish("k1", A, 2), Wish(None, B, 3), Wish("k2", B, 1)]
-    assert machine.claim("alice", "alice@1", 10, wishes, 0.0) == [None, None, None]
-    again = [Wish("k2", B, 1), Wish("k3", A, 1), Wish("k1", A, 2)]
+    requests = [NumbersRequest("k1", A, 2), NumbersRequest(None, B, 3), NumbersRequest("k2", B, 1)]
+    assert machine.claim("alice", "alice@1", 10, requests, 0.0) == [None, None, None]
+    again = [NumbersRequest("k2", B, 1), NumbersRequest("k3", A, 1), NumbersRequest("k1", A, 2)]
     assert machine.claim("alice", "alice@2", 0, again, 1.0) == [
         Published(B, "alice@1", 16, 16, 0.0), None, Published(A, "alice@1", 11, 12, 0.0),
     ]  # fmt: skip
@@ -23,7 +23,9 @@ def test_what_is_new_gets_the_next_numbers_and_what_is_known_takes_none() -> Non
 
 def test_a_key_twice_in_one_call_is_claimed_once() -> None:
     machine = Repeats()
-    first, second = machine.claim("alice", "alice@1", 0, [Wish("k", A, 1), Wish("k", A, 1)], 0.0)
+    first, second = machine.claim(
+        "alice", "alice@1", 0, [NumbersRequest("k", A, 1), NumbersRequest("k", A, 1)], 0.0
+    )
     assert first is None and second is not None and (second.first, second.accepted) == (1, False)
 
 
@@ -31,55 +33,57 @@ def test_what_is_settled_is_known_as_accepted_or_free_again_and_nobody_settles_w
     None
 ):
     machine = Repeats()
-    machine.claim("alice", "alice@1", 0, [Wish("yes", A, 1), Wish("no", A, 1)], 0.0)
+    machine.claim("alice", "alice@1", 0, [NumbersRequest("yes", A, 1), NumbersRequest("no", A, 1)], 0.0)
     machine.settle("alice", ["yes", "no"], "alice@2", accepted=False)
     machine.settle("alice", ["yes"], "alice@1", accepted=True)
     machine.settle("alice", ["no", "never claimed"], "alice@1", accepted=False)
-    yes, no = machine.claim("alice", "alice@2", 5, [Wish("yes", A, 1), Wish("no", A, 1)], 1.0)
+    yes, no = machine.claim(
+        "alice", "alice@2", 5, [NumbersRequest("yes", A, 1), NumbersRequest("no", A, 1)], 1.0
+    )
     assert yes is not None and yes.accepted and no is None
 
 
 def test_what_was_accepted_stays_when_somebody_says_later_that_it_was_not() -> None:
     machine = Repeats()
-    machine.claim("alice", "alice@1", 0, [Wish("k", A, 1)], 0.0)
+    machine.claim("alice", "alice@1", 0, [NumbersRequest("k", A, 1)], 0.0)
     machine.settle("alice", ["k"], "alice@1", accepted=True)
     machine.settle("alice", ["k"], "alice@1", accepted=False)
     machine.withdraw("alice", "alice@1", 0)
-    [known] = machine.claim("alice", "alice@1", 1, [Wish("k", A, 1)], 1.0)
+    [known] = machine.claim("alice", "alice@1", 1, [NumbersRequest("k", A, 1)], 1.0)
     assert known is not None and known.accepted
 
 
 def test_what_is_withdrawn_is_free_and_what_has_lower_numbers_or_another_publisher_stays() -> None:
     machine = Repeats()
     machine.withdraw("alice", "alice@1", 0)
-    machine.claim("alice", "alice@1", 0, [Wish("low", A, 1), Wish("high", A, 1)], 0.0)
-    machine.claim("alice", "alice@2", 0, [Wish("none", A, 1), Wish("other", A, 1)], 0.0)
+    machine.claim("alice", "alice@1", 0, [NumbersRequest("low", A, 1), NumbersRequest("high", A, 1)], 0.0)
+    machine.claim("alice", "alice@2", 0, [NumbersRequest("none", A, 1), NumbersRequest("other", A, 1)], 0.0)
     machine.withdraw("alice", "alice@1", 1)
     machine.check()
-    wishes = [Wish("low", A, 1), Wish("high", A, 1), Wish("other", A, 1)]
-    assert [known is None for known in machine.claim("alice", "alice@3", 0, wishes, 1.0)] == [
+    requests = [NumbersRequest("low", A, 1), NumbersRequest("high", A, 1), NumbersRequest("other", A, 1)]
+    assert [known is None for known in machine.claim("alice", "alice@3", 0, requests, 1.0)] == [
         False, True, False,
     ]  # fmt: skip
 
 
 def test_the_same_call_made_again_claims_the_same() -> None:
     machine = Repeats()
-    wishes = [Wish("a", A, 2), Wish("b", B, 1)]
-    assert machine.claim("alice", "alice@1", 0, wishes, 0.0) == [None, None]
-    assert machine.claim("alice", "alice@1", 0, wishes, 0.1) == [None, None]
+    requests = [NumbersRequest("a", A, 2), NumbersRequest("b", B, 1)]
+    assert machine.claim("alice", "alice@1", 0, requests, 0.0) == [None, None]
+    assert machine.claim("alice", "alice@1", 0, requests, 0.1) == [None, None]
     machine.check()
-    assert machine.claim("alice", "alice@1", 3, wishes, 0.2) != [None, None]
+    assert machine.claim("alice", "alice@1", 3, requests, 0.2) != [None, None]
 
 
 def test_owners_have_keys_of_their_own() -> None:
     machine = Repeats(keys_max=1)
-    machine.claim("alice", "alice@1", 0, [Wish("k", A, 1)], 0.0)
-    assert machine.claim("bob", "bob@1", 0, [Wish("k", A, 1)], 0.0) == [None]
-    assert machine.claim("alice", "alice@1", 1, [Wish("k", A, 1)], 0.0) != [None]
+    machine.claim("alice", "alice@1", 0, [NumbersRequest("k", A, 1)], 0.0)
+    assert machine.claim("bob", "bob@1", 0, [NumbersRequest("k", A, 1)], 0.0) == [None]
+    assert machine.claim("alice", "alice@1", 1, [NumbersRequest("k", A, 1)], 0.0) != [None]
 
 
 def test_the_oldest_are_forgotten_by_number_by_bytes_and_by_time() -> None:
-    keys = [Wish(f"k{number}", A, 1) for number in range(4)]
+    keys = [NumbersRequest(f"k{number}", A, 1) for number in range(4)]
     size = RECORD_BYTES + 4 * len("k0") + len("alice@1")
     for machine in (Repeats(keys_max=3), Repeats(bytes_max=4 * size - 1)):
         machine.claim("alice", "alice@1", 0, keys, 0.0)
@@ -103,7 +107,7 @@ def test_it_never_holds_more_than_its_bounds(steps: list[tuple[str, int, bool, i
     for owner, number, accepted, later in steps:
         now += later
         key = str(number) * (number + 1)
-        machine.claim(owner, f"{owner}@1", 0, [Wish(key, A, 1)], now)
+        machine.claim(owner, f"{owner}@1", 0, [NumbersRequest(key, A, 1)], now)
         if number % 2:
             machine.settle(owner, [key], f"{owner}@1", accepted=accepted)
         machine.check()
