@@ -247,7 +247,7 @@ class Places:
         self,
         kind: str,
         name: ClientId,
-        fellows: Iterable[BrokerId],
+        members: Iterable[BrokerId],
         away: Iterable[BrokerId],
         wanted: BrokerId | None = None,
         near: Tiers | None = None,
@@ -260,7 +260,7 @@ class Places:
         ----------
         kind, name
             The client.
-        fellows
+        members
             The members of the cluster of its broker.
         away
             Brokers that the client could not reach.
@@ -289,7 +289,7 @@ class Places:
         lost = {*away, *self.gone}
         if lost.issuperset(self._load):
             return None
-        left = [member for member in fellows if member not in lost]
+        left = [member for member in members if member not in lost]
         chosen = max(left) if left and near is None else self._choose(lost, near)
         if wanted is not None and wanted in self._load and wanted not in lost:
             chosen = wanted

@@ -208,7 +208,9 @@ def _membership(broker: Broker, dice: Random) -> int:
         lambda: setattr(place, "path", tuple(each.cluster for each in known if dice.random() < 0.5)),
         lambda: setattr(place, "root", not place.root),
         lambda: setattr(place.succession, "view", _other_members(place.view, known, dice)),
-        lambda: setattr(place, "fellows", {each for each in place.fellows if dice.random() < 0.5}),
+        lambda: setattr(
+            place, "other_members", {each for each in place.other_members if dice.random() < 0.5}
+        ),
         lambda: setattr(place.router, "attached", not place.router.attached),
         lambda: setattr(group, "dropped", not group.dropped),
     ]

@@ -81,7 +81,7 @@ class ListensTo(Query[frozenset[BrokerId]]):
     otherwise = frozenset()
 
 
-class Fellows(Query[tuple[BrokerId, ...]]):
+class OtherMembers(Query[tuple[BrokerId, ...]]):
     """The other members of the multicast group of the broker, in order."""
 
     otherwise = ()

@@ -48,6 +48,12 @@ RENAMED: Final = {
 }
 """What classes are called now that a store of an earlier version names: by module, as it is now, and former name."""
 
+RENAMED_ATTRIBUTES: Final = {
+    (".recovery.durability.numbered_links:CrashRecover", "_fellows"): "_other_members",
+    (".recovery.membership.place:Place", "fellows"): "other_members",
+}
+"""What attributes are called now that a snapshot of an earlier version names: by class and former name."""
+
 _ATOMS: Final = (type(None), bool, int, float, str, bytes, np.ndarray, np.generic)
 
 
@@ -66,7 +72,9 @@ def state_of(machine: Any) -> Plain:
 
 def restore_state(machine: Any, plain: Plain) -> None:
     """Restore a machine of the same class to this state; only before it has handled anything."""
-    for name, value in plain.items():
+    kind = _name_of(type(machine))
+    for former, value in plain.items():
+        name = RENAMED_ATTRIBUTES.get((kind, former), former)
         object.__setattr__(
             machine, name, _made(value, getattr(machine, name, None))
         )  # the dataclass may be frozen

@@ -486,8 +486,8 @@ class Sessions:
         network = self._network
         staying = network.staying()
         self.places.add(staying)
-        fellows, away = network.members[session.home.cluster], network.hosts.keys() - staying
-        chosen = self.places.relocate(CLIENT, session.name, fellows, away)
+        members, away = network.members[session.home.cluster], network.hosts.keys() - staying
+        chosen = self.places.relocate(CLIENT, session.name, members, away)
         return None if chosen is None else network.hosts[chosen]
 
 

@@ -98,7 +98,7 @@ MADE_OF_PARTS = ("admission/", "recovery/membership/")
 CHANGES_OF_PLACE = {
     "parent": {"parent", "path", "term", "root"},
     "children": {"children"},
-    "group": {"fellows"},
+    "group": {"other_members"},
     "tree": {"now"},
 }
 """Who sets which attributes of the place of a broker in its tree."""

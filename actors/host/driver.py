@@ -48,7 +48,7 @@ from ...protocol.ids import GROUP, BrokerId, Link
 from ...protocol.messages.beats import LASTING, is_beat
 from ...protocol.messages.pubsub import Directed, Events, Flush, Numbered, Register
 from ...protocol.messages.recovery import TIMED
-from ...protocol.queries import Fellows
+from ...protocol.queries import OtherMembers
 from .admission import HostAdmission
 from .attachments import Attachments
 from .clock import Clock
@@ -294,7 +294,9 @@ class Driver:
             return self._resting.holds_back(seat, effect.to, (effect.to,), effect.message, box)
         if seat.group is None:
             return True  # the group is empty
-        return self._resting.holds_back(seat, GROUP, seat.broker.ask(Fellows()), effect.message, seat.group)
+        return self._resting.holds_back(
+            seat, GROUP, seat.broker.ask(OtherMembers()), effect.message, seat.group
+        )
 
     def _put(
         self, seat: HostedBroker, box: Outbox, message: LinkMessage, pressure: Backpressure | None

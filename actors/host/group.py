@@ -69,7 +69,7 @@ class MulticastGroup:
     ----------
     broker
         The broker that owns the group.
-    fellows
+    members
         All other members.
     patience_seconds
         How long a call waits for a member that does not answer; None for no limit.
@@ -89,7 +89,7 @@ class MulticastGroup:
     def __init__(
         self,
         broker: BrokerId,
-        fellows: Sequence[Peer],
+        members: Sequence[Peer],
         patience_seconds: float | None = None,
         missed: Callable[[BrokerId, float, bool], None] | None = None,
         carried_out: Callable[[CarriedOut], None] | None = None,
@@ -106,7 +106,7 @@ class MulticastGroup:
         self._broken: set[BrokerId] = set()
         self._lost_at: dict[BrokerId, float] = {}  # when the first load was lost for a dead member
         self.broker = broker
-        self._fellows = tuple(fellows)
+        self._members = tuple(members)
         self._patience_seconds = patience_seconds
         self._out: Counter[tuple[BrokerId, int]] = Counter()
         self._lives: Counter[BrokerId] = Counter()
@@ -124,7 +124,7 @@ class MulticastGroup:
             for message in load:
                 if isinstance(message, Regrouped):
                     lost += await self._take(part)
-                    self._fellows, part = message.fellows, []
+                    self._members, part = message.members, []
                 else:
                     part.append(message)
             return lost + await self._take(part)
@@ -133,36 +133,36 @@ class MulticastGroup:
                 if isinstance(
                     message, Regrouped
                 ):  # the messages are lost, but the membership change must not be
-                    self._fellows = message.fellows
+                    self._members = message.members
             raise
 
     async def _take(self, load: list[Queued]) -> int:
         """Send a load to every current member."""
         if not load:
             return 0
-        living = [fellow for fellow in self._fellows if fellow.broker not in self._dead]
+        living = [peer for peer in self._members if peer.broker not in self._dead]
         plain = [message for message in load if not isinstance(message, Renewed)]
-        if len(living) < len(self._fellows) and not all(map(is_beat, plain)):
-            for fellow in self._fellows:
-                if fellow.broker in self._dead:
-                    self._lost_at.setdefault(fellow.broker, time.monotonic())
+        if len(living) < len(self._members) and not all(map(is_beat, plain)):
+            for peer in self._members:
+                if peer.broker in self._dead:
+                    self._lost_at.setdefault(peer.broker, time.monotonic())
         events, size = _events_of(plain)
-        remote = sum(not fellow.local for fellow in living)
+        remote = sum(not peer.local for peer in living)
         stored = self._stored(plain) if size > INLINE_BYTES_MAX and remote > 1 else None
         by_reference = stored is not None
         shared = stored if by_reference else plain
         calls: dict[asyncio.Task[bool], BrokerId] = {}
         sharing, inline, left_out = [], [], 0
-        for fellow in living:
-            part = self._part(fellow.broker, load) if fellow.broker in self._broken else plain
-            left_out += not part and not self._unreached(fellow.broker)
+        for peer in living:
+            part = self._part(peer.broker, load) if peer.broker in self._broken else plain
+            left_out += not part and not self._unreached(peer.broker)
             if part:
-                whole = part is plain and not fellow.local
-                calls[self._start(fellow, shared if whole else part)] = fellow.broker
+                whole = part is plain and not peer.local
+                calls[self._start(peer, shared if whole else part)] = peer.broker
                 if whole and by_reference:
-                    sharing.append(fellow.broker)
-                elif not fellow.local:
-                    inline.append((fellow.broker, size if part is plain else _events_of(part)[1]))
+                    sharing.append(peer.broker)
+                elif not peer.local:
+                    inline.append((peer.broker, size if part is plain else _events_of(part)[1]))
         if not calls:
             return left_out
         if waited := [call for call, member in calls.items() if self._is_waited_for(member)]:
@@ -215,24 +215,24 @@ class MulticastGroup:
         if lost_at is not None:
             self._tell_missed(broker, time.monotonic() - lost_at, True)
 
-    def _start(self, fellow: Peer, load: Any) -> asyncio.Task[bool]:
-        task = asyncio.get_running_loop().create_task(self._reach(fellow, load))
+    def _start(self, peer: Peer, load: Any) -> asyncio.Task[bool]:
+        task = asyncio.get_running_loop().create_task(self._reach(peer, load))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _reach(self, fellow: Peer, load: Any) -> bool:
+    async def _reach(self, peer: Peer, load: Any) -> bool:
         """Hand a load to one member; return whether the member has it."""
-        life = member, number = fellow.broker, self._lives[fellow.broker]
+        life = member, number = peer.broker, self._lives[peer.broker]
         if self._out[life] >= CALLS_OUT_MAX:
             self._tell_missed(member, 0.0, False)
             return False
         self._out[life] += 1
         made = time.monotonic()
         try:
-            node = await fellow.receive(fellow.broker, self.broker, load)
+            node = await peer.receive(peer.broker, self.broker, load)
             if isinstance(node, str):
-                self._nodes[fellow.broker] = node
+                self._nodes[peer.broker] = node
             return True
         except Exception as error:
             anew = number != self._lives[member]
@@ -243,7 +243,7 @@ class MulticastGroup:
                 self._lost_at.setdefault(member, made)
             said = first_line(error)
             self._log.warning(
-                "broker %d to its group: lost for broker %d: %s", self.broker, fellow.broker, said
+                "broker %d to its group: lost for broker %d: %s", self.broker, peer.broker, said
             )
             return False
         finally:

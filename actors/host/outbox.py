@@ -75,7 +75,7 @@ class Peer:
 class Regrouped:
     """In the outbox of a group: from here on these are its members; up to here the previous ones were."""
 
-    fellows: tuple[Peer, ...]
+    members: tuple[Peer, ...]
 
 
 class Unreached(Exception):

@@ -291,11 +291,11 @@ class Transport:
     def regroup(self, source: BrokerId, members: Sequence[BrokerId], known: Outbox | None) -> Outbox | None:
         """Set the group of a broker here from now on; return the outbox to it, a new one if there was none."""
         reach = self._reach(source, GROUP_LANE)
-        fellows = [Peer(other, reach, other in self._seated) for other in members]
+        peers = [Peer(other, reach, other in self._seated) for other in members]
         if known is not None:
-            known.put(Regrouped(tuple(fellows)))
+            known.put(Regrouped(tuple(peers)))
             return known
-        if not fellows:
+        if not peers:
             return None
         patience = None if self._recovery is None else self._recovery.heartbeat_seconds
 
@@ -305,7 +305,7 @@ class Transport:
 
         group = MulticastGroup(
             source,
-            fellows,
+            peers,
             patience,
             None if self._missed is None else missed,
             None if self._carried_out is None else partial(self._carried_out, source),

@@ -286,8 +286,8 @@ class Rendezvous:
         are restarted.
         """
         directory = self._lose(dead)
-        fellows = directory.cluster_of(broker)
-        chosen = self._places.relocate(kind, name, fellows, away, wanted, near, ticket, self._now())
+        members = directory.cluster_of(broker)
+        chosen = self._places.relocate(kind, name, members, away, wanted, near, ticket, self._now())
         self._keep_clients()
         return None if chosen is None else (chosen, directory.hosts[chosen])
 

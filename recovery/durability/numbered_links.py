@@ -104,14 +104,14 @@ class CrashRecover:
         self._late: list[Write] = []  # written with the next commit or the next tick
         self._restored = self._check_place(store, kind)
         self._begun = False
-        self._fellows = frozenset(position.members) - {position.broker}
+        self._other_members = frozenset(position.members) - {position.broker}
         self._journal = Journal(inside, store, stability.inputs_max)
         self._heard: dict[Interface, int] = {
             (str(key[0]), key[1]): number for key, number in store.rows("heard")
         }
         self._out = {other: Outgoing((other,), False, stability) for other in position.neighbours}
-        if self._fellows:
-            self._out[GROUP] = Outgoing(sorted(self._fellows), True, stability)
+        if self._other_members:
+            self._out[GROUP] = Outgoing(sorted(self._other_members), True, stability)
         self._unacknowledged = Unacknowledged(stability.notifications_max)
         self._restore_queues(store)
         self.takes: Mapping[type, Handler] = {
@@ -226,8 +226,8 @@ class CrashRecover:
             effects += out.pump()
             if link != GROUP:
                 effects.append(Send(link, Back(self._heard.get(("link", link), 0))))
-        for fellow in sorted(self._fellows):
-            effects.append(Send(fellow, Back(self._heard.get(("group", fellow), 0), group=True)))
+        for other in sorted(self._other_members):
+            effects.append(Send(other, Back(self._heard.get(("group", other), 0), group=True)))
         return effects
 
     def _on_tick(self, event: Ticked) -> list[Out]:
@@ -271,7 +271,7 @@ class CrashRecover:
 
     def _acknowledged(self, source: int, number: int, group: bool) -> Outgoing | None:
         out = self._out.get(GROUP if group else source)
-        if out is None or (group and source not in self._fellows):
+        if out is None or (group and source not in self._other_members):
             self._stray()
             return None
         if number > out.last:
@@ -289,14 +289,14 @@ class CrashRecover:
     def _interface(self, source: Link, adv: Numbered) -> Interface | None:
         if isinstance(source, str):
             return "events" if isinstance(adv.message, Events) else "subscriptions", source
-        if source not in (self._fellows if adv.group else self._out):
+        if source not in (self._other_members if adv.group else self._out):
             return None
         return "group" if adv.group else "link", source
 
     def _towards(self, link: Link, source: Link) -> bool:
         """Return whether a message from `source` adds only to interfaces to which this link belongs."""
-        if source in self._fellows:
-            return link == GROUP or link in self._fellows
+        if source in self._other_members:
+            return link == GROUP or link in self._other_members
         return link == source
 
     @staticmethod

@@ -111,7 +111,7 @@ class Carrier:
         if not (isinstance(effect, Send) and isinstance(effect.message, Installed)):
             return effect
         token, known = effect.message.token, self._rounds.known
-        if effect.to in self._place.fellows:
+        if effect.to in self._place.other_members:
             # As a multicast: a round that began before it must not arrive after it.
             return Multicast(MemberInstalled(effect.to, token, known))
         return Send(effect.to, Installed(token, known))
@@ -144,7 +144,7 @@ class Carrier:
         if event.whole and not place.is_whole():
             return []
         to = set(place.beyond(event.source)) if place.designated else set()
-        if event.source not in place.fellows:
+        if event.source not in place.other_members:
             to.update(place.view.members)
             to.discard(place.home.broker)
         out = place.spread(event.source, replace(event.message, ballot=place.view.ballot))

@@ -11,8 +11,8 @@ Rules
   taken for one of the new; a normal broker as if it had been dropped. The round that follows retransmits what was
   missed.
 * Where members pass events on by a plan (`plans`), a plan belongs to a ballot. So every change of members begins a
-  new ballot: the designated broker starts a new epoch, as after a succession. A member that could not reach a fellow
-  member asks for a new ballot until there is one: the members that this fellow forwards to lack the same events, and
+  new ballot: the designated broker starts a new epoch, as after a succession. A member that could not reach another
+  member asks for a new ballot until there is one: the members that this one forwards to lack the same events, and
   only under the next ballot do they receive all of them in order (docs/decisions/0022-fan-out-that-heals.md).
 """
 
@@ -130,7 +130,7 @@ class Group:
         if message.cluster != place.view.cluster:
             return []
         effects = self.succeed(Received(source, message))
-        place.fellows.discard(source)
+        place.other_members.discard(source)
         self._missed.pop(source, None)
         return effects + self._regroup()
 
@@ -176,16 +176,16 @@ class Group:
             cluster, named = message.cluster, ()
         if cluster != place.view.cluster or not isinstance(source, int):
             return []
-        new = {source, *named} - place.fellows - place.succession.departed - {place.home.broker}
+        new = {source, *named} - place.other_members - place.succession.departed - {place.home.broker}
         if not new:
             return []
-        place.fellows |= new
+        place.other_members |= new
         return self._regroup()
 
     def _regroup(self) -> list[Out]:
-        fellows = self._place.fellows
-        self._place.router.meet(fellows)
-        return [Regroup(tuple(sorted(fellows)))]
+        other_members = self._place.other_members
+        self._place.router.meet(other_members)
+        return [Regroup(tuple(sorted(other_members)))]
 
     def _take_over(self, view: ClusterView) -> list[Out]:
         place = self._place
@@ -352,7 +352,7 @@ class Group:
         if event.anew and member not in place.view.members:
             self._missed.pop(member, None)
             return [Renew(member, True)]
-        if member in place.fellows:
+        if member in place.other_members:
             since = place.now - event.seconds
             self._missed.setdefault(member, max(since, self._member_since.get(member, since)))
         return []

@@ -50,7 +50,7 @@ class Place:
         The failure detector for the neighbours.
     unanswered
         The children and members that have yet to announce their filters, or to have them installed.
-    fellows
+    other_members
         The other members of the group: those of the position, and those heard of since, without those that have left.
         A silent member stays in it; the view says which members are alive.
     path
@@ -67,7 +67,7 @@ class Place:
         self.succession.restore(start.identity.epoch)
         self.probing = Probing(start.recovery)
         self.unanswered = Unanswered()
-        self.fellows = set(position.members) - {position.broker}
+        self.other_members = set(position.members) - {position.broker}
         self.parent: ClusterView | None = None
         self.children: dict[ClusterId, ClusterView] = {}
         self.path: tuple[ClusterId, ...] = ()
@@ -123,8 +123,8 @@ class Place:
         return self.parent is not None and self.parent.designated == source
 
     def is_on_tree(self, source: Link, ballot: Ballot | None) -> bool:
-        """Return whether a message came over the current tree: from a neighbour, or a fellow under this ballot."""
-        if source in self.fellows:
+        """Return whether a message came over the current tree: from a neighbour, or a member under this ballot."""
+        if source in self.other_members:
             return ballot == self.view.ballot
         return self.designated and any(view.designated == source for view in self.neighbours())
 
@@ -137,7 +137,7 @@ class Place:
     def spread(self, source: BrokerId, message: Any) -> list[Out]:
         """Forward a message for every broker to every link but the one it arrived on."""
         effects: list[Out] = []
-        if self.fellows and source not in self.fellows:
+        if self.other_members and source not in self.other_members:
             effects.append(Multicast(message))
         if self.designated:
             effects += [Send(broker, message) for broker in self.beyond(source)]

@@ -24,7 +24,7 @@ from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
 from ...protocol.messages.pubsub import Events
 from ...protocol.messages.recovery import RENDEZVOUS, RootBeat
-from ...protocol.queries import Answering, Fellows, HasLeft, Heals, ListensTo, Survey
+from ...protocol.queries import Answering, HasLeft, Heals, ListensTo, OtherMembers, Survey
 from ...protocol.snapshots import Restorable
 from ...routing.schemes.local_first import answers_by
 from ...routing.schemes.router import TreeRouting
@@ -145,7 +145,7 @@ class HealingBroker(Restorable):
             HasLeft: lambda query: self.left,
             CopiedTables: lambda query: self.group.copies.tables,
             ListensTo: lambda query: self.listens_to,
-            Fellows: lambda query: tuple(sorted(self.place.fellows)),
+            OtherMembers: lambda query: tuple(sorted(self.place.other_members)),
             **answers_by(self.router),
         }
 
@@ -275,7 +275,7 @@ class HealingBroker(Restorable):
         """Return the state of the cluster and the tree on which this broker has to agree with other brokers."""
         place, said = self.place, self.place.succession
         me, view = place.home.broker, place.view
-        group = tuple(sorted({*place.fellows, me}))
+        group = tuple(sorted({*place.other_members, me}))
         cluster = view, group, said.path, said.children, self._copied_tables()
         if not place.designated:
             return {view.designated: cluster} if me in view.members else {}
@@ -352,9 +352,9 @@ class HealingBroker(Restorable):
         here, known = view.cluster, self.tree_rounds.known
         assert self.rounds.current <= known, "a round has begun that is not known here"
         assert self.rounds.ready_after() <= known, "a link waits for a round that nobody knows of"
-        group = {*place.fellows, *place.succession.departed, place.home.broker}
+        group = {*place.other_members, *place.succession.departed, place.home.broker}
         assert {*view.members} <= group, "a member is none of the group"
-        assert place.router.knows(place.fellows), "the router has another group"
+        assert place.router.knows(place.other_members), "the router has another group"
         attached = place.router.attached
         if not place.designated:
             assert not neighbours and not place.root, "a normal broker stands in the tree"
@@ -369,7 +369,9 @@ class HealingBroker(Restorable):
         below = tuple(each.designated for each in place.children.values())
         assert (stands.parent, stands.children) == (above, below), "its router stands elsewhere"
         assert here not in {each.cluster for each in neighbours}, "its cluster hangs below itself"
-        assert place.fellows.isdisjoint(each.designated for each in neighbours), "a neighbour is of its group"
+        assert place.other_members.isdisjoint(each.designated for each in neighbours), (
+            "a neighbour is of its group"
+        )
         assert place.path[-1:] in ((), (here,)), "its way to the root does not end here"
         if place.root:
             assert place.parent is None and place.path == (here,) and attached, "it is the root and is not"

@@ -50,7 +50,7 @@ from ...protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events, 
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ...protocol.messages.rounds import Forgotten
 from ...protocol.messages.views import MembershipView, ToAll, ViewBeat, ViewDied, ViewLeave, ViewWants
-from ...protocol.queries import Answering, Fellows, HasLeft, Heals, Survey, TurnsAway
+from ...protocol.queries import Answering, HasLeft, Heals, OtherMembers, Survey, TurnsAway
 from ...protocol.snapshots import Restorable
 from ...routing.schemes.local_first import answers_by
 from ...routing.schemes.router import ViewRouting
@@ -152,13 +152,13 @@ class HealingViews(Restorable):
     @property
     def answers(self) -> Answering:
         """What hosts ask of it; a broker that has left takes nothing in any more."""
-        fellows = tuple(sorted(set(self.home.members) - {self._me}))
+        others = tuple(sorted(set(self.home.members) - {self._me}))
         return {
             Heals: lambda query: True,
             Survey: lambda query: self.survey(),
             HasLeft: lambda query: self.left,
             TurnsAway: lambda query: self.left,
-            Fellows: lambda query: fellows,
+            OtherMembers: lambda query: others,
             **answers_by(self.router),
         }
 

@@ -49,12 +49,12 @@ class ClusterRouter(TreeRouter):
     def __init__(self, position: Position) -> None:
         super().__init__(position)
         self.attached = True
-        self._fellows = frozenset(position.members) - {position.broker}
+        self._other_members = frozenset(position.members) - {position.broker}
         self._normal = position.role == "NEB"
 
     def link_of(self, source: Link) -> Link:
         """Return GROUP for a fellow member, otherwise the source itself."""
-        return GROUP if source in self._fellows else source
+        return GROUP if source in self._other_members else source
 
     def to_parent(self, message: BrokerMessage) -> Effect | None:
         """Return a multicast at a normal broker (figure 2, lines 5 and 29), otherwise a send to the parent.
@@ -84,11 +84,11 @@ class ClusterRouter(TreeRouter):
         return [] if self._overhears(source) else super()._on_withdraw(source, message)
 
     def _overhears(self, source: Link) -> bool:
-        """Return whether a fellow's subscription is meant for the designated broker only (figure 2, line 27)."""
-        return self._normal and source in self._fellows
+        """Return whether another member's subscription is meant for the designated broker only (figure 2, line 27)."""
+        return self._normal and source in self._other_members
 
     def _is_below(self, source: Link) -> bool:
-        return not self._normal and (source in self._fellows or source in self.position.children)
+        return not self._normal and (source in self._other_members or source in self.position.children)
 
     # Changes of place.
 
@@ -106,13 +106,13 @@ class ClusterRouter(TreeRouter):
         self.attached = attached
         self._normal = position.role == "NEB"
 
-    def meet(self, fellows: Iterable[BrokerId]) -> None:
+    def meet(self, other_members: Iterable[BrokerId]) -> None:
         """Set the other members of the group."""
-        self._fellows = frozenset(fellows)
+        self._other_members = frozenset(other_members)
 
-    def knows(self, fellows: Iterable[BrokerId]) -> bool:
+    def knows(self, other_members: Iterable[BrokerId]) -> bool:
         """Return whether these are the other members of the group."""
-        return self._fellows == frozenset(fellows)
+        return self._other_members == frozenset(other_members)
 
     def forget_parent(self, *, top: bool = False, keep: bool = False) -> list[Effect]:
         """Mark every announced filter as not installed, under new tokens; at the top, as installed.
@@ -178,7 +178,7 @@ class ClusterRouter(TreeRouter):
 
     def snapshot(self) -> dict[str, Plain]:
         """Return the whole state of the router, including its place, for `restore`."""
-        place = {"position": self.position, "attached": self.attached, "fellows": sorted(self._fellows)}
+        place = {"position": self.position, "attached": self.attached, "fellows": sorted(self._other_members)}
         return {**super().snapshot(), **place}
 
     def restore(self, plain: dict[str, Plain]) -> None:

@@ -52,23 +52,23 @@ class PeerRouter(TreeRouter):
     def __init__(self, position: Position) -> None:
         super().__init__(position)
         self._neighbours = frozenset(position.neighbours)
-        self._fellows = frozenset(position.members) - {position.broker}
+        self._other_members = frozenset(position.members) - {position.broker}
         self._waits: dict[Waiter, _Wait] = {}
         self.outlets = self.make_outlets()
 
     def make_outlets(self) -> dict[Link, Outlet]:
         """Return the outlets of this broker: one for the group, and one for each other neighbour."""
         told: dict[Link, tuple[BrokerId, ...]] = (
-            {GROUP: tuple(sorted(self._fellows))} if self._fellows else {}
+            {GROUP: tuple(sorted(self._other_members))} if self._other_members else {}
         )
-        told |= {other: (other,) for other in self.position.neighbours if other not in self._fellows}
+        told |= {other: (other,) for other in self.position.neighbours if other not in self._other_members}
         return {
             link: Outlet(to, link, covering=self.covers, merging=self.merges) for link, to in told.items()
         }
 
     def link_of(self, source: Link) -> Link:
         """Return GROUP for a fellow member, otherwise the source itself."""
-        return GROUP if source in self._fellows else source
+        return GROUP if source in self._other_members else source
 
     def climbs_from(self, source: Link) -> bool:
         """Return False: no event goes where it was not asked for."""

@@ -120,11 +120,11 @@ class TreeRouting(Router, Protocol):
         """Change the place, and whether there is a path up."""
         ...
 
-    def meet(self, fellows: Iterable[BrokerId]) -> None:
+    def meet(self, other_members: Iterable[BrokerId]) -> None:
         """Set the other members of the group."""
         ...
 
-    def knows(self, fellows: Iterable[BrokerId]) -> bool:
+    def knows(self, other_members: Iterable[BrokerId]) -> bool:
         """Return whether these are the other members of the group."""
         ...
 

@@ -7,7 +7,7 @@ from rayvous.clients.places import FREE_MAX, LEFT_MAX, Former, Owner, Places
 from rayvous.protocol.errors import BrokerUnavailable, ClientError, NameTaken
 
 
-def test_who_leaves_a_broker_goes_to_the_highest_fellow_then_to_the_fewest_clients() -> None:
+def test_a_client_that_leaves_a_broker_goes_to_the_highest_member_then_to_the_fewest_clients() -> None:
     places = Places(range(5))
     places.attach("subscriber", ["a", "b"], 2)
     places.attach("publisher", ["p"], 3)

@@ -46,7 +46,7 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
         alice = net.subscriber("alice", place="nearest")
         ann, bob = net.publishers(["ann", "bob"], place="nearest")
         dora = net.subscriber("dora", place="nearest", durable=True)
-        fellow = net.subscriber("fellow", broker=NEAR)
+        member = net.subscriber("fellow", broker=NEAR)
         assert [client.broker for client in (alice, ann, bob, dora)] == [NEAR] * 4
         loaded = {client.broker for client in net.subscribers(["i", "j", "k", "l", "m"])}
         assert NEAR not in loaded and len(loaded) == 5, "without a word it is the fewest clients that count"
@@ -65,7 +65,7 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
         assert [client.broker for client in (alice, ann, bob, dora)] == [NEXT] * 4
         net.inject(LinkFaultTable())
         net.settle(BOUND_SECONDS)
-        assert fellow.broker == NEAR + 1, "whoever said nothing stays in its cluster"
+        assert member.broker == NEAR + 1, "whoever said nothing stays in its cluster"
         assert not [note for subscriber in (alice, dora) for note in subscriber.notifications(0)]
         net.check()
 

@@ -2,10 +2,11 @@
 
 import sys
 from base64 import b64decode
+from importlib import import_module
 
 import pytest
 from rayvous.protocol.messages.views import MembershipView, ViewMember, ViewWants
-from rayvous.protocol.snapshots import RENAMED, Part, restore_state
+from rayvous.protocol.snapshots import RENAMED, RENAMED_ATTRIBUTES, Part, restore_state
 from rayvous.recovery.durability.codec import decode, encode
 
 STORED = {
@@ -44,3 +45,14 @@ def test_a_snapshot_restores_a_part_under_its_former_name() -> None:
     holder = Holder()
     restore_state(holder, {"part": Part("tuple", ".protocol.messages.views:CubeSeat", (5, 7, 1))})
     assert holder.part == ViewMember(5, 7, 1)
+
+
+@pytest.mark.parametrize(
+    "former", RENAMED_ATTRIBUTES, ids=lambda former: f"{former[0].rpartition(':')[2]}.{former[1]}"
+)
+def test_a_snapshot_restores_an_attribute_under_its_former_name(former: tuple[str, str]) -> None:
+    where, name = former
+    module, _, kind = where.partition(":")
+    machine = object.__new__(getattr(import_module(f"rayvous{module}"), kind))
+    restore_state(machine, {name: 7})
+    assert getattr(machine, RENAMED_ATTRIBUTES[former]) == 7 and not hasattr(machine, name)

@@ -358,7 +358,7 @@ def test_clients_move_when_their_broker_dies_and_say_everything_again():
     )
 
 
-def test_clients_go_to_the_highest_fellow_as_they_do_on_ray():
+def test_clients_go_to_the_highest_member_as_they_do_on_ray():
     net = network(RECOVERY)
     net.subscribe("s", 2, "a = 1", 1)
     net.crash(2)

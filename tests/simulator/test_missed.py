@@ -164,10 +164,10 @@ def test_a_member_that_has_missed_something_and_died_keeps_nobody_from_rest():
     net = network()
     net.crash(4)
     net.advance(10.0)
-    for fellow in (5, 3):
-        net.transport.break_link(fellow, 4, over_group=True)
+    for other in (5, 3):
+        net.transport.break_link(other, 4, over_group=True)
     net.advance(1.0)
-    parts = [net.broker(fellow).layer(HealingBroker).group for fellow in (5, 3)]
+    parts = [net.broker(other).layer(HealingBroker).group for other in (5, 3)]
     assert [(list(part._missed), part.busy) for part in parts] == [([4], False)] * 2
     net.restart(4)
     publish(net, 1)

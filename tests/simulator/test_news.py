@@ -34,11 +34,11 @@ def test_a_death_becomes_known_after_a_while_to_those_connected_or_not_at_all(sh
     net.advance(0.4)
     assert not told(net, dead)
     net.advance(0.2)
-    fellows = [broker for broker in net.living() if net.positions[broker].cluster == 0]
+    other_members = [broker for broker in net.living() if net.positions[broker].cluster == 0]
     below = next(
         one["broker"] for one in survey_of(net).values() if one["cluster"] == 1 and one["designated"]
     )
-    assert told(net, dead) == ([*fellows, below] if share else [])
+    assert told(net, dead) == ([*other_members, below] if share else [])
 
 
 def test_wrong_news_is_about_one_that_is_paused_or_slow_if_there_is_one() -> None:

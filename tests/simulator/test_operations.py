@@ -111,7 +111,7 @@ def test_a_normal_broker_leaves_with_a_word():
     assert world.said == ["broker 3 has left"]
     world.sound()
     assert world.net.broker(4).layer(HealingBroker).place.view.members == (4, 5)
-    assert world.net.broker(4).layer(HealingBroker).place.fellows == {5}
+    assert world.net.broker(4).layer(HealingBroker).place.other_members == {5}
     assert not world.net.restart(3)
     world.verify()
 

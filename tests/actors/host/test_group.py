@@ -17,7 +17,7 @@ LARGE = INLINE_BYTES_MAX // 1_000 + 1
 """So many events with a text of 1,000 characters are a large load."""
 
 
-class Fellows:
+class Members:
     """Three members: 1 is well, 2 may be silent, 3 may be dead."""
 
     def __init__(self) -> None:
@@ -39,26 +39,26 @@ class Fellows:
 
 def test_the_dead_are_counted_once_and_then_left_out() -> None:
     async def run() -> None:
-        fellows = Fellows()
-        group = MulticastGroup(0, fellows.peers(), patience_seconds=20.0)
+        members = Members()
+        group = MulticastGroup(0, members.peers(), patience_seconds=20.0)
         assert await group.fly([Installed(1)]) == 0
-        fellows.dead = True
+        members.dead = True
         assert [await group.fly([Installed(1)]) for _ in range(3)] == [1, 0, 0]
-        assert fellows.calls == {1: 4, 2: 4, 3: 2}
+        assert members.calls == {1: 4, 2: 4, 3: 2}
 
     asyncio.run(run())
 
 
 def test_who_does_not_answer_holds_nobody_up_for_long_and_gets_what_it_missed_in_order() -> None:
     async def run() -> None:
-        fellows = Fellows()
-        group = MulticastGroup(0, fellows.peers(), patience_seconds=0.001)
-        fellows.answering.clear()
+        members = Members()
+        group = MulticastGroup(0, members.peers(), patience_seconds=0.001)
+        members.answering.clear()
         for _ in range(CALLS_OUT_MAX):
             assert await group.fly([Installed(1)]) == 0
         assert await group.fly([Installed(1)]) == 1, "too many calls are out: it gets nothing more"
-        assert fellows.calls[1] == CALLS_OUT_MAX + 1 and fellows.calls[2] == CALLS_OUT_MAX
-        fellows.answering.set()
+        assert members.calls[1] == CALLS_OUT_MAX + 1 and members.calls[2] == CALLS_OUT_MAX
+        members.answering.set()
         await asyncio.sleep(0.01)
         assert await group.fly([Installed(1)]) == 0
 
@@ -67,19 +67,19 @@ def test_who_does_not_answer_holds_nobody_up_for_long_and_gets_what_it_missed_in
 
 def test_nobody_waits_for_a_member_whose_host_could_not_be_reached_for_a_while() -> None:
     async def run() -> None:
-        fellows = Fellows()
-        fellows.answering.clear()
+        members = Members()
+        members.answering.clear()
         unreached = {2}
-        group = MulticastGroup(0, fellows.peers(), patience_seconds=60.0, unreached=unreached.__contains__)
+        group = MulticastGroup(0, members.peers(), patience_seconds=60.0, unreached=unreached.__contains__)
         for _ in range(CALLS_UNWAITED_MAX + 1):
             assert await asyncio.wait_for(group.fly([Installed(1)]), 5.0) == 0
-        assert fellows.calls[1] == fellows.calls[3] == CALLS_UNWAITED_MAX + 1
+        assert members.calls[1] == members.calls[3] == CALLS_UNWAITED_MAX + 1
         flying = asyncio.ensure_future(group.fly([Installed(1)]))
         for _ in range(20):
             await asyncio.sleep(0)
-        assert not flying.done() and fellows.calls[1] == CALLS_UNWAITED_MAX + 2, "now the group waits"
-        fellows.answering.set()
-        assert await flying == 0 and fellows.calls[2] == CALLS_UNWAITED_MAX + 2, "it has all of it"
+        assert not flying.done() and members.calls[1] == CALLS_UNWAITED_MAX + 2, "now the group waits"
+        members.answering.set()
+        assert await flying == 0 and members.calls[2] == CALLS_UNWAITED_MAX + 2, "it has all of it"
 
     asyncio.run(run())
 
@@ -88,19 +88,19 @@ def test_a_multicast_goes_to_those_that_were_the_group_when_it_was_wanted() -> N
     """A leaving member thus still gets the heartbeat that excludes it, which is queued before its removal."""
 
     async def run() -> None:
-        fellows = Fellows()
-        one, two, three = fellows.peers()
+        members = Members()
+        one, two, three = members.peers()
         group = MulticastGroup(0, [one, two], patience_seconds=20.0)
         box = Outbox("broker 0 to its group", group.fly, 100, 100)
         box.put(Installed(1))
         box.put(Regrouped((two, three)))
         box.put(Installed(2))
         await box.drained()
-        assert fellows.calls == {1: 1, 2: 2, 3: 1}
+        assert members.calls == {1: 1, 2: 2, 3: 1}
         box.put(Regrouped(()))
         box.put(Installed(3))
         await box.drained()
-        assert fellows.calls == {1: 1, 2: 2, 3: 1}
+        assert members.calls == {1: 1, 2: 2, 3: 1}
 
     asyncio.run(run())
 
@@ -109,14 +109,14 @@ def test_who_the_members_are_is_known_also_when_what_they_were_to_get_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def run() -> None:
-        fellows = Fellows()
-        one, two, three = [Peer(each.broker, each.receive, False) for each in fellows.peers()]
+        members = Members()
+        one, two, three = [Peer(each.broker, each.receive, False) for each in members.peers()]
         group = MulticastGroup(0, [one, two], patience_seconds=20.0)
         monkeypatch.setattr(group_file.ray, "put", no_room)
         with pytest.raises(MemoryError):
             await group.fly([large_events(), Regrouped((three,))])
         assert await group.fly([Installed(1)]) == 0
-        assert fellows.calls == {3: 1}
+        assert members.calls == {3: 1}
 
     def no_room(value: Any) -> Any:
         raise MemoryError
@@ -126,9 +126,9 @@ def test_who_the_members_are_is_known_also_when_what_they_were_to_get_is_lost(
 
 def test_a_group_in_which_all_are_dead() -> None:
     async def run() -> None:
-        fellows = Fellows()
-        fellows.dead = True
-        group = MulticastGroup(0, fellows.peers()[2:], patience_seconds=20.0)
+        members = Members()
+        members.dead = True
+        group = MulticastGroup(0, members.peers()[2:], patience_seconds=20.0)
         assert await group.fly([Installed(1)]) == 1
         assert await group.fly([Installed(1)]) == 0
 
@@ -137,19 +137,19 @@ def test_a_group_in_which_all_are_dead() -> None:
 
 def test_a_member_that_is_started_again_gets_what_is_sent_from_then_on() -> None:
     async def run() -> None:
-        fellows = Fellows()
-        group = MulticastGroup(0, fellows.peers(), patience_seconds=0.001)
-        fellows.dead = True
-        fellows.answering.clear()
+        members = Members()
+        group = MulticastGroup(0, members.peers(), patience_seconds=0.001)
+        members.dead = True
+        members.answering.clear()
         for _ in range(CALLS_OUT_MAX + 2):
             await group.fly([Installed(1)])
-        assert fellows.calls[3] == 1 and fellows.calls[2] == CALLS_OUT_MAX
-        fellows.dead = False
+        assert members.calls[3] == 1 and members.calls[2] == CALLS_OUT_MAX
+        members.dead = False
         group.begin_anew(3)
         group.begin_anew(2)
         assert await group.fly([Installed(1)]) == 0
-        assert fellows.calls[3] == 2 and fellows.calls[2] == CALLS_OUT_MAX + 1
-        fellows.answering.set()
+        assert members.calls[3] == 2 and members.calls[2] == CALLS_OUT_MAX + 1
+        members.answering.set()
         await asyncio.sleep(0.01)
         assert await group.fly([Installed(1)]) == 0
 
@@ -203,8 +203,8 @@ def test_a_member_that_has_missed_a_load_is_told_of_once_and_gets_what_comes_aft
             got[to] += [message.token for message in messages]
 
         missed: list[int] = []
-        fellows = [Peer(broker, receive, True) for broker in (1, 2)]
-        group = MulticastGroup(0, fellows, 20.0, lambda member, seconds, anew: missed.append(member))
+        members = [Peer(broker, receive, True) for broker in (1, 2)]
+        group = MulticastGroup(0, members, 20.0, lambda member, seconds, anew: missed.append(member))
         assert await group.fly([Installed(1)]) == 1 and missed == [2]
         failing = False
         assert await group.fly([Installed(2)]) == 1, "nothing of what was said before it is renewed"
@@ -235,19 +235,19 @@ def test_what_a_member_does_not_get_counts_as_lost_as_long_as_its_host_is_reache
 
 def test_a_member_of_which_too_many_calls_are_out_has_missed_what_comes_then() -> None:
     async def run() -> None:
-        fellows, missed = Fellows(), []
+        members, missed = Members(), []
         told: Any = lambda member, seconds, anew: missed.append(member)  # noqa: E731
-        group = MulticastGroup(0, fellows.peers(), 0.001, told)
-        fellows.answering.clear()
+        group = MulticastGroup(0, members.peers(), 0.001, told)
+        members.answering.clear()
         for _ in range(CALLS_OUT_MAX + 3):
             await group.fly([Installed(1)])
-        assert missed == [2] and fellows.calls[2] == CALLS_OUT_MAX and fellows.calls[1] == CALLS_OUT_MAX + 3
-        fellows.answering.set()
+        assert missed == [2] and members.calls[2] == CALLS_OUT_MAX and members.calls[1] == CALLS_OUT_MAX + 3
+        members.answering.set()
         await asyncio.sleep(0.01)
         await group.fly([Installed(1)])
-        assert fellows.calls[2] == CALLS_OUT_MAX, "it answers, and does not know that it has missed anything"
+        assert members.calls[2] == CALLS_OUT_MAX, "it answers, and does not know that it has missed anything"
         await group.fly([Renewed(2), Installed(1)])
-        assert fellows.calls[2] == CALLS_OUT_MAX + 1
+        assert members.calls[2] == CALLS_OUT_MAX + 1
 
     asyncio.run(run())
 

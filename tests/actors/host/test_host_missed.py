@@ -44,11 +44,11 @@ def test_a_call_that_failed_makes_a_broker_ask_for_another_view(scheme_name: str
         one, other = scheme(scheme_name).positions(ClusterTree(2, 1).positions())
         host = BrokerHost(scheme_name, Limits.for_tests(), recovery=Recovery.for_tests())
         await host.seat([one])
-        fellow, point = Deaf(), Deaf()
-        await host.connect({other.broker: fellow}, rendezvous=point)
+        member, point = Deaf(), Deaf()
+        await host.connect({other.broker: member}, rendezvous=point)
         wants = Register(1, to_filter("x > 0"))
         asking = asyncio.ensure_future(host.request(one.broker, "s", [wants]))
-        while not fellow.calls:  # until the other broker is told of it
+        while not member.calls:  # until the other broker is told of it
             await asyncio.sleep(0)
         await host.quiet()
         asking.cancel()
@@ -117,13 +117,13 @@ def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_starte
     """It may never send anything here, and the process that restarted it may not have reached this host."""
 
     async def run() -> None:
-        fellow, above, other, below = ClusterTree(2, 2).positions()
+        member, above, other, below = ClusterTree(2, 2).positions()
         host = BrokerHost("hybrid", Limits.for_tests(), recovery=Recovery.for_tests())
         await host.seat([below])
         alive, asked = Process(), list[int]()
 
         async def whereabouts(broker: int) -> tuple[Any, int] | None:
-            if broker in (fellow.broker, other.broker):
+            if broker in (member.broker, other.broker):
                 return Process(), 0
             asked.append(broker)
             return (alive, 1) if len(asked) == 2 else None
@@ -131,9 +131,9 @@ def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_starte
         point: Any = SimpleNamespace(
             whereabouts=SimpleNamespace(remote=whereabouts), receive=SimpleNamespace(remote=Deaf().remote)
         )
-        hosts = {above.broker: Process(dead=True), fellow.broker: Process(), other.broker: Process()}
+        hosts = {above.broker: Process(dead=True), member.broker: Process(), other.broker: Process()}
         await host.connect(hosts, rendezvous=point)
-        # Its fellow is asked who succeeds it, so it stays a neighbour for a while.
+        # The other member is asked who succeeds it, so it stays a neighbour for a while.
         view = ClusterView(above.cluster, 0, above.broker, above.members)
         await host.receive(below.broker, above.broker, [TreeBeat(view, (above.cluster,), 0)])
         for sequence in (1, 2):
@@ -188,7 +188,9 @@ def test_calls_of_a_new_life_go_on_in_the_order_in_which_they_came(
 
 
 @pytest.mark.parametrize("named_first", [True, False])
-def test_what_a_fellow_missed_before_its_new_life_was_heard_of_comes_again(named_first: bool) -> None:
+def test_what_a_member_missed_before_its_new_incarnation_was_heard_of_is_sent_again(
+    named_first: bool,
+) -> None:
     """The heartbeat that readmits it may come before its first message; what is sent in between is lost."""
 
     async def run() -> None:

@@ -141,7 +141,7 @@ def test_it_is_started_again_when_all_that_were_there_at_first_have_left(scheme_
         assert again._machine.state() == point._machine.state()
 
 
-def test_a_client_goes_to_the_highest_fellow_and_then_anywhere() -> None:
+def test_a_client_goes_to_the_highest_member_and_then_anywhere() -> None:
     point, _ = lasting(Memory())
     assert point.place("subscriber", ["s"], 2, "t").brokers == [2]
 
@@ -157,7 +157,9 @@ def test_a_client_goes_to_the_highest_fellow_and_then_anywhere() -> None:
     assert place(2, [2], [2]) == 3, "asked again, the same answer"
     assert place(3, [3], [3]) == 0, "the cluster is gone: wherever the fewest are"
     assert place(0, [], [0]) == 1, "one that does not answer is not gone"
-    assert place(1, [], [1], wanted=5) == 5 and place(5, [], [5], wanted=2) == 4, "2 is dead: a fellow, then"
+    assert place(1, [], [1], wanted=5) == 5 and place(5, [], [5], wanted=2) == 4, (
+        "2 is dead: another member, then"
+    )
     assert point.relocate("subscriber", "s", 4, {}, [0, 1, 4, 5]) is None, (
         "nobody is left that it has not tried"
     )

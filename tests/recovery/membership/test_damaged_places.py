@@ -43,8 +43,8 @@ def test_the_places_of_a_network_at_its_start_hold_together() -> None:
         (ROOT, "is the root and is not", lambda at: setattr(at.place.router, "attached", False)),
         (ROOT, "looks for nobody", lambda at: setattr(at.place, "root", False)),
         (ROOT, "way to the root does not end here", lambda at: setattr(at.place, "path", (7,))),
-        (ROOT, "none of the group", lambda at: at.place.fellows.clear()),
-        (ROOT, "has another group", lambda at: at.place.fellows.add(90)),
+        (ROOT, "none of the group", lambda at: at.place.other_members.clear()),
+        (ROOT, "has another group", lambda at: at.place.other_members.add(90)),
         (ROOT, "an epoch has been overlooked", lambda at: setattr(at.place.succession, "_epoch_seen", -1)),
         (
             ROOT,

@@ -46,10 +46,10 @@ def test_each_agent_works_out_its_own_part_as_algorithms_1_and_2_say(source, tar
     for me in made.targets:
         mine = bucket_of(source, me)
         rank = sum(bucket_of(source, peer) == mine and digest(peer) < digest(me) for peer in made.targets)
-        fellows = sum(bucket_of(source, peer) == mine for peer in made.targets)
+        other_members = sum(bucket_of(source, peer) == mine for peer in made.targets)
         above = sorted(bucket_of(source, peer) for peer in made.targets if bucket_of(source, peer) > mine)
         ordered = sorted((p for p in made.targets if above and bucket_of(source, p) == above[0]), key=digest)
-        low, high = rank * len(ordered) // fellows, (rank + 1) * len(ordered) // fellows
+        low, high = rank * len(ordered) // other_members, (rank + 1) * len(ordered) // other_members
         assert made.children[me] == tuple(ordered[low:high])
 
 
