@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from ..protocol.configs import IN_A_TREE, Ways
@@ -111,6 +111,10 @@ class Admission:
     def _on_detach(self, source: ClientId, message: Detach) -> Out:
         out = self.subscriptions.detach(source) + self.spreading.detach(source)
         return [*out, Inward(Received(source, message))]
+
+    def came_back(self, client: ClientId, numbers: Container[int]) -> Out:
+        """Cancel the subscriptions of a client that it does not name when it comes back; return the effects."""
+        return self.subscriptions.leave_only(client, numbers) + self._restand()
 
     # Changes of links.
 

@@ -10,6 +10,8 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ..protocol.effects import Inform, Plain, Received
 from ..protocol.ids import ClientId
 from ..protocol.layers import Inward
@@ -82,6 +84,11 @@ class Subscriptions:
     def detach(self, client: ClientId) -> Out:
         """Release everything that a client wants."""
         return [out for number in list(self._mine.get(client, ())) for out in self._cancel(client, number)]
+
+    def leave_only(self, client: ClientId, numbers: Container[int]) -> Out:
+        """Cancel all subscriptions of a client but these, also those that wait for their verdict."""
+        gone = [number for number in self._mine.get(client, ()) if number not in numbers]
+        return [out for number in gone for out in self._cancel(client, number)]
 
     def _cancel(self, client: ClientId, number: int) -> Out:
         request = self._requests.pop((client, number), None)

@@ -20,8 +20,9 @@ Rules
 * Control messages use the links that membership reports (`Placed`): those of a fixed network, of a tree that heals,
   in which a cluster is a star around its designated broker, or of a view. When the links change, both ends of a new
   link start from scratch.
-* A layer inside may restore subscriptions from a store (`Held`), and may release some by itself (`Released`). The
-  books are updated in both cases.
+* A layer inside may restore subscriptions from a store (`Held`), may release a client by itself (`Released`), and says
+  which subscriptions of a durable subscriber are left when it comes back (`CameBack`): one that still waits for its
+  verdict is not, unless it is asked for again. The books are updated in all cases.
 * An event that no advertisement of its publisher covers goes no further, and is counted.
 * Layers inside that ask for it are told which publishers advertise here. The books decide when an advertisement is
   known everywhere.
@@ -45,7 +46,7 @@ from ..admission.flows import HandOn
 from ..protocol.configs import Placed
 from ..protocol.effects import Inform, Multicast, Plain, Received, Send, Ticked
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.layers import Handler, Held, Inward, Out, Released, RoundBegan
+from ..protocol.layers import CameBack, Handler, Held, Inward, Out, Released, RoundBegan
 from ..protocol.messages.admission import AdmissionConfig, Advertise, Everywhere, Greeting, Unadvertise
 from ..protocol.messages.pubsub import Cancel, Detach, Events, Register
 from ..protocol.queries import Answering, BookSizes, LacksOf, Query
@@ -130,6 +131,7 @@ class Admitting:
             RoundBegan: self._on_round,
             Held: self._on_held,
             Released: self._on_released,
+            CameBack: self._on_came_back,
             Inform: self._on_inform,
         }
 
@@ -229,8 +231,12 @@ class Admitting:
         return self._but(out, news.client)
 
     def _on_released(self, news: Released) -> list[Out]:
-        """Remove from the books a subscription, or a client, that a layer inside has released."""
+        """Remove from the books a client that a layer inside has released."""
         return self._but(self.admission.handle(news.client, news.message), news.client)
+
+    def _on_came_back(self, news: CameBack) -> list[Out]:
+        """Remove from the books what a durable subscriber no longer wants, judged or not."""
+        return self._but(self.admission.came_back(news.client, news.numbers), news.client)
 
     def _but(self, out: list[Out], client: ClientId) -> list[Out]:
         """Return the results without messages of this client to layers inside, which know of them already."""

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from .configs import Placed
 from .effects import Died, Drained, Effect, Missed, Plain, Received, Rested, Ticked, Write
 from .ids import BrokerId, ClientId, RoundNumber
-from .messages.pubsub import Cancel, Detach, Register
+from .messages.pubsub import Detach, Register
 from .messages.rounds import Forgotten, Marker
 
 # Events from a layer to the layers inside it.
@@ -175,13 +175,24 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """An inner layer has dropped a subscription or a client without a message that the outer layers saw."""
+    """An inner layer has dropped a client without a message that the outer layers saw."""
 
     client: ClientId
-    message: Cancel | Detach
+    message: Detach
 
 
-News: TypeAlias = Placed | RoundBegan | Heard | Passed | IsDelivered | Held | Released
+@dataclass(frozen=True, slots=True)
+class CameBack:
+    """A durable subscriber has come in a new life: only these of its subscriptions are in force, the others are gone.
+
+    An outer layer may know one that no inner layer has seen yet.
+    """
+
+    client: ClientId
+    numbers: tuple[int, ...]
+
+
+News: TypeAlias = Placed | RoundBegan | Heard | Passed | IsDelivered | Held | Released | CameBack
 """What a layer reports to the layers around it; `Placed` is the new position of the broker."""
 
 Out: TypeAlias = Effect | News | Write | Inward

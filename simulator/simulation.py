@@ -314,8 +314,16 @@ class Simulation(SimulatedNetwork):
 
     # Clients that die.
 
-    def stop(self, client: ClientId) -> bool:
-        """Kill the process of a publisher or a durable subscriber; return False if it is dead, or is neither."""
+    def stop(self, client: ClientId, *, forgets: bool = False) -> bool:
+        """Kill the process of a publisher or a durable subscriber; return False if it is dead, or is neither.
+
+        Parameters
+        ----------
+        client
+            The client.
+        forgets
+            Whether the next process does not ask again for the subscriptions that were not in force yet.
+        """
         session = self._known(client)
         machine = session.subscriber
         if not session.alive or (machine is not None and not machine.durable):
@@ -325,8 +333,11 @@ class Simulation(SimulatedNetwork):
         if machine is not None:
             session.subscriber = SubscriberMachine(durable=True)
             session.subscriber.restore(machine.record())  # nothing else outlives the process
-            for again in machine.request():  # the next process asks for these as the user of this one did
+            for again in machine.request():  # not in force, so nobody but their user knows of them
                 assert isinstance(again, Register)
+                if forgets:
+                    self.account.cancelled(self.now, client, again.subscription)
+                    continue
                 number, priority = again.subscription, again.priority
                 session.subscriber.subscribe(
                     number, again.filter, self.now, priority, local_first=again.local_first

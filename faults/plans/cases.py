@@ -52,7 +52,7 @@ class Action:
     """An action of a client; seconds count from the start of the faults.
 
     `do` is subscribe, cancel, publish or move; with stable storage also stop and start, of the client's
-    process.
+    process. After a stop that `forgets`, the next process does not ask again for what was not in force.
     """
 
     at_seconds: float
@@ -62,6 +62,7 @@ class Action:
     number: int = 0
     selector: str = ""
     events: tuple[dict[str, Any], ...] = ()
+    forgets: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class OnSimulator:
         network, client = self.network, action.client
         session = network.sessions.get(client)
         if action.do == "stop":
-            network.stop(client)
+            network.stop(client, forgets=action.forgets)
             return
         if action.do == "start":
             if network.sessions[client].alive is False and not network.start(client):

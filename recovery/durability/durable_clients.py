@@ -11,6 +11,8 @@ Rules
   arrived by then, so its position must be equal, except for what it was told is lost. If it differs, the
   position is damaged, here and in the store. The subscriber is then added again, as one that has been
   elsewhere, and everything that is retained is retransmitted to it.
+* A subscriber that comes back names the subscriptions that are in force. The outer layers are told (`CameBack`), since
+  one that it does not name may still wait there for its verdict.
 * The subscribers found in a store are passed inwards at the start of a life (`Restored`), and reported to the
   outer layers in the first step (`Held`).
 
@@ -29,7 +31,7 @@ import numpy as np
 
 from ...protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.layers import Handler, Held, Inward, Out, Released, Restored
+from ...protocol.layers import CameBack, Handler, Held, Inward, Out, Released, Restored
 from ...protocol.messages.pubsub import (
     Again,
     Answers,
@@ -162,9 +164,9 @@ class DurableClients(Restorable):
         out = self._written([entry.row(), *entry.acknowledge(message.marks)])
         out += self._written(entry.bring(self._now, message.begins))
         consumed = Consumed(message.marks, message.life, message.begins)
-        out += [Inward(Received(client, consumed)), self._holds()]
+        out += [Inward(Received(client, consumed)), self._holds(), CameBack(client, message.numbers)]
         for number in [number for number in entry.subscriptions if number not in message.numbers]:
-            out += [Released(client, Cancel(number)), *self._on_cancel(Received(client, Cancel(number)))]
+            out += self._on_cancel(Received(client, Cancel(number)))
         if entry.losses:
             out.append(TellLost(client, tuple(entry.losses)))
         for batch, rows in entry.unacknowledged():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
-from rayvous.protocol.layers import Held, Inward, Released, Restored
+from rayvous.protocol.layers import CameBack, Held, Inward, Released, Restored
 from rayvous.protocol.messages.pubsub import (
     Answers,
     Cancel,
@@ -124,6 +124,17 @@ def test_one_that_has_come_back_elsewhere_is_let_go_and_those_around_are_told():
     assert machine.held() == {} == Alone(machine.store).held()
 
 
+def test_those_around_are_told_what_is_left_of_one_that_comes_back_and_it_is_judged_by_its_last_life():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, life=1)))
+    for number in (1, 2):
+        machine.take(Received("alice", Register(number, WANTS)))
+    out = machine.take(Received("alice", Resume({}, life=2, numbers=(2, 3))))
+    assert [each for each in out if isinstance(each, CameBack)] == [CameBack("alice", (2, 3))]
+    assert Inward(Received("alice", Cancel(1))) in out and list(machine.held()["alice"][2]) == [2]
+    assert machine.take(Received("alice", Resume({}, life=1, numbers=()))) == []
+
+
 def test_who_speaks_in_an_earlier_life_is_not_listened_to():
     machine = Alone(MemoryStore())
     machine.take(Received("alice", Resume({}, life=2)))
@@ -154,8 +165,8 @@ def test_what_goes_beyond_the_bounds_is_lost_by_name_and_kept_as_a_dead_letter()
         (1, "count"),
         (2, "count"),
     ]
-    (_, report, *_) = [
-        each for each in machine.take(Received("alice", Resume({}, life=2))) if not isinstance(each, Inward)
+    (report,) = [
+        each for each in machine.take(Received("alice", Resume({}, life=2))) if isinstance(each, TellLost)
     ]
     assert report == TellLost("alice", (Lost("p", 1, 2),))
 
