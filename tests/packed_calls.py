@@ -4,7 +4,9 @@ import inspect
 from types import SimpleNamespace
 from typing import Any
 
+from fakes import Actor
 from rayvous.actors.host.frames import packed, unpacked
+from rayvous.actors.network.rendezvous import Rendezvous
 
 
 class PackedCalls:
@@ -32,4 +34,4 @@ def rendezvous_that_sends_to(broker: int, host: Any) -> Any:
     async def renew(name: str, life: int, broker: int) -> int:
         return life + 1
 
-    return SimpleNamespace(relocate=SimpleNamespace(remote=relocate), renew=SimpleNamespace(remote=renew))
+    return Actor(Rendezvous, relocate=relocate, renew=renew)

@@ -8,12 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Actor
 from ray import ObjectRef
 from ray.exceptions import RayTaskError
 from ray.util.client.common import ClientObjectRef
 from rayvous.actors.answers import answered
 from rayvous.actors.clients.nearness import Nearness
 from rayvous.actors.host.handle import HostHandle
+from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.network.rendezvous import Rendezvous
 
 
 class Ref(ClientObjectRef):
@@ -66,13 +69,12 @@ def test_an_error_is_that_of_the_call() -> None:
 
 def calls(ref: Ref) -> dict[str, Coroutine[Any, Any, Any]]:
     """Return what clients wait for on a loop, each answered by this call."""
-    method = SimpleNamespace(remote=lambda *_: ref)
-    host = HostHandle(SimpleNamespace(call=method))
+    host = HostHandle(Actor(BrokerHost, call=ref))
     nearness = Nearness.__new__(Nearness)
     return {
         "answered": answered(ref),
         "poll": host.poll("session", 4, 0.5),
-        "tiers": nearness.tiers("nearest", SimpleNamespace(hosts=method)),
+        "tiers": nearness.tiers("nearest", Actor(Rendezvous, hosts=ref)),
     }
 
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
+from fakes import Actor, Method, Ray
 from packed_calls import PackedCalls, rendezvous_that_sends_to
 from ray.exceptions import ActorUnavailableError, GetTimeoutError
 from rayvous.actors.clients.client import Client, Context
@@ -22,6 +23,8 @@ from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.publisher import Publisher
 from rayvous.actors.clients.subscriber import Subscriber
 from rayvous.actors.host import handle
+from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerLeaving, ClientError
@@ -44,10 +47,10 @@ class Host(PackedCalls):
         self.came, self.gate = threading.Event(), threading.Event()
         self.gate.set()
         self.asked: list[type] = []
-        self.request = SimpleNamespace(remote=self._request)
-        self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(BOUND_SECONDS, []))
-        self.pid = SimpleNamespace(remote=lambda: asyncio.sleep(0))
-        self.end_session = SimpleNamespace(remote=lambda *_: None)
+        self.request = Method(self._request, BrokerHost.request)
+        self.poll = Method(lambda *_: asyncio.sleep(BOUND_SECONDS, []), BrokerHost.poll)
+        self.pid = Method(lambda: asyncio.sleep(0), BrokerHost.pid)
+        self.end_session = Method(None, BrokerHost.end_session)
 
     def _request(self, broker: int, name: str, messages: Any, *more: Any) -> Any:
         self.asked += map(type, messages)
@@ -81,12 +84,14 @@ class Answer:
         return self._make().__await__()
 
 
-def get(answer: Any, timeout: float) -> None:
-    """Replace `ray.get`."""
-    if isinstance(answer, Answer) and answer.host.silent:
-        threading.Event().wait(timeout)
-        raise GetTimeoutError("not in time")
-    asyncio.run(asyncio.wait_for(answer, timeout))
+class WaitingRay(Ray):
+    """A fake of Ray that does wait, as what happens meanwhile is the test."""
+
+    def get(self, call: Any, *, timeout: float | None = None) -> None:
+        if isinstance(call, Answer) and call.host.silent:
+            threading.Event().wait(timeout)
+            raise GetTimeoutError("not in time")
+        asyncio.run(asyncio.wait_for(call, timeout))
 
 
 @contextmanager
@@ -113,7 +118,7 @@ def attached(
 
 @pytest.fixture(autouse=True)
 def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handle, "ray", SimpleNamespace(get=get))
+    WaitingRay(monkeypatch, handle)
 
 
 def while_it_moves(client: Client, second: Host, act: Callable[[], object]) -> None:
@@ -191,7 +196,7 @@ def test_who_waits_for_another_broker_is_told_when_the_network_is_closed() -> No
         return None
 
     with attached(Publisher, first, first) as bob, ThreadPoolExecutor(1) as other:
-        bob._rendezvous = SimpleNamespace(relocate=SimpleNamespace(remote=nobody))
+        bob._rendezvous = Actor(Rendezvous, relocate=nobody)
         published = other.submit(bob.publish, {"x": 1})
         while not bob._moving.locked():
             time.monotonic()

@@ -9,12 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import ray
+from fakes import Actor, Ray
 from rayvous.actors.host import broker_store
 from rayvous.actors.host import host as host_module
 from rayvous.actors.host.broker_store import BrokerStores
 from rayvous.actors.host.ending import RAYLET
 from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.network.directory import rendezvous_name
+from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Persist
 from rayvous.protocol.errors import StorageFailed
@@ -115,9 +117,9 @@ def test_a_process_that_ray_has_started_again_waits_for_the_former_one(
     async def directory() -> Any:
         return SimpleNamespace(positions=places, hosts={places[0].broker: "me"})
 
-    rendezvous = SimpleNamespace(directory=SimpleNamespace(remote=directory))
-    monkeypatch.setattr(ray, "get_actor", lambda name, namespace: rendezvous)
-    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(current_actor="me"))
+    ray = Ray(monkeypatch, host_module)
+    ray.names[rendezvous_name("net")] = Actor(Rendezvous, directory=directory)
+    ray.here.current_actor = "me"
 
     async def live() -> None:
         former = BrokerStores(stable, None).store_of(places[0].broker, life=0)

@@ -3,9 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
-import ray
+from fakes import Actor, Ray
 from rayvous.actors.network import network
 from rayvous.actors.network.directory import PROTOCOL, collector_name, host_name, rendezvous_name
+from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.protocol.errors import NetworkNotFound
 
 
@@ -29,10 +30,9 @@ def test_names_of_networks_that_look_alike_differ():
 @pytest.mark.parametrize("spoken", [0, 1, PROTOCOL + 1])
 def test_who_speaks_another_protocol_does_not_attach(monkeypatch: pytest.MonkeyPatch, spoken: int) -> None:
     """Protocol 1 called methods by name, 2 calls with bytes, 3 knows channels. Reference: decision 0103."""
-    directory = SimpleNamespace(remote=lambda: SimpleNamespace(protocol=spoken))
     monkeypatch.setattr(network, "starts_ray", lambda: False)
     monkeypatch.setattr(network, "ensure_ray", lambda: None)
-    monkeypatch.setattr(ray, "get_actor", lambda name, namespace: SimpleNamespace(directory=directory))
-    monkeypatch.setattr(ray, "get", lambda answer, timeout: answer)
+    ray = Ray(monkeypatch, network)
+    ray.names[rendezvous_name("net")] = Actor(Rendezvous, directory=SimpleNamespace(protocol=spoken))
     with pytest.raises(NetworkNotFound, match=f"speaks protocol {spoken}, this process {PROTOCOL}"):
         network.Network.attach("net")

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import Actor, Ray
+from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network import launching, resume_from_store
 from rayvous.actors.network.directory import Directory
 from rayvous.actors.network.rendezvous import Rendezvous
@@ -43,12 +45,12 @@ class InRay:
         return iter(list(self.values.items()))
 
 
-class Told:
-    """A fake actor of a broker."""
+class Told(Actor):
+    """A fake actor of a broker, with what it has received."""
 
     def __init__(self) -> None:
         self.said: list[Any] = []
-        self.receive = SimpleNamespace(remote=lambda to, source, messages: self.said.extend(messages))
+        super().__init__(BrokerHost, receive=lambda to, source, messages: self.said.extend(messages))
 
 
 class Story:
@@ -327,8 +329,8 @@ def test_the_root_is_told_though_the_copy_cannot_be_written(
 
 def test_the_brokers_are_asked_for_the_numbers_that_nobody_else_knows() -> None:
     def host(**known: int) -> Any:
-        return SimpleNamespace(accepted_here=SimpleNamespace(remote=lambda: known))
+        return Actor(BrokerHost, accepted_here=known)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resume_from_store.ray, "get", lambda calls: calls)
+        Ray(patch, resume_from_store)
         assert resume_from_store.accepted([host(bob=3), host(bob=9, dave=1), host()]) == {"bob": 9, "dave": 1}
