@@ -29,10 +29,10 @@ from ..routing.filters.filter import Filter
 from ..routing.language.questions import doubts_to_tell
 from .access import Access, is_quick, wanted_filter
 from .deliveries import Delivery, Texts
-from .lanes import Accepted, Key, Lane, columns_bytes_max, named_by, takes_long
 from .network import Upstream
 from .positions import Seal
 from .present import Present
+from .publisher_queue import Accepted, Key, PublisherQueue, columns_bytes_max, named_by, takes_long
 from .queues import Gap
 from .streams import Stream
 
@@ -170,8 +170,8 @@ class Gateway:
             await session.close("the gateway ends")
         await asyncio.gather(*self._asking, return_exceptions=True)
         for present in self._present.values():
-            if present.lane is not None:
-                await (await present.lane).close()
+            if present.queue is not None:
+                await (await present.queue).close()
 
     # Shared by the sessions.
 
@@ -182,18 +182,18 @@ class Gateway:
         task.add_done_callback(self._asking.discard)
         return task
 
-    async def _lane(self, present: Present) -> Lane:
-        if present.lane is None:
-            present.lane = self._whole(self._attached(present))
-        return await asyncio.shield(present.lane)
+    async def _queue(self, present: Present) -> PublisherQueue:
+        if present.queue is None:
+            present.queue = self._whole(self._attached(present))
+        return await asyncio.shield(present.queue)
 
-    async def _attached(self, present: Present) -> Lane:
+    async def _attached(self, present: Present) -> PublisherQueue:
         rights = present.rights
         rate = rights.principal.events_per_second
         try:
-            return Lane(await self.upstream.outlet(rights.name, rights.publish, rate), self.limits)
+            return PublisherQueue(await self.upstream.outlet(rights.name, rights.publish, rate), self.limits)
         except BaseException:
-            present.lane = None  # the next publish tries again
+            present.queue = None  # the next publish tries again
             raise
 
 
@@ -244,7 +244,7 @@ class Session:
         Raises
         ------
         KeyReused, PublicationUnderWay
-            As `Lane.publish`.
+            As `PublisherQueue.publish`.
         EventError
             If one is not a valid event; the message names it.
         AccessDenied
@@ -270,8 +270,8 @@ class Session:
             batch, named = await self._read(events, key)
             with gateway.working(min(batch.nbytes, columns_bytes_max(limits))):
                 await self._pace(batch.work)
-                lane = await gateway._lane(self._of)
-                accepted = await lane.publish(batch, flush=flush, key=named)
+                queue = await gateway._queue(self._of)
+                accepted = await queue.publish(batch, flush=flush, key=named)
         gateway.counts["repeated" if accepted.repeated else "published"] += len(batch)
         return accepted
 

@@ -38,8 +38,8 @@ from ..protocol.batch import EventBatch
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
 from ..recovery.replay.repeats import Answer, NumbersRequest
 from ..routing.filters.filter import Filter
-from .lanes import CALL_EVENTS_MAX
 from .network import Arrived, Feed, Outlet
+from .publisher_queue import CALL_EVENTS_MAX
 
 CALLS_AT_ONCE: Final = 32
 HEARD_SECONDS: Final = 1.0

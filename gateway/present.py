@@ -10,7 +10,7 @@ from ..protocol import checks
 from ..protocol.errors import AccessDenied, InputError, LimitReached
 from ..protocol.gateways import ANONYMOUS, Principal
 from .access import Rights
-from .lanes import Lane
+from .publisher_queue import PublisherQueue
 
 DURABLE_CHARACTERS_MAX: Final = 128
 
@@ -33,7 +33,7 @@ class Present:
         Its limits at this gateway.
     sessions, streams, durables
         Its usage.
-    lane
+    queue
         Its publisher, from the moment creation starts.
     turn
         Serializes opening and ending of durable names.
@@ -46,7 +46,7 @@ class Present:
         self.sessions = 0
         self.streams = 0
         self.durables: set[str] = set()
-        self.lane: asyncio.Future[Lane] | None = None
+        self.queue: asyncio.Future[PublisherQueue] | None = None
         self.turn = asyncio.Lock()
 
     def share(self, gateways: int, now: float) -> None:

@@ -24,7 +24,7 @@ WOKEN_AT_ONCE: Final = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival:
-    """Events of one parcel for one subscriber, and when they reached this process (seconds since 1970)."""
+    """Events of one delivery batch for one subscriber, and when they reached this process (seconds since 1970)."""
 
     batch: EventBatch
     rows: Rows

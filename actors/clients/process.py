@@ -410,7 +410,7 @@ class ClientProcess:
         acknowledged, noted = 0, 0.0
         while self._anybody_at(host):
             try:
-                parcels = await self._fetch(host, acknowledged)
+                deliveries = await self._fetch(host, acknowledged)
             except (RayError, TimeoutError) as error:
                 if self._returns and not self.ending and await self._reattach(host):
                     acknowledged = 0
@@ -418,33 +418,33 @@ class ClientProcess:
                 self._give_up(host, error)
                 return
             now = time.time()
-            up_to_date = all(isinstance(parcel, Taken | Farewell) for parcel in parcels)
-            for parcel in parcels:
-                if isinstance(parcel, Taken):
-                    self._lose_taken([parcel])
+            up_to_date = all(isinstance(delivery, Taken | Farewell) for delivery in deliveries)
+            for delivery in deliveries:
+                if isinstance(delivery, Taken):
+                    self._lose_taken([delivery])
                     continue
-                if isinstance(parcel, GivenUp):
+                if isinstance(delivery, GivenUp):
                     self._give_up(host, BrokerUnavailable(GIVEN_UP))
                     return
-                if isinstance(parcel, Farewell):
-                    self._move_from(parcel.broker)
+                if isinstance(delivery, Farewell):
+                    self._move_from(delivery.broker)
                     continue
-                if isinstance(parcel, Proposal):
-                    self._move_one(parcel)
-                    acknowledged = parcel.number
+                if isinstance(delivery, Proposal):
+                    self._move_one(delivery)
+                    acknowledged = delivery.number
                     continue
-                spans = pairwise(parcel.starts.tolist())
-                for client, (first, end) in zip(parcel.clients, spans, strict=True):
+                spans = pairwise(delivery.starts.tolist())
+                for client, (first, end) in zip(delivery.clients, spans, strict=True):
                     target = self._inboxes.get(client)
                     if target is None or not _same(target.host, host):
                         continue
-                    if parcel.losses:
-                        target.tell(parcel.losses)
-                    elif not parcel.note or target.links.take(parcel.note)[0]:
-                        rows = parcel.rows[first:end]
-                        await target.put(parcel.batch, rows, now)
-                acknowledged = parcel.number
-                up_to_date = parcel.last
+                    if delivery.losses:
+                        target.tell(delivery.losses)
+                    elif not delivery.note or target.links.take(delivery.note)[0]:
+                        rows = delivery.rows[first:end]
+                        await target.put(delivery.batch, rows, now)
+                acknowledged = delivery.number
+                up_to_date = delivery.last
             if up_to_date and abs(now - noted) >= NOTED_SECONDS:
                 noted = now
                 self._heard(host, now)

@@ -199,7 +199,7 @@ class Publisher(Client):
             If the publisher's broker is gone, or the payload does not arrive.
         """
         self._open()
-        parcel = CutPayload(payload, topic, slice_bytes)
+        cut = CutPayload(payload, topic, slice_bytes)
         notifies = self._recovery is None
 
         async def call(
@@ -208,10 +208,10 @@ class Publisher(Client):
             def answer(call: Any) -> Any:
                 return in_thread(self._answer(call, host, seconds))
 
-            return parcel.send(host, broker, batch, answer, notifies=notifies)
+            return cut.send(host, broker, batch, answer, notifies=notifies)
 
         async def distribute() -> Distribution:
-            batch = parcel.batch()
+            batch = cut.batch()
             if notifies:
                 async with self._turn:
                     with self._machine_turn:
@@ -221,7 +221,7 @@ class Publisher(Client):
                         )  # it does not pass through this publisher
             done = await self._ask(partial(call, batch), self._directory.limits.call_seconds)
             if not notifies:
-                await self._publish(parcel.batch())
+                await self._publish(cut.batch())
             return done
 
         return in_thread(distribute())

@@ -21,7 +21,7 @@ from ...protocol.batch import batch_of
 from ...protocol.effects import Deliver
 from ...protocol.ids import ClientId
 from ...protocol.messages.pubsub import Lost
-from .sessions import Parcel, Session
+from .sessions import DeliveryBatch, Session
 
 
 class Absent:
@@ -66,7 +66,9 @@ class Absent:
                 yield client, self._behind.pop(client)
 
 
-def loss_parcel(session: Session, client: ClientId, losses: tuple[Lost, ...]) -> Parcel:
-    """Return a parcel without events that tells a subscriber which events it may have lost."""
+def loss_batch(session: Session, client: ClientId, losses: tuple[Lost, ...]) -> DeliveryBatch:
+    """Return a delivery batch without events that tells a subscriber which events it may have lost."""
     none = np.zeros(0, np.intp)
-    return Parcel(session.take_number(), batch_of(()), (client,), np.array([0, 0]), none, losses=losses)
+    return DeliveryBatch(
+        session.take_number(), batch_of(()), (client,), np.array([0, 0]), none, losses=losses
+    )

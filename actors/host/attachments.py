@@ -33,7 +33,7 @@ from ...protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, Na
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Again, Detach, Events, Lost, Register
 from ...protocol.queries import TurnsAway
-from .absent import loss_parcel
+from .absent import loss_batch
 from .departures import Departures
 from .hosted_broker import Drive, Handle, HostedBroker
 from .sessions import Farewell, GivenUp, Session, Taken
@@ -275,7 +275,7 @@ class Attachments:
         """Tell a subscriber which events it may have lost, if its process is connected."""
         owner = seat.owners.get(client)
         if owner is not None:
-            owner.put(loss_parcel(owner, client, losses), seat.tally)
+            owner.put(loss_batch(owner, client, losses), seat.tally)
 
     def drain_soon(self, seat: HostedBroker, number: int) -> None:
         """Tell the broker when all processes have acknowledged what was delivered; do not wait for durable ones."""

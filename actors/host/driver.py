@@ -318,11 +318,11 @@ class Driver:
             return
         deliver = here
         owners = [seat.owners[client] for client in deliver.clients]
-        for session, parcel in split(deliver, owners):
+        for session, delivery in split(deliver, owners):
             if deliver.number:
-                parcel = replace(parcel, broker=seat.broker.position.broker, note=deliver.number)
-            session.put(parcel, seat.tally)
-            if pressure is not None and session.full and parcel.clients[0] not in seat.durable:
+                delivery = replace(delivery, broker=seat.broker.position.broker, note=deliver.number)
+            session.put(delivery, seat.tally)
+            if pressure is not None and session.full and delivery.clients[0] not in seat.durable:
                 pressure.sessions[session] = None
 
     async def room(self, pressure: Backpressure) -> None:

@@ -27,7 +27,7 @@ from ray import ObjectRef, cloudpickle
 from ...protocol.errors import InputError
 from ...protocol.wire import REDUCERS, by_fields
 from ..later import Later
-from .sessions import Parcel
+from .sessions import DeliveryBatch
 
 PIECE_BYTES: Final = 64 * 1024
 CALL_BYTES_MAX: Final = 2 * 1024 * 1024
@@ -44,8 +44,8 @@ _SCRIPT: Final = b"__main__"
 class _Pickler(pickle.Pickler):
     dispatch_table = {  # noqa: RUF012  # it is never changed
         **REDUCERS,
-        Parcel: by_fields(
-            Parcel, "number", "batch", "clients", "starts", "rows", "broker", "note", "losses", "last"
+        DeliveryBatch: by_fields(
+            DeliveryBatch, "number", "batch", "clients", "starts", "rows", "broker", "note", "losses", "last"
         ),
     }
 

@@ -181,7 +181,7 @@ class HostHandle:
         return self._post("request", said, lambda: called(self._actor, "request", *said))
 
     async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
-        """Fetch the parcels that wait for a client process; see :meth:`Session.poll`."""
+        """Fetch the delivery batches that wait for a client process; see :meth:`Session.poll`."""
         return await self._ask(session, "poll", session, acknowledged, timeout_seconds)  # type: ignore[no-any-return]
 
     def end_session(self, name: str) -> Answer[None]:

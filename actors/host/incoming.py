@@ -307,7 +307,7 @@ class Incoming:
         return None
 
     def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any] | Later[list[Any]]:
-        """Give the parcels that wait for a client process; see :meth:`Session.poll`."""
+        """Give the delivery batches that wait for a client process; see :meth:`Session.poll`."""
         attached = self._attachments
         if self._numbered is not None:
             self._numbered.acknowledge(session, acknowledged)

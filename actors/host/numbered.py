@@ -25,7 +25,7 @@ from ...protocol.stability import Stability
 from .attachments import Attachments
 from .driver import Backpressure, Driver
 from .hosted_broker import HostedBroker
-from .sessions import Parcel
+from .sessions import DeliveryBatch
 
 
 class NumberedLinks:
@@ -110,10 +110,10 @@ class NumberedLinks:
         if queue is None:
             raise BrokerUnavailable("the host was started again: say back")
         notes = {
-            (parcel.broker, client): parcel.note
-            for parcel in queue.up_to(number)
-            if isinstance(parcel, Parcel)
-            for client in parcel.clients
+            (delivery.broker, client): delivery.note
+            for delivery in queue.up_to(number)
+            if isinstance(delivery, DeliveryBatch)
+            for client in delivery.clients
         }
         for (broker, client), note in notes.items():
             self._driver.handle(self._seats[broker], client, Ack(note), None)

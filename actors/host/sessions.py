@@ -2,12 +2,13 @@
 
 Rules
 -----
-* Each client process has one long poll per host, for all its subscribers together. The number of the last parcel
-  that the process received travels on its next poll as the acknowledgement. Unacknowledged parcels are sent again.
-* A parcel carries each event once, however many of the process's subscribers get it.
-* The queue is bounded. When it is full, senders wait. After the timeout, the oldest parcels are shed, and counted
-  at the broker that brought them. A parcel that was handed to a poll is not shed: the process has it or will get
-  it.
+* Each client process has one long poll per host, for all its subscribers together. The number of the last delivery
+  batch that the process received travels on its next poll as the acknowledgement. Unacknowledged delivery batches are
+  sent again.
+* A delivery batch carries each event once, however many of the process's subscribers get it.
+* The queue is bounded. When it is full, senders wait. After the timeout, the oldest delivery batches are shed, and
+  counted at the broker that brought them. A delivery batch that was handed to a poll is not shed: the process has it or
+  will get it.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from .departures import Departures
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parcel:
+class DeliveryBatch:
     """Notifications for one client process: ``clients[i]`` gets ``rows[starts[i]:starts[i + 1]]`` of `batch`.
 
     From a broker with a store, `broker` and `note` are the broker and its number for the delivery. `last` says that
-    nothing waited behind this parcel when it was handed out.
+    nothing waited behind this delivery batch when it was handed out.
     """
 
     number: int
@@ -47,15 +48,15 @@ class Parcel:
     losses: tuple[Lost, ...] = ()
     last: bool = False
 
-    def as_last(self) -> Parcel:
-        """Return this parcel, behind which nothing waits."""
+    def as_last(self) -> DeliveryBatch:
+        """Return this delivery batch, behind which nothing waits."""
         counted = self.number, self.batch, self.clients, self.starts, self.rows
-        return Parcel(*counted, self.broker, self.note, self.losses, True)
+        return DeliveryBatch(*counted, self.broker, self.note, self.losses, True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal:
-    """A proposal that a subscriber of the process move to another broker; numbered like a parcel, but without rows."""
+    """A proposal that a subscriber of the process move to another broker; numbered as delivery batches are, without rows."""
 
     number: int
     client: ClientId
@@ -63,24 +64,24 @@ class Proposal:
     rows: tuple[()] = ()
 
 
-def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, Parcel]]:
-    """Return the parcels of a delivery, one per session; ``owners[i]`` is the session of ``deliver.clients[i]``."""
+def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, DeliveryBatch]]:
+    """Return the batches of a delivery, one per session; ``owners[i]`` is the session of ``deliver.clients[i]``."""
     sessions = dict.fromkeys(owners)
     if len(sessions) == 1:
         session = owners[0]
         batch, rows = _compact(deliver.batch, deliver.rows)
-        return [(session, Parcel(session.take_number(), batch, deliver.clients, deliver.starts, rows))]
+        return [(session, DeliveryBatch(session.take_number(), batch, deliver.clients, deliver.starts, rows))]
     place = {session: i for i, session in enumerate(sessions)}
     owned, sizes = np.array([place[owner] for owner in owners]), np.diff(deliver.starts)
     owned_rows = np.repeat(owned, sizes)
-    parcels = []
+    deliveries = []
     for session, i in place.items():
         mine = owned == i
         batch, rows = _compact(deliver.batch, deliver.rows[owned_rows == i])
         starts = np.concatenate(([0], np.cumsum(sizes[mine])))
         clients = tuple(compress(deliver.clients, mine.tolist()))
-        parcels.append((session, Parcel(session.take_number(), batch, clients, starts, rows)))
-    return parcels
+        deliveries.append((session, DeliveryBatch(session.take_number(), batch, clients, starts, rows)))
+    return deliveries
 
 
 def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
@@ -124,7 +125,7 @@ class Tally:
 
 
 class _Poll(NamedTuple):
-    answer: Later[list[Parcel | Proposal]]
+    answer: Later[list[DeliveryBatch | Proposal]]
     until: float  # when it is answered with nothing
     events_max: int
 
@@ -155,17 +156,17 @@ class Session:
         self._silent_seconds = silent_seconds
         self._heard_at = 0.0
         self._next_number = 1
-        self._handed = 0  # the last parcel that a poll was given; all up to it may have arrived
-        self._parcels: deque[Parcel | Proposal] = deque()
-        self._tallies: dict[int, Tally] = {}  # by parcel number
+        self._handed = 0  # the last delivery batch that a poll was given; all up to it may have arrived
+        self._deliveries: deque[DeliveryBatch | Proposal] = deque()
+        self._tallies: dict[int, Tally] = {}  # by delivery batch number
         self._polls: list[_Poll] = []  # those that wait; an earlier one may have been given up by the process
         self._timer: asyncio.TimerHandle | None = None  # fires no later than the first of them ends
         self._leaving = False
         self._moved = asyncio.Event()
 
     def __len__(self) -> int:
-        """Return how many parcels wait."""
-        return len(self._parcels)
+        """Return how many delivery batches wait."""
+        return len(self._deliveries)
 
     def heard(self, now: float) -> None:
         """Note a sign of life of the process, at `now` seconds."""
@@ -180,7 +181,7 @@ class Session:
         return self.silent(now, self._silent_seconds)
 
     def take_number(self) -> int:
-        """Return the number of the next parcel."""
+        """Return the number of the next delivery batch."""
         self._next_number += 1
         return self._next_number - 1
 
@@ -189,53 +190,53 @@ class Session:
         """Whether senders have to wait."""
         return self.waiting > self._events_max
 
-    def put(self, parcel: Parcel | Proposal, tally: Tally) -> None:
-        """Queue a parcel and wake the poll; `tally` counts what is shed of the parcel."""
-        self._parcels.append(parcel)
-        self._tallies[parcel.number] = tally
-        self.waiting += len(parcel.rows)
+    def put(self, delivery: DeliveryBatch | Proposal, tally: Tally) -> None:
+        """Queue a delivery batch and wake the poll; `tally` counts what is shed of the delivery batch."""
+        self._deliveries.append(delivery)
+        self._tallies[delivery.number] = tally
+        self.waiting += len(delivery.rows)
         self.wake()
 
     def propose(self, client: ClientId, broker: BrokerId, tally: Tally) -> None:
         """Queue a proposal that a subscriber should move."""
         self.put(Proposal(self.take_number(), client, broker), tally)
 
-    def up_to(self, acknowledged: int) -> list[Parcel | Proposal]:
-        """Return the waiting parcels up to a number."""
-        return [parcel for parcel in self._parcels if parcel.number <= acknowledged]
+    def up_to(self, acknowledged: int) -> list[DeliveryBatch | Proposal]:
+        """Return the waiting delivery batches up to a number."""
+        return [delivery for delivery in self._deliveries if delivery.number <= acknowledged]
 
     def acknowledge(self, number: int) -> None:
-        """Drop the parcels up to this number: the process has them."""
-        while self._parcels and self._parcels[0].number <= number:
-            parcel = self._parcels.popleft()
-            del self._tallies[parcel.number]
-            self.waiting -= len(parcel.rows)
+        """Drop the delivery batches up to this number: the process has them."""
+        while self._deliveries and self._deliveries[0].number <= number:
+            delivery = self._deliveries.popleft()
+            del self._tallies[delivery.number]
+            self.waiting -= len(delivery.rows)
             self._moved.set()
 
     async def passed(self) -> None:
         """Wait until the process has acknowledged everything that waits now, or is gone."""
         last = self._next_number - 1
-        while self._parcels and self._parcels[0].number <= last and not self.ended:
+        while self._deliveries and self._deliveries[0].number <= last and not self.ended:
             self._moved.clear()
             await self._moved.wait()
 
     def poll(
         self, acknowledged: int, timeout_seconds: float, events_max: int
-    ) -> Later[list[Parcel | Proposal]]:
+    ) -> Later[list[DeliveryBatch | Proposal]]:
         """Give what waits, or an empty list after the timeout.
 
         Parameters
         ----------
         acknowledged
-            The number of the last parcel that the process has; all parcels up to it are dropped.
+            The number of the last delivery batch that the process has; all delivery batches up to it are dropped.
         timeout_seconds
             How long to wait if nothing is there.
         events_max
-            The maximum number of notifications in one answer; one parcel is always returned.
+            The maximum number of notifications in one answer; one delivery batch is always returned.
         """
         self.acknowledge(acknowledged)
-        answer: Later[list[Parcel | Proposal]] = Later()
-        if self._parcels:
+        answer: Later[list[DeliveryBatch | Proposal]] = Later()
+        if self._deliveries:
             answer.give(self._handed_out(events_max))
         else:
             loop = asyncio.get_running_loop()
@@ -262,19 +263,19 @@ class Session:
         for poll in over:
             poll.answer.give([])
 
-    def _handed_out(self, events_max: int) -> list[Parcel | Proposal]:
-        answer: list[Parcel | Proposal] = []
+    def _handed_out(self, events_max: int) -> list[DeliveryBatch | Proposal]:
+        answer: list[DeliveryBatch | Proposal] = []
         size = 0
-        for parcel in self._parcels:
-            if answer and size + len(parcel.rows) > events_max:
+        for delivery in self._deliveries:
+            if answer and size + len(delivery.rows) > events_max:
                 break
-            size += len(parcel.rows)
-            answer.append(parcel)
+            size += len(delivery.rows)
+            answer.append(delivery)
         if not answer:
             return []  # the session has ended, or only has to say something
         newest = answer[-1]
         self._handed = max(self._handed, newest.number)
-        if isinstance(newest, Parcel) and len(answer) == len(self._parcels):
+        if isinstance(newest, DeliveryBatch) and len(answer) == len(self._deliveries):
             answer[-1] = newest.as_last()
         return answer
 
@@ -295,7 +296,7 @@ class Session:
         return left
 
     async def room(self, wait_seconds: float) -> None:
-        """Wait until the queue is not full; after `wait_seconds` shed the oldest parcels that no poll was given."""
+        """Wait until the queue is not full; after `wait_seconds` shed the oldest that no poll was given."""
         try:
             async with asyncio.timeout(wait_seconds):
                 while self.full:
@@ -305,13 +306,13 @@ class Session:
             self._shed_oldest()
 
     def _shed_oldest(self) -> None:
-        kept = [parcel for parcel in self._parcels if parcel.number <= self._handed]
-        rest = deque(parcel for parcel in self._parcels if parcel.number > self._handed)
+        kept = [delivery for delivery in self._deliveries if delivery.number <= self._handed]
+        rest = deque(delivery for delivery in self._deliveries if delivery.number > self._handed)
         while self.full and rest:
-            parcel = rest.popleft()
-            self.waiting -= len(parcel.rows)
-            self._tallies.pop(parcel.number).shed += len(parcel.rows)
-        self._parcels = deque([*kept, *rest])
+            delivery = rest.popleft()
+            self.waiting -= len(delivery.rows)
+            self._tallies.pop(delivery.number).shed += len(delivery.rows)
+        self._deliveries = deque([*kept, *rest])
         self._moved.set()
 
     async def moved(self, timeout_seconds: float) -> None:
@@ -328,7 +329,7 @@ class Session:
         if self._timer is not None and not self._polls:
             self._timer.cancel()
             self._timer = None
-        self._parcels.clear()
+        self._deliveries.clear()
         self._tallies.clear()
         self.waiting = 0
         self._moved.set()

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ...protocol.gateways import GatewayLimits
 from ...protocol.json_events import JSON
-from ..lanes import KEY_CHARACTERS_MAX
+from ..publisher_queue import KEY_CHARACTERS_MAX
 from .answers import FORMS
 from .bodies import CLOUDEVENT, CLOUDEVENTS, LINES
 

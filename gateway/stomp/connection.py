@@ -28,7 +28,7 @@ from ...protocol.errors import AccessDenied, EventError, InputError, LimitReache
 from ...protocol.values import Value
 from ..core import Delivery, Gateway, Stream
 from ..core import Session as CoreSession
-from ..lanes import columns_bytes_max
+from ..publisher_queue import columns_bytes_max
 from ..queues import Gap
 from .content import event_of
 from .frames import HEARTBEAT, Decoder, Frame, FrameError, FrameLimits, encode, frames_of

@@ -48,7 +48,9 @@ def test_a_broker_that_leaves_asks_its_subscribers_to_move_and_then_takes_nothin
         await host.receive(0, RENDEZVOUS, [LeaveNetwork()])  # type: ignore[list-item]
         (proposal,) = await host.poll("process", 0, 0.0)
         assert isinstance(proposal, Proposal) and proposal.client == "c" and proposal.broker in (1, 2)
-        assert await host.poll("process", proposal.number, 0.0) == [], "it is acknowledged as parcels are"
+        assert await host.poll("process", proposal.number, 0.0) == [], (
+            "it is acknowledged as delivery batches are"
+        )
         others = tuple(member for member in POSITIONS[0].view.members if member.broker)  # type: ignore[union-attr]
         await host.receive(0, RENDEZVOUS, [MembershipView(2, 2, 1, others)])  # type: ignore[list-item]
         assert (await host.survey())[0]["left"]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.gateway.joined import _RayOutlet
-from rayvous.gateway.lanes import Lane, named_by
+from rayvous.gateway.publisher_queue import PublisherQueue, named_by
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import BrokerUnavailable, InputError, RayvousError
 from rayvous.protocol.gateways import GatewayLimits
@@ -166,13 +166,13 @@ class Shared:
         rendezvous = Rendezvous(clock=lambda: self.now)
         self.outlet = Outlet(rendezvous, network, "alice@1", self.broker)
         self.other = Outlet(rendezvous, network, "alice@2")
-        self.lane = Lane(self.outlet, GatewayLimits(publishing_events_max=100))
+        self.queue = PublisherQueue(self.outlet, GatewayLimits(publishing_events_max=100))
 
     async def publish(self, *keys: str | None) -> list[Any]:
         """Publish one event under each key together; return the number of each, or its error."""
         events = [{"n": 1}]
         asked = [
-            self.lane.publish(batch_of(events), key=None if key is None else named_by(key, events))
+            self.queue.publish(batch_of(events), key=None if key is None else named_by(key, events))
             for key in keys
         ]
         answers = await asyncio.gather(*asked, return_exceptions=True)

@@ -25,7 +25,7 @@ from rayvous.actors.clients.publisher import Publisher
 from rayvous.actors.clients.subscriber import Subscriber
 from rayvous.actors.host import handle
 from rayvous.actors.host.requests import Away, Lacking, Stored, WhoAnswers
-from rayvous.actors.host.sessions import Parcel
+from rayvous.actors.host.sessions import DeliveryBatch
 from rayvous.clients.link import ClientLinks
 from rayvous.clients.publisher import PublisherMachine
 from rayvous.clients.subscriber import SubscriberMachine
@@ -128,7 +128,7 @@ class Host(PackedCalls):
 
     def __init__(self) -> None:
         self.said: list[Any] = []
-        self.parcels: list[Any] = []
+        self.deliveries: list[Any] = []
         self.refuses = False
         self.request = SimpleNamespace(remote=self._request)
         self.poll = SimpleNamespace(remote=self._poll)
@@ -155,9 +155,9 @@ class Host(PackedCalls):
         return None
 
     async def _poll(self, *_: Any) -> list[Any]:
-        while not self.parcels:
+        while not self.deliveries:
             await asyncio.sleep(0.01)
-        found, self.parcels = self.parcels, []
+        found, self.deliveries = self.deliveries, []
         return found
 
 
@@ -215,12 +215,14 @@ def delivered(client: Any, number: int = 1, note: int = 0, losses: Any = ()) -> 
     """Let the client's host bring it the events 1 and 2 of bob, and report losses."""
     batch = batch_of([{"n": 1}, {"n": 2}], publisher="bob")
     rows = np.arange(2)
-    parcel = Parcel(number, batch, (client.name,), np.array([0, 2]), rows, 1, note, (), last=True)
-    parcels = [parcel]
+    delivery = DeliveryBatch(number, batch, (client.name,), np.array([0, 2]), rows, 1, note, (), last=True)
+    deliveries = [delivery]
     if losses:
         nothing = np.zeros(0, np.intp)
-        parcels.append(Parcel(number + 1, batch, (client.name,), np.array([0, 0]), nothing, 1, 0, losses))
-    client.host.parcels = parcels
+        deliveries.append(
+            DeliveryBatch(number + 1, batch, (client.name,), np.array([0, 0]), nothing, 1, 0, losses)
+        )
+    client.host.deliveries = deliveries
     assert len(list(client.notifications(0.2))) == 2
 
 
@@ -380,7 +382,9 @@ def the_rest_on_ray() -> None:
     with on_ray(Subscriber, stores=True) as alice:
         alice.subscribe("n > 0")
         delivered(alice, note=3)
-        alice.host.parcels = [Parcel(2, batch_of([{"n": 1}], publisher="bob"), ("client",), *_one(), 1, 3)]
+        alice.host.deliveries = [
+            DeliveryBatch(2, batch_of([{"n": 1}], publisher="bob"), ("client",), *_one(), 1, 3)
+        ]
         assert not list(alice.notifications(0.2)), "it has come before"
 
 

@@ -92,7 +92,7 @@ class Hosts:
 
     async def distribute(self) -> tuple[str, Distribution]:
         """Distribute the payload as a publisher does; return its name, and the outcome."""
-        parcel, loop = CutPayload(BYTES, "maps", SLICE), asyncio.get_running_loop()
+        delivery, loop = CutPayload(BYTES, "maps", SLICE), asyncio.get_running_loop()
 
         def answer(call: Any) -> Any:
             return asyncio.run_coroutine_threadsafe(call, loop).result(5)
@@ -103,7 +103,9 @@ class Hosts:
         host = self.wire(PUBLISHER, SOURCE)
         host.bulk_targets = SimpleNamespace(remote=targets)
         async with asyncio.timeout(20):
-            return parcel.name, await asyncio.to_thread(parcel.send, host, SOURCE, parcel.batch(), answer)
+            return delivery.name, await asyncio.to_thread(
+                delivery.send, host, SOURCE, delivery.batch(), answer
+            )
 
     async def read(self, broker: int, name: str) -> bytes:
         nbytes, out = 1, bytearray()
@@ -252,21 +254,21 @@ def test_what_is_damaged_on_the_way_is_sent_anew():
 def test_a_slice_out_of_its_turn_is_refused_and_an_unknown_payload_named():
     async def run():
         hosts = Hosts()
-        parcel = CutPayload(BYTES, "maps", SLICE)
-        payload = bulk.Payload(parcel.name, parcel.batch(), SOURCE, (), len(BYTES), SLICE, parcel.md5)
+        delivery = CutPayload(BYTES, "maps", SLICE)
+        payload = bulk.Payload(delivery.name, delivery.batch(), SOURCE, (), len(BYTES), SLICE, delivery.md5)
         host = hosts.hosts[SOURCE]
         with pytest.raises(InputError, match="is not in transit at broker 10"):
-            await host.bulk_slices(SOURCE, parcel.name, 0, parcel.whole[:SLICE])
+            await host.bulk_slices(SOURCE, delivery.name, 0, delivery.whole[:SLICE])
         assert await host.bulk_begin(SOURCE, payload) == 0
         with pytest.raises(InputError, match=r"slice 0 of payload .* did not arrive before slice 1"):
-            await host.bulk_slices(SOURCE, parcel.name, 1, parcel.whole[SLICE : 2 * SLICE])
-        await host.bulk_slices(SOURCE, parcel.name, 0, parcel.whole[: 3 * SLICE])
-        await host.bulk_slices(SOURCE, parcel.name, 1, parcel.whole[SLICE : 5 * SLICE])
+            await host.bulk_slices(SOURCE, delivery.name, 1, delivery.whole[SLICE : 2 * SLICE])
+        await host.bulk_slices(SOURCE, delivery.name, 0, delivery.whole[: 3 * SLICE])
+        await host.bulk_slices(SOURCE, delivery.name, 1, delivery.whole[SLICE : 5 * SLICE])
         assert await host.bulk_begin(SOURCE, payload) == 5, "a round that was cut off is gone on with"
-        outcome = await host.bulk_end(SOURCE, parcel.name)
+        outcome = await host.bulk_end(SOURCE, delivery.name)
         assert outcome.missing == {SOURCE: f"damaged: 5 of {SLICES} slices, or a wrong checksum"}
         with pytest.raises(InputError, match="has no payload"):
-            await host.payload(SOURCE, parcel.name, 0)
+            await host.payload(SOURCE, delivery.name, 0)
 
     asyncio.run(run())
 
@@ -277,9 +279,9 @@ def test_payloads_that_nobody_ends_make_room_for_others(monkeypatch):
 
     async def run():
         host = Hosts().hosts[SOURCE]
-        parcel = CutPayload(BYTES, "maps", SLICE)
+        delivery = CutPayload(BYTES, "maps", SLICE)
         for name in ("a", "b", "c"):
-            payload = bulk.Payload(name, parcel.batch(), SOURCE, (), len(BYTES), SLICE, parcel.md5)
+            payload = bulk.Payload(name, delivery.batch(), SOURCE, (), len(BYTES), SLICE, delivery.md5)
             await host.bulk_begin(SOURCE, payload)
         assert [name for _, name in host._passing] == ["b", "c"]
 

@@ -13,7 +13,7 @@ import ray
 from ray import cloudpickle
 from rayvous.actors.host import frames
 from rayvous.actors.host.host import BrokerHost
-from rayvous.actors.host.sessions import Parcel
+from rayvous.actors.host.sessions import DeliveryBatch
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Lost
@@ -67,13 +67,13 @@ def test_what_is_too_long_for_a_call_goes_by_the_store() -> None:
     assert frames.in_pieces(data) == [data]
 
 
-def test_a_parcel_is_the_same_afterwards() -> None:
+def test_a_delivery_batch_is_the_same_afterwards() -> None:
     batch = batch_of([{"a": n} for n in range(100)], publisher="p")
     starts, rows = np.array([0, 60, 160], np.intp), np.r_[np.arange(60), np.arange(100)]
     losses = (Lost("p", 3, 4),)
-    parcel = Parcel(7, batch, ("a", "b"), starts, rows, 3, 9, losses, True)
-    assert all(repr(getattr(parcel, each.name)) != repr(each.default) for each in fields(parcel))
-    found = frames.unpacked([frames.packed(parcel)])
+    delivery = DeliveryBatch(7, batch, ("a", "b"), starts, rows, 3, 9, losses, True)
+    assert all(repr(getattr(delivery, each.name)) != repr(each.default) for each in fields(delivery))
+    found = frames.unpacked([frames.packed(delivery)])
     assert (found.number, found.clients, found.broker, found.note, found.last) == (7, ("a", "b"), 3, 9, True)
     assert found.losses == losses
     assert found.starts.tolist() == starts.tolist() and found.rows.tolist() == rows.tolist()

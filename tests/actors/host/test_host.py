@@ -95,12 +95,12 @@ class Net:
         out: dict[str, list[tuple[str, int]]] = {}
         for host, _ in self.seated:
             acknowledged = 0
-            while parcels := await host.poll("process", acknowledged, 0.0):
-                for parcel in parcels:
-                    for i, client in enumerate(parcel.clients):
-                        rows = parcel.rows[parcel.starts[i] : parcel.starts[i + 1]].tolist()
-                        out.setdefault(client, []).extend(parcel.batch.identity(row) for row in rows)
-                    acknowledged = parcel.number
+            while deliveries := await host.poll("process", acknowledged, 0.0):
+                for delivery in deliveries:
+                    for i, client in enumerate(delivery.clients):
+                        rows = delivery.rows[delivery.starts[i] : delivery.starts[i + 1]].tolist()
+                        out.setdefault(client, []).extend(delivery.batch.identity(row) for row in rows)
+                    acknowledged = delivery.number
         return out
 
     async def rest(self) -> None:
@@ -221,7 +221,7 @@ def test_a_publisher_waits_while_the_way_is_full_and_memory_stays_bounded() -> N
     go(test)
 
 
-def test_a_parcel_comes_again_until_it_is_acknowledged() -> None:
+def test_a_delivery_batch_comes_again_until_it_is_acknowledged() -> None:
     async def test() -> None:
         net = await Net(ClusterTree(1, 1).positions()).start()
         (broker,) = net.hosts
@@ -229,10 +229,10 @@ def test_a_parcel_comes_again_until_it_is_acknowledged() -> None:
         await net.subscribe(broker, "c", "x > 1")
         await net.publish(broker, "p", [1, 2, 3])
         for _ in range(2):
-            (parcel,) = await host.poll("process", 0, 1.0)
-            assert [parcel.batch.identity(row) for row in parcel.rows] == [("p", 2), ("p", 3)]
-            assert len(parcel.batch) == 2
-        assert await host.poll("process", parcel.number, 0.0) == []
+            (delivery,) = await host.poll("process", 0, 1.0)
+            assert [delivery.batch.identity(row) for row in delivery.rows] == [("p", 2), ("p", 3)]
+            assert len(delivery.batch) == 2
+        assert await host.poll("process", delivery.number, 0.0) == []
 
     go(test)
 

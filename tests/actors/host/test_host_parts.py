@@ -257,13 +257,13 @@ def test_losses_are_told_to_who_is_there_and_a_drain_ends_when_all_was_fetched()
         losses = (Lost("bob", 1, 3),)
         for client in ("alice", "nobody"):
             desk.here.tell_losses(seat, client, losses)
-        (parcel,) = await desk.here.session("process").poll(0, 0.0, 10)
-        assert parcel.losses == losses  # type: ignore[union-attr]
+        (delivery,) = await desk.here.session("process").poll(0, 0.0, 10)
+        assert delivery.losses == losses  # type: ignore[union-attr]
         desk.here.drain_soon(seat, 5)
         for _ in range(5):
             await asyncio.sleep(0)
         assert desk.driven == []
-        desk.here.session("process").acknowledge(parcel.number)
+        desk.here.session("process").acknowledge(delivery.number)
         for _ in range(5):
             await asyncio.sleep(0)
         assert [event.number for event in desk.driven] == [5]

@@ -95,7 +95,7 @@ def test_a_poll_that_waits_is_answered_by_the_call_that_brings_something() -> No
         poll = frames.begun(host, [packed(("poll", ("process", 0, 20.0)))])
         assert isinstance(poll, Later) and not poll.done
         frames.begun(host, [packed(("request", (LEAF, "bob", [events(1)], "", 1.0)))])
-        assert poll.done and [parcel.number for parcel in unpacked([poll.value])] == [1]
+        assert poll.done and [delivery.number for delivery in unpacked([poll.value])] == [1]
         await asyncio.sleep(0)
         registering.cancel()
 

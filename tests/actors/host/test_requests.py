@@ -335,8 +335,8 @@ def test_a_subscriber_that_leaves_while_its_notification_waits_for_the_disk_stop
         store.gate.set()
         await publishing
         await leaving
-        (parcel,) = await host.poll("carol", 0, 1.0)
-        assert parcel.clients == ("carol",)
+        (delivery,) = await host.poll("carol", 0, 1.0)
+        assert delivery.clients == ("carol",)
         seat.commits._store.store.close()
 
     go(test())

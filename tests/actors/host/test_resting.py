@@ -317,8 +317,8 @@ def test_events_wake_those_on_their_way_and_are_kept_as_long_as_ever() -> None:
         publishing = asyncio.ensure_future(net.hosts[place_of(3)].request(3, "p", [batch]))
         assert await net.run(1, publishing.done)
         await net.run(TICK)
-        (parcel,) = await reader.poll("process", 0, 0.0)
-        assert parcel.batch.identity(0) == ("p", 1)
+        (delivery,) = await reader.poll("process", 0, 0.0)
+        assert delivery.batch.identity(0) == ("p", 1)
         assert await net.run(3, lambda: 3 in net.resting()), "what is kept does not keep it from resting"
         kept = net.hosts[place_of(3)].seats[3].broker.layer(Replay)
         assert kept is not None and len(kept.rounds.kept()) == 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.actors.host.sessions import Parcel, Session, Tally, split
+from rayvous.actors.host.sessions import DeliveryBatch, Session, Tally, split
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver
 
@@ -19,12 +19,13 @@ def deliver(rows_of: dict[str, list[int]], size: int = 10) -> Deliver:
     return Deliver(batch, tuple(rows_of), starts, rows)
 
 
-def content(parcel: Parcel) -> dict[str, list[int]]:
+def content(delivery: DeliveryBatch) -> dict[str, list[int]]:
     return {
         client: [
-            parcel.batch.events()[row]["x"] for row in parcel.rows[parcel.starts[i] : parcel.starts[i + 1]]
+            delivery.batch.events()[row]["x"]
+            for row in delivery.rows[delivery.starts[i] : delivery.starts[i + 1]]
         ]
-        for i, client in enumerate(parcel.clients)
+        for i, client in enumerate(delivery.clients)
     }  # type: ignore[misc]
 
 
@@ -33,8 +34,8 @@ def queue(events_max: int) -> Session:
 
 
 def put(session: Session, size: int, tally: Tally) -> None:
-    ((_, parcel),) = split(deliver({"c": list(range(size))}), [session])
-    session.put(parcel, tally)
+    ((_, delivery),) = split(deliver({"c": list(range(size))}), [session])
+    session.put(delivery, tally)
 
 
 rows_lists = st.sets(st.integers(0, 9), min_size=1).map(sorted)
@@ -49,13 +50,13 @@ def test_a_delivery_is_split_by_process_and_cut_to_what_is_used(
 ) -> None:
     sessions = [queue(100) for _ in range(processes)]
     owners = [sessions[(seed * (place + 7)) % processes] for place in range(len(rows_of))]
-    parcels = split(deliver(rows_of), owners)
-    assert len(parcels) == len(set(owners)) == len({id(session) for session, _ in parcels})
-    for session, parcel in parcels:
+    deliveries = split(deliver(rows_of), owners)
+    assert len(deliveries) == len(set(owners)) == len({id(session) for session, _ in deliveries})
+    for session, delivery in deliveries:
         mine = {c: rows for (c, rows), owner in zip(rows_of.items(), owners, strict=True) if owner is session}
-        assert content(parcel) == mine
-        assert len(parcel.batch) == len({row for rows in mine.values() for row in rows})
-        assert parcel.number == 1
+        assert content(delivery) == mine
+        assert len(delivery.batch) == len({row for rows in mine.values() for row in rows})
+        assert delivery.number == 1
 
 
 def test_what_is_not_acknowledged_is_sent_again() -> None:
@@ -63,39 +64,41 @@ def test_what_is_not_acknowledged_is_sent_again() -> None:
         session, tally = queue(100), Tally()
         for size in (1, 2, 3):
             put(session, size, tally)
-        assert [parcel.number for parcel in await session.poll(0, 1.0, 100)] == [1, 2, 3]
-        assert [parcel.number for parcel in await session.poll(0, 1.0, 100)] == [1, 2, 3]
-        assert [(parcel.number, parcel.last) for parcel in await session.poll(2, 1.0, 100)] == [(3, True)]
+        assert [delivery.number for delivery in await session.poll(0, 1.0, 100)] == [1, 2, 3]
+        assert [delivery.number for delivery in await session.poll(0, 1.0, 100)] == [1, 2, 3]
+        assert [(delivery.number, delivery.last) for delivery in await session.poll(2, 1.0, 100)] == [
+            (3, True)
+        ]
         assert session.waiting == 3
         assert await session.poll(3, 0.0, 100) == [] and session.waiting == 0
 
     asyncio.run(run())
 
 
-def test_one_answer_is_bounded_but_one_parcel_always_goes() -> None:
+def test_one_answer_is_bounded_but_one_delivery_batch_always_goes() -> None:
     async def run() -> None:
         session, tally = queue(100), Tally()
         for size in (6, 2, 2, 6):
             put(session, size, tally)
-        assert [parcel.number for parcel in await session.poll(0, 1.0, 5)] == [1]
+        assert [delivery.number for delivery in await session.poll(0, 1.0, 5)] == [1]
         answer = await session.poll(1, 1.0, 5)
-        assert [(parcel.number, parcel.last) for parcel in answer] == [(2, False), (3, False)], (
+        assert [(delivery.number, delivery.last) for delivery in answer] == [(2, False), (3, False)], (
             "another waits"
         )
-        assert [(parcel.number, parcel.last) for parcel in await session.poll(3, 1.0, 5)] == [(4, True)]
+        assert [(delivery.number, delivery.last) for delivery in await session.poll(3, 1.0, 5)] == [(4, True)]
 
     asyncio.run(run())
 
 
-def test_a_poll_waits_for_the_next_parcel() -> None:
+def test_a_poll_waits_for_the_next_delivery_batch() -> None:
     async def run() -> None:
         session = queue(100)
         poll = asyncio.ensure_future(session.poll(0, 60.0, 10))
         await asyncio.sleep(0)
         assert not poll.done()
         put(session, 1, Tally())
-        (parcel,) = await poll
-        assert content(parcel) == {"c": [0]}
+        (delivery,) = await poll
+        assert content(delivery) == {"c": [0]}
 
     asyncio.run(run())
 
@@ -150,7 +153,7 @@ def test_when_nobody_fetches_the_oldest_are_shed_and_counted_where_they_came_fro
             put(session, size, tally)
         await session.room(0.0)
         assert (one.shed, other.shed, session.waiting) == (2, 3, 4) and not session.full
-        assert [parcel.number for parcel in await session.poll(0, 1.0, 10)] == [3, 4]
+        assert [delivery.number for delivery in await session.poll(0, 1.0, 10)] == [3, 4]
 
     asyncio.run(run())
 
@@ -159,13 +162,15 @@ def test_what_was_handed_out_is_not_shed() -> None:
     async def run() -> None:
         session, tally = queue(5), Tally()
         put(session, 4, tally)
-        assert [parcel.number for parcel in await session.poll(0, 1.0, 10)] == [1]
+        assert [delivery.number for delivery in await session.poll(0, 1.0, 10)] == [1]
         put(session, 3, tally)
         put(session, 1, tally)
         await session.room(0.0)
         assert tally.shed == 3
-        assert [parcel.number for parcel in await session.poll(0, 1.0, 10)] == [1, 3], "the answer was lost"
-        assert [parcel.number for parcel in await session.poll(1, 1.0, 10)] == [3]
+        assert [delivery.number for delivery in await session.poll(0, 1.0, 10)] == [1, 3], (
+            "the answer was lost"
+        )
+        assert [delivery.number for delivery in await session.poll(1, 1.0, 10)] == [3]
         put(session, 10, tally)
         await session.room(0.0)
         assert tally.shed == 13 and session.waiting == 1

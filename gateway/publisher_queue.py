@@ -101,7 +101,7 @@ class _Asked:
         return NumbersRequest(self.key.text, self.key.digest, len(self.batch))
 
 
-class Lane:
+class PublisherQueue:
     """The publisher of one principal, shared by all its connections.
 
     Parameters
