@@ -231,7 +231,9 @@ def _view(healing: HealingViews, dice: Random) -> int:
     if dice.random() < 0.5 and gone != healing.home.broker:
         members = tuple(member for member in members if member.broker != gone)
     version = _off(view.version, dice) if dice.random() < 0.5 else view.version
-    router.enter(MembershipView(version, view.dimensions, view.cluster_max, members, view.doubt_seconds))
+    router.enter(
+        MembershipView(version, view.dimensions, view.cluster_max, members, view.repair_window_seconds)
+    )
     return 2
 
 

@@ -96,21 +96,21 @@ class _RayOutlet:
         last = self._publisher.published
         try:
             answers, now = self._rendezvous("claim", self._principal, self.name, last, requests)
-            answers = self._without_doubts(requests, answers, now)
+            answers = self._without_those_in_flight(requests, answers, now)
         except BaseException:  # the claim may still take effect, but is not used
             self._withdraw(last)
             raise
         self._claimed = last
         return answers
 
-    def _without_doubts(
+    def _without_those_in_flight(
         self, requests: Sequence[NumbersRequest], answers: list[Answer], now: float
     ) -> list[Answer]:
         last_of: dict[str, int] = {}
         for i, (request, known) in enumerate(zip(requests, answers, strict=True)):
             if known is None or known.accepted or not self._network.heals:
                 continue
-            if now - known.since < self._doubt_seconds:
+            if now - known.since < self._in_flight_seconds:
                 continue
             try:
                 if known.publisher not in last_of:
@@ -170,7 +170,7 @@ class _RayOutlet:
         return self._network.directory.limits.call_seconds
 
     @property
-    def _doubt_seconds(self) -> float:
+    def _in_flight_seconds(self) -> float:
         """How long after its claim a publication may be in flight: it is one or more calls, which wait for a turn."""
         calls = math.ceil(CALL_EVENTS_MAX / self._network.directory.limits.call_events_max)
         return self._call_seconds * (calls + 1)

@@ -42,6 +42,7 @@ MOVED: Final = (
 """Where classes stand now that a snapshot of an earlier version names in a module of their old folder."""
 
 RENAMED: Final = {
+    (".protocol.messages.rounds", "Doubt"): "FailureNotice",
     (".protocol.messages.views", "CubeSeat"): "ViewMember",
     (".protocol.messages.views", "CubeView"): "MembershipView",
     (".protocol.messages.views", "CubeWants"): "ViewWants",
@@ -51,6 +52,8 @@ RENAMED: Final = {
 RENAMED_ATTRIBUTES: Final = {
     (".recovery.durability.numbered_links:CrashRecover", "_fellows"): "_other_members",
     (".recovery.membership.place:Place", "fellows"): "other_members",
+    (".recovery.replay.rounds:Rounds", "doubt_seconds"): "repair_window_seconds",
+    (".recovery.replay.rounds:Rounds", "_doubted"): "_repair_since",
 }
 """What attributes are called now that a snapshot of an earlier version names: by class and former name."""
 

@@ -56,7 +56,7 @@ class DeliveryBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal:
-    """A proposal that a subscriber of the process move to another broker; numbered as delivery batches are, without rows."""
+    """A proposal that a subscriber of the process move to another broker; numbered as delivery batches are."""
 
     number: int
     client: ClientId

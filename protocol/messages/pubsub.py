@@ -45,7 +45,7 @@ class Events:
     forgot_seconds
         For events that a publisher publishes again at another broker: how long ago it published the events that it no
         longer retains.
-    doubt_seconds
+    repair_window_seconds
         How far back the round repairs losses: see `Round`.
     entry
         In a hypercube: the broker at which they were published. In a cluster that fans out: the member that fans out.
@@ -57,7 +57,7 @@ class Events:
     ballot: Ballot | None = None
     age_seconds: float = 0.0
     forgot_seconds: float = 0.0
-    doubt_seconds: float = 0.0
+    repair_window_seconds: float = 0.0
     entry: BrokerId | None = None
 
     def __reduce__(self) -> tuple[type[Events], tuple[Any, ...]]:

@@ -452,7 +452,7 @@ class Recovery:
     compare_heartbeats: float | None = None
 
     @property
-    def doubt_seconds(self) -> float:
+    def unnoticed_seconds(self) -> float:
         """How long a failure may go unnoticed; a link counts as verified only up to this long ago."""
         return 5 * (self.suspect_after_seconds + self.heartbeat_seconds)
 

@@ -16,23 +16,23 @@ class AskRound:
     """A broker below has joined and asks for events that may have been lost; forwarded up to the root.
 
     `after` is the last round known below: the next round must be higher, also when the root has just taken over.
-    `doubt_seconds` is how long ago the repaired link was certainly working.
+    `repair_window_seconds` is how long ago the repaired link was certainly working.
     """
 
     after: RoundNumber
-    doubt_seconds: float = 0.0
+    repair_window_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """A new round begins; flooded down the tree and through the groups.
 
-    Events accepted in the last `doubt_seconds` may be missing somewhere. A broker that retains all of them loses
-    none.
+    Events accepted in the last `repair_window_seconds` may be missing somewhere. A broker that retains all
+    of them loses none.
     """
 
     number: RoundNumber
-    doubt_seconds: float = 0.0
+    repair_window_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class Forgotten:
     ----------
     entries
         (publisher, the last sequence that is gone, how many seconds ago that event was accepted).
-    round, doubt_seconds, ballot
+    round, repair_window_seconds, ballot
         As for the events that follow this message.
     """
 
     entries: tuple[tuple[ClientId, int, float], ...]
     round: RoundNumber
-    doubt_seconds: float
+    repair_window_seconds: float
     ballot: Ballot | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class FailureNotice:
     """A failure has occurred: events accepted in the last `seconds` may not have reached every broker.
 
     Flooded as soon as a neighbour or a member is suspected, because publishers resume elsewhere before a round
@@ -74,7 +74,9 @@ class Marker:
     origin: BrokerId
     number: int
     round: RoundNumber
-    doubt_seconds: float  # of the round; a broker at which the round has not begun begins it with the marker
+    repair_window_seconds: (
+        float  # of the round; a broker at which the round has not begun begins it with the marker
+    )
     ballot: Ballot | None = None  # over the group: as for events
 
 
@@ -94,4 +96,4 @@ class Handed:
     message: Marker | Forgotten
 
 
-RoundMessage: TypeAlias = AskRound | Round | Doubt | Forgotten | Marker | MarkerDone | Handed
+RoundMessage: TypeAlias = AskRound | Round | FailureNotice | Forgotten | Marker | MarkerDone | Handed

@@ -50,7 +50,7 @@ class MembershipView:
         How many brokers a node cluster may have before it is split.
     seats
         The brokers, in rising order.
-    doubt_seconds
+    repair_window_seconds
         How far back the view's round repairs losses: events accepted since then may be missing somewhere.
     """
 
@@ -58,11 +58,11 @@ class MembershipView:
     dimensions: int
     cluster_max: int
     members: tuple[ViewMember, ...]
-    doubt_seconds: float = field(default=0.0, compare=False)
+    repair_window_seconds: float = field(default=0.0, compare=False)
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """Take the state of a stored view: an earlier version called the members `seats`."""
-        names = {"seats": "members"}
+        """Take the state of a stored view: an earlier version had other names for two fields."""
+        names = {"seats": "members", "doubt_seconds": "repair_window_seconds"}
         self.__dict__.update((names.get(name, name), value) for name, value in state.items())
 
     @cached_property
@@ -72,7 +72,7 @@ class MembershipView:
 
     @property
     def who(self) -> tuple[int, int, int, tuple[ViewMember, ...]]:
-        """The identity of the view: everything except `doubt_seconds`."""
+        """The identity of the view: everything except `repair_window_seconds`."""
         return self.version, self.dimensions, self.cluster_max, self.members
 
     @cached_property
@@ -95,7 +95,7 @@ class ViewBeat:
         The brokers that it would like to be near: those of its cluster when the network began.
     wants_round
         Whether recent events must be retransmitted, because a client connected here that may lack some of them.
-    doubt_seconds
+    repair_window_seconds
         How far back that round must repair losses, or how long this broker was not in the view.
     """
 
@@ -103,7 +103,7 @@ class ViewBeat:
     version: int
     contacts: tuple[BrokerId, ...]
     wants_round: bool
-    doubt_seconds: float = 0.0
+    repair_window_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ class DurableClients(Restorable):
         """Add a subscriber that is new here. One that has been elsewhere moves like any other subscriber."""
         since = self._now
         if message.life > 1:
-            since -= message.since_seconds + self._recovery.doubt_seconds
+            since -= message.since_seconds + self._recovery.unnoticed_seconds
         entry = self.entries[client] = DurableCursor(client, message.life, since, dict(message.marks))
         writes = [entry.row(), *entry.bring(self._now, message.begins)]
         moved: list[Out] = [Inward(event)] if message.life > 1 else []

@@ -59,7 +59,7 @@ class Identity:
             self.epoch, self.term, self.alive_at = epoch, term, alive_at
             rounds.current, self.after = RoundNumber(*current), RoundNumber(*after)
             rounds.expire(alive_at)
-            rounds.doubt_from(alive_at)
+            rounds.repair_from(alive_at)
 
     @property
     def due(self) -> float:

@@ -124,7 +124,7 @@ class Carrier:
         if not isinstance(source, str):
             if not self._place.is_on_tree(source, message.ballot):
                 return []
-            begun = self._rounds.begin(message.round, message.doubt_seconds)
+            begun = self._rounds.begin(message.round, message.repair_window_seconds)
         effects = self._place.router.handle(Received(source, message))
         return begun + [self._stamped(effect, message) for effect in effects]
 
@@ -153,4 +153,4 @@ class Carrier:
     def _on_told(self, source: BrokerId, message: Forgotten | Marker) -> list[Out]:
         if not self._place.is_on_tree(source, message.ballot):
             return []
-        return [*self._rounds.begin(message.round, message.doubt_seconds), Heard(source, message)]
+        return [*self._rounds.begin(message.round, message.repair_window_seconds), Heard(source, message)]

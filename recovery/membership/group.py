@@ -373,6 +373,6 @@ class Group:
         """Resume multicasts to members; the next round repairs from when they stopped."""
         effects: list[Out] = []
         for member in members:
-            self._rounds.links.doubt_from(self._missed.pop(member))
+            self._rounds.links.repair_from(self._missed.pop(member))
             effects.append(Renew(member, True))
         return effects

@@ -147,6 +147,6 @@ class Neighbours:
             return effects
         # Messages to it from before it was a neighbour do not matter.
         since = max(place.now - event.seconds, place.probing.watched_since(lost.cluster))
-        self._rounds.links.doubt_from(since)
+        self._rounds.links.repair_from(since)
         self._rounds.want()
         return effects + self._lost(lost.cluster)

@@ -9,7 +9,7 @@ Rules
   then waits for about as long again at most.
 * A round is wanted when a link is new, or events may have been lost. It is requested as soon as all filters that it
   has to reach are installed, whatever message says so.
-* Every broker is told of a failure, since the brokers that it concerns may not have detected it (`Doubt`).
+* Every broker is told of a failure, since the brokers that it concerns may not have detected it (`FailureNotice`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...protocol.effects import Multicast, Send, TickAt
 from ...protocol.ids import GROUP, BrokerId, Link, RoundNumber
 from ...protocol.layers import Out, RoundBegan, RoundHeard, RoundWanted
 from ...protocol.messages.recovery import Wants
-from ...protocol.messages.rounds import AskRound, Doubt, Round
+from ...protocol.messages.rounds import AskRound, FailureNotice, Round
 from ..replay.rounds import Rounds
 from .place import Place, Takes
 
@@ -67,7 +67,7 @@ class TreeRounds:
         self.takes: Takes = {
             AskRound: self._on_ask,
             Round: self._on_round,
-            Doubt: self._on_doubt,
+            FailureNotice: self._on_failure_notice,
         }
 
     def want(self) -> None:
@@ -84,23 +84,23 @@ class TreeRounds:
         if place.path if place.designated else place.succession.path:
             self._has_reached_root = True
         elif self._has_reached_root:
-            self.links.doubt_from(place.now)
+            self.links.repair_from(place.now)
 
     # Failures.
 
-    def _on_doubt(self, source: BrokerId, message: Doubt) -> list[Out]:
-        return self._doubt_since(source, self._place.now - message.seconds)
+    def _on_failure_notice(self, source: BrokerId, message: FailureNotice) -> list[Out]:
+        return self._failed_since(source, self._place.now - message.seconds)
 
     def suspected(self) -> list[Out]:
         """Tell every broker of a failure, which may have gone undetected for a while."""
         place = self._place
-        return self._doubt_since(place.home.broker, place.now - place.recovery.doubt_seconds)
+        return self._failed_since(place.home.broker, place.now - place.recovery.unnoticed_seconds)
 
-    def _doubt_since(self, source: BrokerId, since: float) -> list[Out]:
+    def _failed_since(self, source: BrokerId, since: float) -> list[Out]:
         """Record a failure and pass it on; a broker that knows of it does not, so the forwarding ends."""
         if not self.links.learn(since):
             return []
-        return self._place.spread(source, Doubt(self._place.now - since))
+        return self._place.spread(source, FailureNotice(self._place.now - since))
 
     # Requests.
 
@@ -119,14 +119,14 @@ class TreeRounds:
             return []
         if not place.designated:
             self.wanted = False
-            return [Send(place.view.designated, AskRound(self.known, self._doubt()))]
+            return [Send(place.view.designated, AskRound(self.known, self._repair_window()))]
         if place.root:
             return self._begin_next()
         if not place.router.attached or not place.path:
             return []
         self.wanted = False
         assert place.parent is not None
-        return [Send(place.parent.designated, AskRound(self.known, self._doubt()))]
+        return [Send(place.parent.designated, AskRound(self.known, self._repair_window()))]
 
     def ask_after(self, source: Link) -> list[Out]:
         """Request a wanted round after a message: at once after one of a broker, soon after one of a client.
@@ -154,11 +154,11 @@ class TreeRounds:
         self.wanted = False
         self._gap = min(1.0, max(GAP_MIN, 2 * self._gap / 2**quiet))
         self._next_at = place.now + self._gap * heartbeat
-        return self.begin(self._next(), self._doubt())
+        return self.begin(self._next(), self._repair_window())
 
-    def _doubt(self) -> float:
+    def _repair_window(self) -> float:
         """Return how far back the next round has to repair."""
-        return self.links.doubted_seconds() + self._place.recovery.doubt_seconds
+        return self.links.pending_repair_seconds() + self._place.recovery.unnoticed_seconds
 
     def _next(self) -> RoundNumber:
         known, term = self.known, self._place.term
@@ -167,7 +167,9 @@ class TreeRounds:
     def _on_ask(self, source: BrokerId, message: AskRound) -> list[Out]:
         place = self._place
         self.learn(message.after)
-        self.links.doubt_from(place.now - max(0.0, message.doubt_seconds - place.recovery.doubt_seconds))
+        self.links.repair_from(
+            place.now - max(0.0, message.repair_window_seconds - place.recovery.unnoticed_seconds)
+        )
         self.wanted = True
         return self.ask() if place.designated else []
 
@@ -176,13 +178,13 @@ class TreeRounds:
     def _on_round(self, source: BrokerId, message: Round) -> list[Out]:
         if source != self._place.above():
             return []
-        return self.begin(message.number, message.doubt_seconds)
+        return self.begin(message.number, message.repair_window_seconds)
 
     def on_heard(self, event: RoundHeard) -> list[Out]:
         """Begin a round that another broker is in: one of the two has a wrong number, and numbers only rise."""
-        return self.begin(event.number, self._doubt())
+        return self.begin(event.number, self._repair_window())
 
-    def begin(self, number: RoundNumber, doubt_seconds: float) -> list[Out]:
+    def begin(self, number: RoundNumber, repair_window_seconds: float) -> list[Out]:
         """Begin a round, unless it has begun, and pass it on."""
         links, place = self.links, self._place
         if number <= links.current:
@@ -195,10 +197,10 @@ class TreeRounds:
             else:
                 # It is too early: an announcement is pending, or the round began before.
                 self.wanted = True
-        links.begin(number, doubt_seconds)
+        links.begin(number, repair_window_seconds)
         self.learn(number)
         self.wanted = self.wanted or links.too_old()
-        begins = Round(number, doubt_seconds)
+        begins = Round(number, repair_window_seconds)
         effects: list[Out] = []
         if place.designated:
             effects += [Send(child.designated, begins) for child in place.children.values()]

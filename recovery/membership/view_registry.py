@@ -127,19 +127,21 @@ class ViewRendezvous:
         if beat.version < self.view.version:  # it mends as far back as when it was made
             assert self._view_at is not None
             age = self._now - self._view_at
-            return [Send(source, replace(self.view, doubt_seconds=self.view.doubt_seconds + age))]
+            return [
+                Send(source, replace(self.view, repair_window_seconds=self.view.repair_window_seconds + age))
+            ]
         if beat.wants_round:
             self._round_wanted = True
-            self._failed(self._now - beat.doubt_seconds)
+            self._failed(self._now - beat.repair_window_seconds)
         return []
 
     def _failed(self, since: float) -> None:
         """Record that events since this time may be missing somewhere."""
         self._failures.append((self._now or 0.0, since))
 
-    def _doubt_seconds(self) -> float:
+    def _repair_window_seconds(self) -> float:
         """Return how far back the next view has to mend."""
-        now, unnoticed = self._now or 0.0, self._recovery.doubt_seconds
+        now, unnoticed = self._now or 0.0, self._recovery.unnoticed_seconds
         self._failures = [each for each in self._failures if each[0] >= now - unnoticed]
         return max(unnoticed, *(now - since for _, since in self._failures), 0.0)
 
@@ -179,7 +181,7 @@ class ViewRendezvous:
                 # A broker that was not heard since a restart may have been silent since it was last heard
                 # before that.
                 heard_at = now if broker in self._heard else self._sure_at or now
-                self._gone_at[broker] = heard_at - self._recovery.doubt_seconds
+                self._gone_at[broker] = heard_at - self._recovery.unnoticed_seconds
                 self._failed(self._gone_at[broker])
                 self._members.leave(broker)
                 self._detector.forget(broker)
@@ -196,7 +198,7 @@ class ViewRendezvous:
                 self._members.join(broker, contact)
                 # It may have run without the others. A restarted broker itself knows what it has missed.
                 self._failed(self._gone_at.pop(broker, now))
-            self._failed(now - beat.doubt_seconds)
+            self._failed(now - beat.repair_window_seconds)
             self._incarnations[broker] = beat.incarnation
             self._detector.forget(broker)
             self._detector.expect(broker, now)
@@ -213,7 +215,7 @@ class ViewRendezvous:
             for broker, label in sorted(labelled.labels.items())
         )
         self.view = MembershipView(
-            version, labelled.dimensions, labelled.cluster_max, members, self._doubt_seconds()
+            version, labelled.dimensions, labelled.cluster_max, members, self._repair_window_seconds()
         )
         self._round_wanted = False
         self._view_at, self._mended = self._now or 0.0, list(self._failures)
@@ -231,7 +233,7 @@ class ViewRendezvous:
             "incarnations": sorted([broker, number] for broker, number in self._incarnations.items()),
             "departed": sorted([broker, number] for broker, number in self._departed.items()),
             "view_at": self._view_at,
-            "doubt_seconds": self.view.doubt_seconds,
+            "doubt_seconds": self.view.repair_window_seconds,
             "sure_at": self._sure_at,
             "gone_at": sorted([broker, at] for broker, at in self._gone_at.items()),
             "mended": [list(each) for each in self._mended],

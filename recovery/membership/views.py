@@ -205,15 +205,15 @@ class HealingViews(Restorable):
         if self.takes_part:
             self._has_taken_part = True
         elif self._has_taken_part:
-            self.rounds.doubt_from(now)
+            self.rounds.repair_from(now)
         asks = self._asks_round() or bool(self._missed and now >= self._mend_at)
         effects: list[Out] = []
         if now >= self._beat_at or (asks and self._asked_in != self.version):
             self._beat_at = now + self.recovery.heartbeat_seconds
             self._asked_in = self.version if asks else self._asked_in
             contacts = tuple(other for other in self.home.members if other != self._me)
-            doubt = self.rounds.doubted_seconds() + self.recovery.doubt_seconds
-            effects.append(Send(RENDEZVOUS, ViewBeat(self.incarnation, self.version, contacts, asks, doubt)))
+            window = self.rounds.pending_repair_seconds() + self.recovery.unnoticed_seconds
+            effects.append(Send(RENDEZVOUS, ViewBeat(self.incarnation, self.version, contacts, asks, window)))
             effects += self._leaving()
         return effects + self._tell_dead()
 
@@ -242,7 +242,7 @@ class HealingViews(Restorable):
         known = view is not None and not event.over_group and event.broker in view.born
         if known or not event.anew:
             # Messages sent to a broker before it entered the view were for an earlier life.
-            self.rounds.doubt_from(max(since, self._born_at.get(event.broker, since)))
+            self.rounds.repair_from(max(since, self._born_at.get(event.broker, since)))
         if not known:
             return [Renew(event.broker, event.over_group)]
         self._missed[event.broker] = None
@@ -273,7 +273,7 @@ class HealingViews(Restorable):
         One of these publishers may have moved, and published at another broker before that broker knew the filter.
         """
         self.rounds.close(client)
-        self.rounds.doubt_from(self.now - self.recovery.doubt_seconds)
+        self.rounds.repair_from(self.now - self.recovery.unnoticed_seconds)
         self._wants_round = True
 
     def _on_detach(self, source: ClientId, message: Detach) -> list[Out]:
@@ -350,7 +350,7 @@ class HealingViews(Restorable):
         """Tell all others at once; a message from another broker was already sent to all."""
         if not self.takes_part:
             if isinstance(event.message, Forgotten):  # the next round tells of the loss
-                self.rounds.doubt_from(self.now - max(age for _, _, age in event.message.entries))
+                self.rounds.repair_from(self.now - max(age for _, _, age in event.message.entries))
                 self._wants_round = True
             return []
         if event.source != self._me:
@@ -375,7 +375,7 @@ class HealingViews(Restorable):
         if self.rounds.current >= RoundNumber(0, view.version):
             # No view is later than the newest: the number is damaged, or was already in an earlier life.
             self.rounds.current = RoundNumber(0, view.version - 1)
-        self._mends_from = min(self._mends_from, self.now - view.doubt_seconds)
+        self._mends_from = min(self._mends_from, self.now - view.repair_window_seconds)
         self.placed = self.router.placed()
         if not set(missed).isdisjoint(self.placed.neighbours):
             # Messages of the layers around to these brokers are lost, too. Report a place without them first, so that

@@ -61,7 +61,7 @@ class Ages(Restorable):
         if event.now - before > self._recovery.heartbeat_seconds:
             seconds = event.now - before + self._waited(before)
             self._stood_still = event.now, seconds
-            self._rounds.stood_still(seconds, event.now, self._recovery.doubt_seconds)
+            self._rounds.stood_still(seconds, event.now, self._recovery.unnoticed_seconds)
         return [Inward(event)]
 
     def _on_rested(self, event: Rested) -> list[Out]:

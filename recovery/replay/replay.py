@@ -223,7 +223,9 @@ class Replay(Restorable):
         if not isinstance(publisher, str):
             return [Inward(event)]
         told = self._keep(publisher, message)
-        stamped = replace(message, round=self.rounds.current, doubt_seconds=self.rounds.doubt_seconds)
+        stamped = replace(
+            message, round=self.rounds.current, repair_window_seconds=self.rounds.repair_window_seconds
+        )
         return [*told, Inward(Received(publisher, stamped))]
 
     def _on_directed(self, event: Received[BrokerId, Directed]) -> list[Out]:
@@ -254,7 +256,7 @@ class Replay(Restorable):
             out += [Write(KEPT, (kept.number,), (kept.at, publisher, batch)), *self._tidied(0)]
         # A subscriber reached at once gets these events before any round, and would then drop earlier ones as
         # duplicates.
-        if gap and self.rounds.doubtful(lost_at, self._recovery.doubt_seconds):
+        if gap and self.rounds.may_lack(lost_at, self._recovery.unnoticed_seconds):
             out += self._say_gone([publisher])
         return out
 
@@ -336,7 +338,7 @@ class Replay(Restorable):
     def _on_resume(self, event: Received[ClientId, Resume]) -> list[Out]:
         """Let a subscriber that moved here wait for a round that begins when all that it wants is installed."""
         message = event.message
-        now = self._now - self._recovery.doubt_seconds
+        now = self._now - self._recovery.unnoticed_seconds
         since = now - message.since_seconds
         self.deduplicator.resume(event.source, message.marks, since)
         for number, age in message.ages_seconds.items():
@@ -344,7 +346,7 @@ class Replay(Restorable):
             self.deduplicator.bring(event.source, number, now - age, begins, self._now)
         self._learn(message.begins)
         self.rounds.close(event.source)
-        self.rounds.doubt_from(self._now - message.away_seconds)
+        self.rounds.repair_from(self._now - message.away_seconds)
         return [Inward(RoundWanted())]
 
     def _on_acknowledge(self, event: Received[ClientId, Consumed]) -> list[Out]:
@@ -396,7 +398,7 @@ class Replay(Restorable):
         """Report what is lost, then retransmit everything that is retained."""
         rounds = self.rounds
         self._awaited.intersection_update(rounds.closed_links())
-        since = self._now - rounds.doubt_seconds
+        since = self._now - rounds.repair_window_seconds
         in_doubt = () if self._arrived is None else self._arrived.in_doubt
         gone = {name: at for name, (_, at) in rounds.gone.items() if self._answers_for(name)}
         out: list[Out] = [
@@ -404,7 +406,13 @@ class Replay(Restorable):
             *self._say_gone([name for name, at in gone.items() if at >= since or name in in_doubt]),
         ]
         for publisher, age, batch in rounds.again(self._answers_for, self._now):
-            events = Events(batch, rounds.current, True, age_seconds=age, doubt_seconds=rounds.doubt_seconds)
+            events = Events(
+                batch,
+                rounds.current,
+                True,
+                age_seconds=age,
+                repair_window_seconds=rounds.repair_window_seconds,
+            )
             out.append(Inward(Received(publisher, events)))
         return out
 
@@ -416,7 +424,7 @@ class Replay(Restorable):
             return []
         gone = ((publisher, *self.rounds.gone[publisher]) for publisher in publishers)
         entries = tuple((publisher, sequence, self._now - at) for publisher, sequence, at in gone)
-        message = Forgotten(entries, self.rounds.current, self.rounds.doubt_seconds)
+        message = Forgotten(entries, self.rounds.current, self.rounds.repair_window_seconds)
         return [Inward(Tell(self._me, message)), *self._reports(message)]
 
     def _on_heard(self, news: Heard) -> list[Out]:
@@ -463,7 +471,9 @@ class Replay(Restorable):
         if not isinstance(marker, Marker):
             return [Inward(event)]
         if event.source == self._me:
-            marker = replace(marker, round=self.rounds.current, doubt_seconds=self.rounds.doubt_seconds)
+            marker = replace(
+                marker, round=self.rounds.current, repair_window_seconds=self.rounds.repair_window_seconds
+            )
         return [Inward(replace(event, message=marker))] if self.rounds.all_pass(marker.round) else []
 
     def _on_send(self, effect: Send) -> list[Out]:

@@ -10,10 +10,10 @@ Rules
   retains. A receiver that has had some of them drops those (see `deduplicator`).
 * Retention is bounded by count, bytes and age. A batch beyond the bounds is forgotten, the oldest first.
 * A loss is known when a batch was forgotten that a round had to mend. Each round states how far back it
-  mends, its *doubt*: the age of the oldest failure that it is begun for. A link whose failure is older waits
+  mends, its *repair window*: the age of the oldest failure that it is begun for. A link whose failure is older waits
   for another round.
 * Failures are remembered, also those that no round has mended yet. If a publisher comes from elsewhere,
-  events that it no longer retains were lost if their time is *doubtful*.
+  events that it no longer retains were lost if their time is one of a failure.
 
 Source: docs/decisions/0011-recovery.md. The paper leaves open how losses are avoided while a tree is
 repaired.
@@ -75,7 +75,7 @@ class Rounds:
     ----------
     current
         The last round that has begun here.
-    doubt_seconds
+    repair_window_seconds
         How far back that round mends.
     high_water
         The highest number of each publisher that is known here.
@@ -95,13 +95,13 @@ class Rounds:
         late_seconds: float = 0.0,
     ) -> None:
         self.current = FIRST_ROUND
-        self.doubt_seconds = 0.0
+        self.repair_window_seconds = 0.0
         self.high_water = HighWater(REMEMBERED_RETENTIONS * retention_seconds)
         self.forgotten = 0
         self.gone: dict[ClientId, tuple[int, float]] = {}
         self.dropped: list[tuple[int, ClientId]] = []
         self._now = 0.0
-        self._doubted: float | None = None
+        self._repair_since: float | None = None
         # The length of the last stall, its end, and the time by which failures from before it are noticed.
         self._asleep = 0.0, math.inf, math.inf
         # For each failure: when it became known here, and since when it existed.
@@ -141,18 +141,18 @@ class Rounds:
         still = former is not None and former.open_from is None
         self._links[link] = _Closed(former.since if still and former is not None else self._awake(self._now))
         self.high_water.forget(link)
-        self.doubt_from(self._now)
+        self.repair_from(self._now)
 
-    def doubt_from(self, moment: float) -> None:
+    def repair_from(self, moment: float) -> None:
         """Record that events since `moment` may have been missed."""
         moment = self._awake(moment)
-        self._doubted = moment if self._doubted is None else min(moment, self._doubted)
+        self._repair_since = moment if self._repair_since is None else min(moment, self._repair_since)
 
-    def doubted_seconds(self) -> float:
+    def pending_repair_seconds(self) -> float:
         """Return how far back the next round has to mend, not counting the time in which failures go unnoticed."""
-        return 0.0 if self._doubted is None else max(0.0, self._now - self._doubted)
+        return 0.0 if self._repair_since is None else max(0.0, self._now - self._repair_since)
 
-    def doubtful(self, moment: float, unnoticed_seconds: float) -> bool:
+    def may_lack(self, moment: float, unnoticed_seconds: float) -> bool:
         """Return whether a subscriber may lack events of that time: it is after a failure, or recent.
 
         Parameters
@@ -164,7 +164,7 @@ class Rounds:
         """
         while self._failures and self._failures[0][0] < self._now - REMEMBERED_RETENTIONS * self._seconds:
             self._failures.popleft()
-        noticed = self._now if self._doubted is None else self._doubted
+        noticed = self._now if self._repair_since is None else self._repair_since
         return moment >= noticed - unnoticed_seconds or any(since <= moment for _, since in self._failures)
 
     def learn(self, since: float) -> bool:
@@ -201,7 +201,7 @@ class Rounds:
 
     def too_old(self) -> bool:
         """Return whether a ready link was closed before what the present round mends, and needs another round."""
-        since = self._now - self.doubt_seconds
+        since = self._now - self.repair_window_seconds
         return any(
             entry.ready_after is not None and entry.open_from is None and entry.since < since
             for entry in self._links.values()
@@ -211,27 +211,27 @@ class Rounds:
         """Return whether events of a round may pass over every link."""
         return all(self.passes(link, number) for link in self._links)
 
-    def begin(self, number: RoundNumber, doubt_seconds: float = math.inf) -> bool:
+    def begin(self, number: RoundNumber, repair_window_seconds: float = math.inf) -> bool:
         """Begin a round and open the links that are ready; return False without effect if it is not newer.
 
         Parameters
         ----------
         number
             The number of the round.
-        doubt_seconds
+        repair_window_seconds
             How far back the round mends. A link that was closed before that stays closed.
         """
         if number <= self.current:
             return False
-        self.current, self.doubt_seconds = number, doubt_seconds
-        since = self._now - doubt_seconds
+        self.current, self.repair_window_seconds = number, repair_window_seconds
+        since = self._now - repair_window_seconds
         self._failures.append((self._now, since))
         for entry in self._links.values():
             ready = entry.ready_after is not None and number > entry.ready_after
             if entry.open_from is None and ready and entry.since >= since:
                 entry.open_from = number
-        if self._doubted is not None and self._doubted >= since:
-            self._doubted = min(
+        if self._repair_since is not None and self._repair_since >= since:
+            self._repair_since = min(
                 (entry.since for entry in self._links.values() if entry.open_from is None), default=None
             )
         return True

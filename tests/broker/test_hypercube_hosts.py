@@ -134,7 +134,7 @@ def test_a_new_broker_holds_what_it_is_given_until_it_is_in() -> None:
     """When a view includes it, it handles what it held back: as the only member it confirms at once."""
     broker = Broker(POSITIONS[0], "hypercube", SETTINGS, incarnation=1)
     (beat,) = broker.handle(Ticked(1.0))
-    assert beat.message == ViewBeat(1, 0, (), False, SETTINGS.doubt_seconds)  # type: ignore[union-attr]
+    assert beat.message == ViewBeat(1, 0, (), False, SETTINGS.unnoticed_seconds)  # type: ignore[union-attr]
     broker.handle(Received("s", Register(1, to_filter("x > 1"))))
     assert broker.describe()["view"] == 0 and broker.describe()["subscriptions"] == 1
     view = MembershipView(2, 0, 1, (ViewMember(0, 0, 2),))

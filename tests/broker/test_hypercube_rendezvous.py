@@ -214,15 +214,15 @@ def restarted(point, after):
     return again
 
 
-def doubt_after(point, seconds):
-    """Return the doubt of the next view that is published within `seconds`; None if there is none."""
+def repair_window_after(point, seconds):
+    """Return the repair window of the next view that is published within `seconds`; None if there is none."""
     views = []
     while not views and seconds > 0:
         before = point.machine.view
         point.pass_time(0.25)
         seconds -= 0.25
         views = [] if point.machine.view is before else [point.machine.view]
-    return views[0].doubt_seconds if views else None
+    return views[0].repair_window_seconds if views else None
 
 
 def test_who_is_silent_after_a_restart_may_have_been_since_it_was_heard_before_and_not_for_longer():
@@ -231,12 +231,12 @@ def test_who_is_silent_after_a_restart_may_have_been_since_it_was_heard_before_a
     point.pass_time(200)
     del point.alive[2]
     again = restarted(point, after=7)
-    doubt = doubt_after(again, 10)
+    window = repair_window_after(again, 10)
     assert 2 not in again.born
     silent = again.now - 200.0  # at least
     note = point.recovery.retention_seconds / 10  # the maximum age of the note that all were heard
-    unnoticed = point.recovery.doubt_seconds
-    assert silent + unnoticed <= doubt <= silent + note + 0.25 + unnoticed
+    unnoticed = point.recovery.unnoticed_seconds
+    assert silent + unnoticed <= window <= silent + note + 0.25 + unnoticed
 
 
 def test_who_is_out_when_it_is_started_again_has_been_since_it_was_taken_out():
@@ -246,14 +246,14 @@ def test_who_is_out_when_it_is_started_again_has_been_since_it_was_taken_out():
     point.pass_time(10)  # last heard at 50 s, removed at 53 s
     again = restarted(point, after=5)
     again.alive[2] = 0
-    doubt = doubt_after(again, 10)
+    window = repair_window_after(again, 10)
     assert 2 in again.born
     out = again.now - 50.0
-    assert -4.0 <= doubt - out - point.recovery.doubt_seconds <= 0.0
+    assert -4.0 <= window - out - point.recovery.unnoticed_seconds <= 0.0
 
 
 def test_what_the_last_view_was_to_mend_is_mended_by_the_next_too_after_a_restart():
-    """That view may not have reached every broker; one that asks gets it, with its age added to the doubt."""
+    """That view may not have reached every broker; one that asks gets it, with its age added to the window."""
     point = Point()
     point.pass_time(50)
     wanted = ViewBeat(0, 1, (), True, 40.0)
@@ -263,11 +263,13 @@ def test_what_the_last_view_was_to_mend_is_mended_by_the_next_too_after_a_restar
     again = restarted(point, after=2)
     again.pass_time(1)
     (late,) = again.machine.handle(Received(3, ViewBeat(0, 1, (), False)))
-    assert late.message.version == 2 and late.message.doubt_seconds == pytest.approx(40.25 + 2.0 + 1.0)
+    assert late.message.version == 2 and late.message.repair_window_seconds == pytest.approx(
+        40.25 + 2.0 + 1.0
+    )
     again.beat(1, wants_round=True)
     again.pass_time(0.25)
     assert again.machine.view.version == 3
-    assert again.machine.view.doubt_seconds == pytest.approx(40.25 + 2.0 + 1.25)
+    assert again.machine.view.repair_window_seconds == pytest.approx(40.25 + 2.0 + 1.25)
 
 
 def test_a_clock_that_went_back_over_a_restart_keeps_no_view_back():
@@ -277,8 +279,10 @@ def test_a_clock_that_went_back_over_a_restart_keeps_no_view_back():
     point.pass_time(1)
     del point.alive[2]
     again = restarted(point, after=-45)
-    doubt = doubt_after(again, 5)
-    assert doubt is not None and 0.0 <= doubt - point.recovery.doubt_seconds <= 5.0 and 2 not in again.born
+    window = repair_window_after(again, 5)
+    assert (
+        window is not None and 0.0 <= window - point.recovery.unnoticed_seconds <= 5.0 and 2 not in again.born
+    )
 
 
 @pytest.mark.parametrize(

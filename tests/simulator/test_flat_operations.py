@@ -147,7 +147,7 @@ def given_after_a_wait(seconds):
 
 def test_who_waits_for_a_broker_that_stands_still_is_given_what_came_meanwhile(monkeypatch):
     """Its subscription is older by then than it said, so no event is too old for it. Reference: promise 2."""
-    seconds = Recovery.for_simulator().doubt_seconds + 5.0
+    seconds = Recovery.for_simulator().unnoticed_seconds + 5.0
     assert seconds < Recovery.for_simulator().retention_seconds
     assert given_after_a_wait(seconds) == [("p", number) for number in range(1, 11)]
     monkeypatch.setattr(Ages, "_waited", lambda self, now: 0.0)

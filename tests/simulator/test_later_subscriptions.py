@@ -16,7 +16,7 @@ def test_a_subscription_gets_nothing_that_was_published_before_it(scheme, moves,
     net.subscribe("s", 4, "n < 10", 1)
     net.advance(10.0)
     net.publish("p", 0, [{"n": n} for n in (5, 15)])
-    net.advance(2 * recovery.doubt_seconds)
+    net.advance(2 * recovery.unnoticed_seconds)
     net.subscribe("s", 4, "n > 10", 2)
     net.advance(5.0)
     net.crash(4 if moves else 3)  # what is retained is sent again

@@ -186,7 +186,7 @@ def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
 
 
 @pytest.mark.parametrize("anew", [False, True])
-def test_doubt_goes_no_further_back_than_a_broker_was_a_neighbour_or_a_member(anew):
+def test_the_repair_window_goes_no_further_back_than_a_broker_was_a_neighbour_or_a_member(anew):
     """What was sent earlier went to an earlier life; counting it would report losses that are none."""
     broker = Broker(CHAIN.positions()[5], recovery=Recovery.for_simulator())
     broker.handle(Ticked(4999.0))
@@ -195,9 +195,9 @@ def test_doubt_goes_no_further_back_than_a_broker_was_a_neighbour_or_a_member(an
     broker.handle(Received(4, MemberBeat(1, 0, 1)))  # it was restarted
     broker.handle(Ticked(5001.0))
     links = broker.layer(HealingBroker).rounds
-    links.doubt_from(5001.0)
+    links.repair_from(5001.0)
     broker.handle(Missed(7, False, 4000.0, anew))
-    assert links.doubted_seconds() == 1.0
+    assert links.pending_repair_seconds() == 1.0
     broker.handle(Missed(4, True, 4000.0, anew))
     assert broker.layer(HealingBroker).group._missed == {4: 4999.0}
 

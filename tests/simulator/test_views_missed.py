@@ -91,7 +91,7 @@ def test_what_was_lost_to_an_earlier_life_is_in_doubt_since_the_view_of_the_next
     net.advance(50.0)
     broker = net.broker(5)
     broker.handle(Missed(4, False, 50.0, anew=True))
-    before = broker.layer(HealingViews).rounds.doubted_seconds()
+    before = broker.layer(HealingViews).rounds.pending_repair_seconds()
     net.restart(4)
     while 4 not in broker.layer(HealingViews).router.view.born:
         net.advance(0.25)
@@ -101,9 +101,9 @@ def test_what_was_lost_to_an_earlier_life_is_in_doubt_since_the_view_of_the_next
         broker.layer(HealingViews)._wants_round = True
         net.advance(0.25)
     broker.handle(Missed(4, False, 60.0, anew=True))
-    assert before < 50.0 and 4.0 < broker.layer(HealingViews).rounds.doubted_seconds() < 10.0
+    assert before < 50.0 and 4.0 < broker.layer(HealingViews).rounds.pending_repair_seconds() < 10.0
     broker.handle(Missed(3, False, 50.0))
-    assert broker.layer(HealingViews).rounds.doubted_seconds() >= 50.0
+    assert broker.layer(HealingViews).rounds.pending_repair_seconds() >= 50.0
 
 
 def test_a_way_that_stays_broken_makes_views_more_and_more_rarely():

@@ -156,12 +156,12 @@ def test_chaos_in_which_more_is_forgotten_than_anybody_notices(scheme):
     assert report.holds, (report.problems, report.verdict.examples)
 
 
-@pytest.mark.parametrize("change", ["doubt", "question"])
+@pytest.mark.parametrize("change", ["repair_window", "question"])
 def test_that_seed_finds_a_view_that_does_not_say_how_far_back_it_mends_or_a_broker_that_does_not_ask(
     change, monkeypatch
 ):
-    if change == "doubt":
-        monkeypatch.setattr(ViewRendezvous, "_doubt_seconds", lambda self: 0.0)
+    if change == "repair_window":
+        monkeypatch.setattr(ViewRendezvous, "_repair_window_seconds", lambda self: 0.0)
     else:
         monkeypatch.setattr(Replay, "_ask", lambda self: [])
         monkeypatch.setattr(Replay, "_tidied", lambda self, rows_min: self.rounds.dropped.clear() or [])

@@ -197,7 +197,9 @@ def test_who_died_while_there_was_no_rendezvous_point_is_out_of_the_next_view() 
     assert isinstance(view, MembershipView) and list(view.born) == [0, 1]
     noted = recovery.retention_seconds / 10 + recovery.heartbeat_seconds
     assert (
-        5.0 <= view.doubt_seconds - recovery.doubt_seconds <= 5.0 + 2 * recovery.suspect_after_seconds + noted
+        5.0
+        <= view.repair_window_seconds - recovery.unnoticed_seconds
+        <= 5.0 + 2 * recovery.suspect_after_seconds + noted
     )
 
 

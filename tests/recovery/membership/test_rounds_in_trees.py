@@ -52,7 +52,7 @@ class Child:
         """Return whether an event of a round, sent at its beginning, is delivered."""
         self.broker.handle(Received(0, Round(number, 60.0)))
         batch = batch_of([{"x": 1}], publisher="p", first_sequence=number.number)
-        out = self.broker.handle(Received(0, Events(batch, number, True, doubt_seconds=60.0)))
+        out = self.broker.handle(Received(0, Events(batch, number, True, repair_window_seconds=60.0)))
         return any(isinstance(each, Deliver) for each in out)
 
 

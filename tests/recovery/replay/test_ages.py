@@ -40,14 +40,14 @@ def test_a_message_may_have_waited_for_as_long_as_the_broker_stood_still(ticks, 
 
 
 @pytest.mark.parametrize(
-    "noticed, doubted",
+    "noticed, repaired",
     [
         (31.0, 30.0),
         (50.0, 30.0),
         (50.5, 0.0),  # the broker was awake for long enough to notice it earlier
     ],
 )
-def test_a_failure_that_is_noticed_soon_after_is_as_old(noticed, doubted):
+def test_a_failure_that_is_noticed_soon_after_is_as_old(noticed, repaired):
     """The broker could not notice anything while it was paused."""
     rounds = Rounds(10, 60.0)
     layer = Ages(RECOVERY, rounds)
@@ -56,4 +56,4 @@ def test_a_failure_that_is_noticed_soon_after_is_as_old(noticed, doubted):
         rounds.expire(now)
         if now == noticed:
             rounds.close("parent")
-            assert rounds.doubted_seconds() == doubted
+            assert rounds.pending_repair_seconds() == repaired

@@ -64,8 +64,8 @@ class Alone:
         (confirm,) = self.layer.alters[Confirm](Confirm(client, 1))
         return confirm.begins
 
-    def round(self, number, doubt=1e9):
-        assert self.rounds.begin(RoundNumber(1, number), doubt)
+    def round(self, number, window=1e9):
+        assert self.rounds.begin(RoundNumber(1, number), window)
         return self.layer.alters[RoundBegan](RoundBegan(RoundNumber(1, number)))
 
 
@@ -136,7 +136,7 @@ def test_what_is_older_than_the_round_mends_is_not_told():
     machine.subscribe("s")
     machine.publish("p", 1)
     machine.take(Ticked(30.0))
-    assert machine.round(1, doubt=20.0) == [RoundBegan(RoundNumber(1, 1))]
+    assert machine.round(1, window=20.0) == [RoundBegan(RoundNumber(1, 1))]
 
 
 def test_what_is_missing_ahead_of_a_publishers_first_event_here_is_lost_by_name_at_once():
@@ -220,13 +220,13 @@ def test_it_asks_whether_all_has_come_before_half_a_retention_is_over_and_counts
     assert isinstance(question, IsDelivered)
     machine.publish("p", 2)
     machine.take(Ticked(16.0))  # both are forgotten
-    told = machine.round(1, doubt=0.0)[1].event.message
+    told = machine.round(1, window=0.0)[1].event.message
     assert told.entries == (("p", 2, 11.0),)
     machine.take(Delivered(question.number))
     (again, _) = machine.take(Ticked(16.5))
     assert isinstance(again, IsDelivered) and again.number == 2
     machine.take(Delivered(again.number))
-    assert machine.round(2, doubt=0.0) == [RoundBegan(RoundNumber(1, 2))]
+    assert machine.round(2, window=0.0) == [RoundBegan(RoundNumber(1, 2))]
     assert machine.take(Ticked(60.0))[:-1] == [], "nothing has come since"
 
 

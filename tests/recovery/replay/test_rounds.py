@@ -72,7 +72,7 @@ def test_a_link_is_closed_since_it_was_closed_last_unless_it_was_closed_all_the_
         machine.expire(20.0)
         machine.close(7)
         machine.make_ready(7, ONE)
-        machine.begin(TWO, doubt_seconds=5.0)
+        machine.begin(TWO, repair_window_seconds=5.0)
         assert machine.passes(7, TWO) == opened_between
         assert machine.too_old() != opened_between
 
@@ -109,18 +109,18 @@ def test_what_is_kept_is_bounded_by_age():
     assert machine.forgotten == 0, "what is old enough was not lost"
 
 
-def test_what_was_published_before_the_end_of_a_failure_is_doubtful_while_that_is_remembered():
+def test_events_published_before_the_end_of_a_failure_may_be_lacking_while_that_is_remembered():
     machine = rounds(seconds=10.0)
     machine.expire(100.0)
-    assert machine.doubtful(95.0, 5.0) and not machine.doubtful(94.0, 5.0), "what is not noticed yet"
-    machine.begin(ONE, doubt_seconds=30.0)
-    assert machine.doubtful(70.0, 5.0) and machine.doubtful(100.0, 5.0) and not machine.doubtful(69.0, 5.0)
+    assert machine.may_lack(95.0, 5.0) and not machine.may_lack(94.0, 5.0), "what is not noticed yet"
+    machine.begin(ONE, repair_window_seconds=30.0)
+    assert machine.may_lack(70.0, 5.0) and machine.may_lack(100.0, 5.0) and not machine.may_lack(69.0, 5.0)
     machine.expire(100.0 + 10 * 10.0)
-    assert machine.doubtful(70.0, 5.0)
+    assert machine.may_lack(70.0, 5.0)
     machine.expire(100.0 + 10 * 10.0 + 1)
-    assert not machine.doubtful(70.0, 5.0)
-    machine.doubt_from(150.0)
-    assert machine.doubtful(145.0, 5.0) and not machine.doubtful(144.0, 5.0), "what no round has mended yet"
+    assert not machine.may_lack(70.0, 5.0)
+    machine.repair_from(150.0)
+    assert machine.may_lack(145.0, 5.0) and not machine.may_lack(144.0, 5.0), "what no round has mended yet"
 
 
 def test_a_failure_is_news_unless_an_older_one_was_learned_of_not_long_ago():
@@ -130,7 +130,7 @@ def test_a_failure_is_news_unless_an_older_one_was_learned_of_not_long_ago():
     assert machine.learn(89.0), "it may have begun earlier"
     machine.expire(120.0)
     assert machine.learn(95.0), "it is remembered for longer"
-    assert machine.doubtful(89.0, 5.0) and not machine.doubtful(88.0, 5.0)
+    assert machine.may_lack(89.0, 5.0) and not machine.may_lack(88.0, 5.0)
 
 
 def test_nothing_is_let_go_too_soon_because_the_time_was_told_late():
