@@ -132,6 +132,11 @@ class Channel(asyncio.Protocol):
         return self._connection.peer
 
     @property
+    def number(self) -> bytes:
+        """What tells an open channel from all others, at both ends."""
+        return self._connection.number
+
+    @property
     def source(self) -> str:
         """The address of the other end, for messages."""
         found = None if self.transport is None else self.transport.get_extra_info("peername")

@@ -15,6 +15,7 @@ Layout of a frame: length of its content (4 bytes), kind (1 byte), number of the
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import struct
 from dataclasses import dataclass
@@ -149,6 +150,11 @@ class Connection(Generic[W]):
         self.waiting: dict[int, W] = {}
         self.serving: set[int] = set()
         self.out: list[bytes] = [frame(Kind.HELLO, 0, self._hello)]
+
+    @property
+    def number(self) -> bytes:
+        """What tells this connection from all others, at both ends; once both have greeted."""
+        return hashlib.sha256(b"".join(sorted((self._hello, self._theirs)))).digest()
 
     @property
     def begun(self) -> bool:

@@ -10,6 +10,8 @@ Rules
   is dead if Ray says so, or if it was on this same node, where nobody listens at its door and the kernel knows no such
   process any more, and Ray does not restart it.
   What was in flight fails as a failed call of Ray does, with Ray's errors.
+* A lost channel may hold calls that the host has not read yet, above all if its process stood still. It is told by Ray
+  to drop them, ahead of all later calls, so that none of them begins after a later one.
 * A process has a bounded number of channels (`OPEN_MAX`). For one more, that at rest longest ends, and is opened again
   when it is needed; while none is at rest, further calls go by Ray.
 * A host listens at the address by which Ray knows its node, from when the first process asks for its door.
@@ -464,9 +466,13 @@ class Channels:
         way = self._by_name.get(channel.peer)
         if way is not None and way.channel is channel:
             way.lost()
+        known = way is not None and not parted and not self.has_left_ray
+        if way is not None and known and lost:
+            with suppress(RayError):
+                way.actor.drop_channel.remote(channel.number)  # before a later call can be made
         for waiting in lost:
             waiting.lane.leave()
-        if way is None or parted or self.has_left_ray:
+        if way is None or not known:
             for waiting in lost:
                 waiting.failed(unavailable(channel.why, channel.peer))
             if way is not None and self.has_left_ray:
@@ -561,6 +567,11 @@ class Channels:
             except OSError as error:
                 failed = error
         raise OSError(f"no port from {min(ports)} to {max(ports)} is free at {address}: {failed}")
+
+    def drop(self, number: bytes) -> None:
+        """End a channel that its other end has lost, and read nothing of it any more."""
+        for channel in [channel for channel in self._proven if channel.number == number]:
+            channel.abort("the other end has lost it")
 
     async def close(self) -> None:
         """Take leave of every peer."""

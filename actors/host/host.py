@@ -389,6 +389,11 @@ class BrokerHost:
         """Return where this host takes channels; None in a network whose links are calls of Ray."""
         return None if self.channels is None else await self.channels.door()
 
+    async def drop_channel(self, number: bytes) -> None:
+        """Read nothing any more from a channel that its other end has lost."""
+        if self.channels is not None:
+            self.channels.drop(number)
+
     async def ping(self, at: BrokerId) -> str:
         """Return the Ray node of this host, once the broker has handled everything that arrived before."""
         await self._service(at)

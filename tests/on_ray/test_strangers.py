@@ -46,6 +46,7 @@ class Host:
         self._actor_id = SimpleNamespace(binary=lambda: b"h" * 16)
         self.door = SimpleNamespace(remote=self._door)
         self.pid = SimpleNamespace(remote=self._door)
+        self.drop_channel = SimpleNamespace(remote=lambda number: self.channels.drop(number))
         self.channels = Channels(CONFIG, name=b"h" * 16, serve=self._serve)
 
     async def _serve(self, content: bytes) -> bytes:

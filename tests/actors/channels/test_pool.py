@@ -61,6 +61,7 @@ class Actor:
         self.asked_for_door = 0
         self.door = SimpleNamespace(remote=self._door)
         self.pid = SimpleNamespace(remote=self._pid)
+        self.drop_channel = SimpleNamespace(remote=lambda number: self.pool.drop(number))
         self.dead = False
         self.direct: list[Any] = []
         self.gate = asyncio.Event()
@@ -202,6 +203,27 @@ def test_a_channel_that_is_lost_is_news_of_a_death_only_if_the_process_is_dead(h
             assert died == [host] and pool.way(host) is not way
             request(way, "after", by_ray)
             assert [what for what, _ in by_ray] == ["after"], "Ray says what has become of it"
+
+    run(test)
+
+
+def test_what_a_host_has_not_read_of_a_lost_channel_does_not_come_after_later_calls() -> None:
+    """A process that stands still for long has its channels ended by the system; it reads on when it goes on."""
+
+    async def test() -> None:
+        host, by_ray = Actor(b"h"), list[tuple[str, Ref]]()
+        way = Pool(CONFIG, loop=asyncio.get_running_loop()).way(host)
+        await request(way, "read", by_ray)
+        host.pool.taken[0].rest("the process stands still")
+        lost = request(way, "not read", by_ray)
+        assert way.channel is not None
+        way.channel.abort("the system has ended it")
+        with pytest.raises(ActorUnavailableError):
+            await lost
+        assert await request(way, "later", by_ray) == ("direct", "later")
+        host.pool.taken[0].go_on("the process stands still")
+        await turns(lambda: host.pool.taken[0] not in host.pool._proven)
+        assert host.direct == ["read", "later"] and not by_ray
 
     run(test)
 
