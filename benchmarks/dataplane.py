@@ -193,7 +193,7 @@ def _trades(random: np.random.Generator, size: int) -> EventBatch:
 
 def _subscribe(net: Network, subscriptions: int, random: np.random.Generator) -> int:
     """Spread the subscriptions over all brokers; return their number."""
-    brokers = [position.broker for position in net.positions]
+    brokers = [position.broker for position in net.inspect.positions]
     installed = 0
     for place, broker in enumerate(brokers):
         share = subscriptions // len(brokers) + (place < subscriptions % len(brokers))
@@ -213,8 +213,8 @@ class _BrokerChain:
 
     def __init__(self, net: Network) -> None:
         self._net = net
-        root = next(position.broker for position in net.positions if position.role == "REB")
-        far = net.positions[-1].broker
+        root = next(position.broker for position in net.inspect.positions if position.role == "REB")
+        far = net.inspect.positions[-1].broker
         self._subscriber = net.subscriber("idle", broker=root)
         self._subscriber.subscribe("ping = TRUE")
         self._pinger = net.publisher("pinger", broker=far)
@@ -235,9 +235,9 @@ class _BrokerChain:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that the hosts have used so far."""
-        return self._net.cpu_seconds()
+        return self._net.inspect.cpu_seconds()
 
     def notifications(self) -> int:
         """Return the number of notifications of the batches."""
-        graph = self._net.describe()
+        graph = self._net.inspect.describe()
         return int(sum(data["notifications"] for _, data in graph.nodes(data=True))) - self._pings

@@ -97,7 +97,7 @@ def ask(net: Network, question: Question) -> list[Any]:
 
 def ask_each(net: Network, question: Question) -> dict[str, Any]:
     """Return the answers of all living hosts of a network, by their process."""
-    asked = [(HostHandle(host).pid(), HostHandle(host).ask(question)) for host in net.hosts()]
+    asked = [(HostHandle(host).pid(), HostHandle(host).ask(question)) for host in net.inspect.hosts()]
     found = {}
     for pair in asked:
         with suppress(RayActorError):  # the host has died meanwhile
@@ -108,8 +108,8 @@ def ask_each(net: Network, question: Question) -> dict[str, Any]:
 
 def brokers_by_node(net: Network) -> dict[str, list[BrokerId]]:
     """Return the brokers of each node."""
-    at = {host: ray.get(HostHandle(host).pid(), timeout=ASK_SECONDS)[0] for host in net.hosts()}
+    at = {host: ray.get(HostHandle(host).pid(), timeout=ASK_SECONDS)[0] for host in net.inspect.hosts()}
     found: dict[str, list[BrokerId]] = {}
-    for broker, host in net.directory.hosts.items():
+    for broker, host in net.inspect.directory.hosts.items():
         found.setdefault(at[host], []).append(broker)
     return found

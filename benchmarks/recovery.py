@@ -92,7 +92,7 @@ def run(
             show("kills", turn, kills)
             net.await_convergence(BOUND_SECONDS)
             time.sleep(QUIET_HEARTBEATS * recovery.heartbeat_seconds)
-            victim = _victim(net.survey(), turn)
+            victim = _victim(net.inspect.survey(), turn)
             publisher.move_to(victim)
             rows.append(_kill(net, victim, publisher, subscribers))
             net.await_convergence(BOUND_SECONDS)
@@ -124,7 +124,7 @@ def figures(rows: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
 
 
 def _subscribe(net: Network) -> list[Subscriber]:
-    brokers = [position.broker for position in net.positions]
+    brokers = [position.broker for position in net.inspect.positions]
     subscribers = []
     for place, broker in enumerate(brokers):
         subscriber = net.subscriber(f"subscriber-{broker}", broker=broker)
@@ -144,7 +144,10 @@ def _kill(
     net: Network, victim: BrokerId, publisher: Publisher, subscribers: Sequence[Subscriber]
 ) -> dict[str, float]:
     """Kill the process of a broker, and return how many seconds later each phase was over."""
-    pid, cluster = net.pid_of(victim), next(p.cluster for p in net.positions if p.broker == victim)
+    pid, cluster = (
+        net.inspect.pid_of(victim),
+        next(p.cluster for p in net.inspect.positions if p.broker == victim),
+    )
     with _publishing(publisher) as accepted:
         killed_at = time.time()
         os.kill(pid, signal.SIGKILL)
@@ -173,7 +176,7 @@ def look(
 ) -> None:
     """Ask the living brokers once, and note in `found` how long after the kill a phase was seen to be over."""
     moved = all(subscriber.broker != victim for subscriber in subscribers)
-    survey = net.survey(without=[victim])
+    survey = net.inspect.survey(without=[victim])
     at = clock() - killed_at
     learned = [
         when for one in survey.values() for dead, when in one["learned_dead"] if dead == victim and when > killed_at - 1

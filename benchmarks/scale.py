@@ -223,13 +223,13 @@ def _missing(readers: Sequence[Subscriber], published: dict[ClientId, int]) -> i
 def _lose_node(net: Network, here: Nodes, readers: Sequence[Subscriber]) -> dict[str, Any]:
     """Remove a node under load, and return when it was noticed, and whether everything was delivered."""
     by_node = brokers_by_node(net)
-    home = net.node_of(0)
+    home = net.inspect.node_of(0)
     others = [node for node in sorted(by_node) if node != home]
     if not others:
         return {"removed": None}
     lost = others[-1]
     gone = by_node[lost]
-    survivors = [broker for broker in net.brokers() if broker not in set(gone)]
+    survivors = [broker for broker in net.inspect.brokers() if broker not in set(gone)]
     publishers = [net.publisher("kept", broker=survivors[-1]), net.publisher("moved", broker=gone[-1])]
     with _publishing(publishers) as (published, stop):
         time.sleep(4 * PACE_SECONDS)
@@ -237,17 +237,19 @@ def _lose_node(net: Network, here: Nodes, readers: Sequence[Subscriber]) -> dict
         if here.own:
             here.remove(lost)
         else:
-            for host in {net.directory.hosts[broker] for broker in gone}:
-                net.kill_broker(next(b for b in gone if net.directory.hosts[b] is host))
+            for host in {net.inspect.directory.hosts[broker] for broker in gone}:
+                net.kill_broker(next(b for b in gone if net.inspect.directory.hosts[b] is host))
         seen: dict[str, float] = {}
         watching = threading.Thread(target=_watch_ray, args=(here, lost, began, seen))
         watching.start()
-        while not set(gone).isdisjoint(net.survey()) and time.perf_counter() - began < BOUND_SECONDS:
+        while not set(gone).isdisjoint(net.inspect.survey()) and time.perf_counter() - began < BOUND_SECONDS:
             time.sleep(PACE_SECONDS)  # until they are dead
         dead = time.perf_counter() - began
         net.await_convergence(BOUND_SECONDS)
         healed = time.perf_counter() - began
-        moved = [moment - at for one in net.survey().values() for moment in one["moved_at"] if moment > at]
+        moved = [
+            moment - at for one in net.inspect.survey().values() for moment in one["moved_at"] if moment > at
+        ]
         stop.set()
     net.settle(BOUND_SECONDS)
     delivered = time.perf_counter() - began

@@ -252,7 +252,7 @@ class _Soak:
     def _change_broker(self, turn: int) -> None:
         """Kill and restart a broker, add one, or remove one, in turn."""
         kind = ("killed", "joined", "left")[turn % 3]
-        living = sorted(self._net.survey())
+        living = sorted(self._net.inspect.survey())
         if kind == "killed":
             (lost,) = self._net.kill_broker(self._chance.choice(living))
             self._publish()

@@ -133,7 +133,7 @@ class Killing:
         BrokerUnavailable
             If the network does not heal.
         """
-        survey = net.survey()
+        survey = net.inspect.survey()
         speakers = _speakers(survey)
         if self.kind == "link":
             self._cut(net, survey)
@@ -144,15 +144,15 @@ class Killing:
             self.say(f"killed {_brokers(self.killed)}")
         at = time.perf_counter()
         felt = self.kind != "link"  # a cut is noticed only after a while
-        while (found := net.problems()) or not felt:
+        while (found := net.inspect.problems()) or not felt:
             felt = felt or bool(found)
-            speakers = self._watch(speakers, _speakers(net.survey()))
+            speakers = self._watch(speakers, _speakers(net.inspect.survey()))
             if time.perf_counter() - at > HEALED_WITHIN_SECONDS:
                 raise BrokerUnavailable(
                     f"the network has not healed: {'; '.join(found[:5]) or 'nothing was felt'}"
                 )
             time.sleep(LOOK_SECONDS)
-        self._watch(speakers, _speakers(net.survey()))
+        self._watch(speakers, _speakers(net.inspect.survey()))
         self.recovery_seconds = time.perf_counter() - at
         self.say("healed: one tree, every subscription installed, every client at a broker that lives")
 

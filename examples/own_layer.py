@@ -47,7 +47,7 @@ class Origins:
         self.counts = Counter(plain["counts"])
 
     def describe(self):
-        """Return what `Network.describe` shows of it."""
+        """Return what `Inspection.describe` shows of it."""
         return {"origins": len(self.counts), "events_counted": sum(self.counts.values())}
 
     def check(self):

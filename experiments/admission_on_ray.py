@@ -33,6 +33,7 @@ from typing import Any, Final
 from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
 from ..actors.network.network import Network
+from ..faults.real.burden import Burden
 from ..protocol.configs import Limits
 from ..protocol.errors import BrokerUnavailable, SubscriptionRejected
 from ..protocol.ids import BrokerId
@@ -140,7 +141,7 @@ def calibrate(plan: RayPlan) -> dict[BrokerId, float]:
     with _network(plan, config) as net:
         with _Load(net, plan, rate=None).flowing():
             time.sleep(plan.calibration_seconds)
-        measured = {broker: books["cpu"][1] for broker, books in net.admission().items()}
+        measured = {broker: books["cpu"][1] for broker, books in net.inspect.admission().items()}
     for broker, most in measured.items():
         if most == float("inf"):
             raise BrokerUnavailable(
@@ -181,7 +182,7 @@ def _network(plan: RayPlan, config: AdmissionConfig) -> Iterator[Network]:
     with Network.launch(
         ClusterTree(plan.brokers, 1, degree=1), limits=limits, admission=config, progress=False
     ) as net:
-        net.burden(_costs(plan), plan.cpu_share)
+        net.inject(Burden(_costs(plan), plan.cpu_share))
         yield net
 
 
@@ -271,11 +272,11 @@ def _measure(net: Network, plan: RayPlan, capacities: Mapping[BrokerId, float]) 
 
 
 def _counts(net: Network) -> dict[Any, float]:
-    nodes = net.describe().nodes
+    nodes = net.inspect.describe().nodes
     return {
         **{broker: nodes[broker]["events_in"] for broker in nodes},
         "expired": sum(node["expired_events"] for node in nodes.values()),
-        "cpu_seconds": net.cpu_seconds(),
+        "cpu_seconds": net.inspect.cpu_seconds(),
         "now": time.monotonic(),
     }
 

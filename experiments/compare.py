@@ -307,7 +307,7 @@ def _on_ray(scenario: Scenario) -> _Seen:
     each = max(1, len(topology.positions()) // 4)
     with Network.launch(topology, scheme=scenario.scheme, brokers_per_actor=each, progress=False) as net:
         trace = replay(net, scenario)
-        filters = [_entries(data) for _, data in net.describe().nodes(data=True)]
+        filters = [_entries(data) for _, data in net.inspect.describe().nodes(data=True)]
         telemetry = _Telemetry()
         telemetry.add(telemetry_of(net, ("transfers", "deliveries", "multicasts")))
         return _Seen(trace, telemetry, filters, None)

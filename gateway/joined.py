@@ -32,7 +32,7 @@ from ..actors.clients.durable import DurableSubscriber
 from ..actors.clients.publisher import Publisher
 from ..actors.clients.subscriber import Subscriber
 from ..actors.host.errors import broker_errors
-from ..actors.network.network import Network, attaching_here
+from ..actors.network.network import Network, attaching_here, clients_of
 from ..actors.network.rendezvous import KEYS
 from ..protocol.batch import EventBatch
 from ..protocol.errors import BrokerUnavailable, ClientError, InputError, RayvousError
@@ -108,13 +108,13 @@ class _RayOutlet:
     ) -> list[Answer]:
         last_of: dict[str, int] = {}
         for i, (request, known) in enumerate(zip(requests, answers, strict=True)):
-            if known is None or known.accepted or not self._network.heals:
+            if known is None or known.accepted or not self._network.inspect.heals:
                 continue
             if now - known.since < self._in_flight_seconds:
                 continue
             try:
                 if known.publisher not in last_of:
-                    last_of[known.publisher] = self._network.accepted(known.publisher)
+                    last_of[known.publisher] = self._network.inspect.accepted(known.publisher)
             except BrokerUnavailable:  # asked again with the next request
                 break
             if known.first <= last_of[known.publisher] < known.last:
@@ -162,17 +162,19 @@ class _RayOutlet:
 
     def _asked(self, method: str, *args: Any, **kwargs: Any) -> Any:
         return (
-            getattr(self._network.rendezvous, method).options(concurrency_group=KEYS).remote(*args, **kwargs)
+            getattr(self._network.inspect.rendezvous, method)
+            .options(concurrency_group=KEYS)
+            .remote(*args, **kwargs)
         )
 
     @property
     def _call_seconds(self) -> float:
-        return self._network.directory.limits.call_seconds
+        return self._network.inspect.directory.limits.call_seconds
 
     @property
     def _in_flight_seconds(self) -> float:
         """How long after its claim a publication may be in flight: it is one or more calls, which wait for a turn."""
-        calls = math.ceil(CALL_EVENTS_MAX / self._network.directory.limits.call_events_max)
+        calls = math.ceil(CALL_EVENTS_MAX / self._network.inspect.directory.limits.call_events_max)
         return self._call_seconds * (calls + 1)
 
     async def flush(self) -> None:
@@ -240,7 +242,7 @@ class _DurableFeed(_RayFeed):
 
     def _leave(self, say: Callable[[], None]) -> None:
         say()
-        self._network.forget(self._subscriber)
+        clients_of(self._network).forget(self._subscriber)
 
 
 class Joined:
@@ -263,7 +265,7 @@ class Joined:
         self._network = network
         self._attached = attaching_here(network)
         self._attached.bound_inboxes(inbox_events_max)
-        network.bound_inboxes(inbox_events_max)
+        clients_of(network).bound_inboxes(inbox_events_max)
         self._pool = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="gateway")
         self._suffix = uuid4().hex[:8]
         self._looked_at, self._seen = float("-inf"), False
@@ -277,12 +279,12 @@ class Joined:
     @property
     def secret(self) -> str:
         """A secret shared by the parts of this network; it survives a restart from the stores."""
-        return self._network.directory.seal
+        return self._network.inspect.directory.seal
 
     @property
     def heals(self) -> bool:
         """Whether durable names and `flush` are available."""
-        return self._network.heals
+        return self._network.inspect.heals
 
     async def alive(self) -> bool:
         """Return whether the network responds, or did so within `LOOK_SECONDS`."""
@@ -294,7 +296,7 @@ class Joined:
 
     def _answers(self) -> bool:
         try:
-            ray.get(self._network.rendezvous.hosts.remote(), timeout=ALIVE_SECONDS)
+            ray.get(self._network.inspect.rendezvous.hosts.remote(), timeout=ALIVE_SECONDS)
         except ActorDiedError:
             self.ended = True
             return False
@@ -307,7 +309,7 @@ class Joined:
 
         def attach() -> Publisher:
             publisher = self._attached.publisher(f"{principal}@{self._suffix}")
-            if self._network.directory.admission is not None:
+            if self._network.inspect.directory.admission is not None:
                 publisher.advertise(may, max_rate=rate)
             return publisher
 

@@ -74,9 +74,9 @@ class GatewayActor:
 
     async def _serve(self) -> None:
         network = await asyncio.to_thread(Network.attach, self._network)
-        config, access = network.directory.gateway, network.directory.access
+        config, access = network.inspect.directory.gateway, network.inspect.directory.access
         assert config is not None and access is not None
-        sharing = await asyncio.to_thread(gateways_sharing, network.directory)
+        sharing = await asyncio.to_thread(gateways_sharing, network.inspect.directory)
         async with serving(network, config, access, http=self._http) as served:
             settle_memory()
             with self._turn:

@@ -131,7 +131,7 @@ def _telemetry_of(source: Telemetry | Network | str | Path, run: str | None) -> 
 
 def _graph_of(source: Telemetry | Network | str | Path, telemetry: Telemetry) -> nx.Graph:
     if isinstance(source, Network):
-        return with_dead(source.describe(), source.positions)
+        return with_dead(source.inspect.describe(), source.inspect.positions)
     return graph_of(telemetry.network)
 
 
@@ -143,7 +143,7 @@ def _timeline_of(
     if not isinstance(source, Network) or not len(rates):
         return {}
     began = float(rates["time_seconds"].iloc[0])
-    moments = [{"seconds": at - began, "what": what} for at, what in source.timeline]
+    moments = [{"seconds": at - began, "what": what} for at, what in source.inspect.timeline]
     return {"started_at": began, "timeline": moments} if moments else {}
 
 

@@ -316,10 +316,6 @@ class HostHandle:
         """Call this with the `BrokerHost` in its process; the answer is what it returns."""
         return self._call("inject", fault)
 
-    def burden(self, cpu_seconds: float, share: float = 1.0) -> ObjectRef[None]:
-        """Make each event that a broker takes in cost this CPU time, at this share of a CPU."""
-        return self._call("burden", cpu_seconds, share)
-
 
 def waited(answer: Answer[T], seconds: float | None) -> T:
     """Wait in a thread for an answer.

@@ -497,8 +497,6 @@ class BrokerHost:
         """Return the routes and the books of every broker here, for checks of the whole network."""
         return {broker: host_survey.seen_of(seat.broker) for broker, seat in self.seats.items()}
 
-    burden = later_of("admission", HostAdmission.burden)
-
     async def cpu_seconds(self) -> float:
         """Return the CPU time that this process has used so far."""
         return time.process_time()

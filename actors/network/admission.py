@@ -1,15 +1,12 @@
 """Questions to a network with admission control: its books, and whether a subscription would be admitted.
 
-Rule: neither question changes anything. For experiments, brokers can be burdened, and their CPU time can be read.
+Rule: neither question changes anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import count
 from typing import Any, Final
-
-import ray
 
 from ...broker.books import SeenBooks
 from ...protocol import checks
@@ -18,7 +15,7 @@ from ...protocol.messages.admission import Judgement, WouldAdmit, required
 from ...routing.language.questions import to_filter
 from ..clients.process import ClientProcess
 from ..host.errors import broker_errors
-from ..host.handle import HostHandle, waited
+from ..host.handle import waited
 from .hosts import Hosts
 
 _QUESTIONS: Final = count(1)
@@ -31,32 +28,6 @@ class NetworkAdmission:
     def __init__(self, hosts: Hosts, process: ClientProcess) -> None:
         self._hosts = hosts
         self._process = process
-
-    def burden(self, cpu_seconds: Mapping[BrokerId, float], share: float = 1.0) -> None:
-        """Make each event that a broker receives cost CPU time from now on; for experiments.
-
-        Parameters
-        ----------
-        cpu_seconds
-            The cost of an event, for each broker.
-        share
-            The share of a CPU that the actor uses for it: the actor pauses for the rest of the time.
-        """
-        checks.instance("cpu_seconds", cpu_seconds, Mapping, "a mapping from broker to CPU seconds")
-        for broker, cost in cpu_seconds.items():
-            checks.seconds(f"cpu_seconds[{broker!r}]", cost)
-        if checks.number("share", share, above=True) > 1:
-            raise checks.wrong("share", share, "above 0, and at most 1")
-        with broker_errors(f"burdening brokers of network {self._hosts.name!r}"):
-            calls = [
-                HostHandle(self._hosts.host_of(broker)).burden(cost, share)
-                for broker, cost in cpu_seconds.items()
-            ]
-            ray.get(calls, timeout=self._hosts.directory.limits.call_seconds)
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU time that all actors with brokers have used so far."""
-        return float(sum(self._hosts.ask("cpu_seconds", timeout_seconds=60)))
 
     def admission(self) -> dict[BrokerId, dict[str, Any]]:
         """Return the books of every broker: each resource as (reserved, available), and what is degraded."""

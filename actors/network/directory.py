@@ -142,9 +142,14 @@ class Directory:
     channels: ChannelConfig | None = None
 
     @property
+    def heals(self) -> bool:
+        """Whether the network was launched with ``recovery``."""
+        return self.recovery is not None
+
+    @property
     def numbered(self) -> bool:
         """Whether its brokers number what they send: they have stores, and do not heal."""
-        return self.stable is not None and self.recovery is None
+        return self.stable is not None and not self.heals
 
     @property
     def root(self) -> BrokerId:

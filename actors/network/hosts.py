@@ -1,4 +1,4 @@
-"""The hosts of a running network: queries that skip dead hosts; killing, crashing and restarting brokers.
+"""The hosts of a running network: queries that skip dead hosts; killing and restarting brokers.
 
 Rules
 -----
@@ -14,8 +14,6 @@ Rules
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -245,21 +243,6 @@ class Hosts:
         ray.kill(host, no_restart=True)
         return self._buried(host)
 
-    def crash(self, broker: BrokerId) -> list[BrokerId]:
-        """Kill the process of a broker with SIGKILL, as if it had crashed, and return all brokers that died with it.
-
-        Raises
-        ------
-        InputError
-            If the process is on another machine.
-        """
-        pid, host = self.pid_of(broker), self.host_of(broker)
-        self.tell(f"killed {self._named(host)}")
-        os.kill(pid, signal.SIGKILL)
-        if self.directory.numbered:  # Ray restarts it
-            return [other for other, at in self.directory.hosts.items() if at == host]
-        return self._buried(host)
-
     def pid_of(self, broker: BrokerId) -> int:
         """Return the process id of a broker.
 
@@ -352,6 +335,14 @@ class Hosts:
         if not callable(fault):
             raise checks.wrong("fault", fault, "a function of a host")
         return self.ask("inject", fault, timeout_seconds=60)
+
+    def check(self) -> None:
+        """Assert the invariants of every broker; for tests and debugging."""
+        self.ask("check", timeout_seconds=60)
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that all actors with brokers have used so far."""
+        return float(sum(self.ask("cpu_seconds", timeout_seconds=60)))
 
     def brokers(self) -> list[BrokerId]:
         """Return the brokers of the network that this process knows, dead or alive."""

@@ -21,7 +21,7 @@ from uuid import uuid4
 import ray
 
 from ...protocol import checks
-from ...protocol.configs import Limits, Position
+from ...protocol.configs import Limits
 from ...protocol.errors import NetworkNotFound
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.ids import BrokerId, ClientId
@@ -46,6 +46,7 @@ from .directory import NAMESPACE, PROTOCOL, Directory, rendezvous_name
 from .ending import end_network
 from .gateways import start_gateways, urls_of
 from .hosts import Hosts
+from .inspection import Inspection
 from .launching import ensure_ray, networks, start_network, starts_ray
 from .operations import Operations
 from .remains import described, how_to_end, parts_of
@@ -79,21 +80,12 @@ class Network:
         self._operations = Operations(self._hosts)
         self._rolling = Rolling(self._hosts, self._operations, self._convergence)
         self._admission = NetworkAdmission(self._hosts, self._process)
+        self._inspection = Inspection(self._hosts, self._attached, self._convergence, self._admission)
         self._supervisor: Any = None  # of its gateways: an actor lives as long as a handle to it exists
 
     # Delegated to the parts.
 
-    hosts = of("_hosts", Hosts.hosts)
-    host_of = of("_hosts", Hosts.host_of)
-    brokers = of("_hosts", Hosts.brokers)
-    survey = of("_hosts", Hosts.survey)
-    standing = of("_hosts", Hosts.standing)
-    routes = of("_hosts", Hosts.routes)
-    describe = of("_hosts", Hosts.describe)
     kill_broker = of("_hosts", Hosts.kill_broker)
-    crash = of("_hosts", Hosts.crash)
-    pid_of = of("_hosts", Hosts.pid_of)
-    node_of = of("_hosts", Hosts.node_of)
     restart_broker = of("_hosts", Hosts.restart_broker)
     inject = of("_hosts", Hosts.inject)
 
@@ -101,29 +93,19 @@ class Network:
     publishers = of("_attached", Attaching.publishers)
     subscribers = of("_attached", Attaching.subscribers)
     release = of("_attached", Attaching.release)
-    forget = of("_attached", Attaching.forget)
-    bound_inboxes = of("_attached", Attaching.bound_inboxes)
-    accepted = of("_attached", Attaching.accepted)
     dead_letters = of("_attached", Attaching.dead_letters)
 
     settle = of("_convergence", Convergence.settle)
-    problems = of("_convergence", Convergence.problems)
-    converged = of("_convergence", Convergence.converged)
     await_convergence = of("_convergence", Convergence.await_convergence)
 
     add_broker = of("_operations", Operations.add_broker)
     add_cluster = of("_operations", Operations.add_cluster)
     remove_broker = of("_operations", Operations.remove_broker)
-    remove_brokers = of("_operations", Operations.remove_brokers)
     remove_cluster = of("_operations", Operations.remove_cluster)
     reoptimise = of("_operations", Operations.reoptimise)
     restart_rolling = of("_rolling", Rolling.restart_rolling)
 
-    admission = of("_admission", NetworkAdmission.admission)
-    books = of("_admission", NetworkAdmission.books)
     would_admit = of("_admission", NetworkAdmission.would_admit)
-    burden = of("_admission", NetworkAdmission.burden)
-    cpu_seconds = of("_admission", NetworkAdmission.cpu_seconds)
 
     @overload
     def subscriber(
@@ -349,10 +331,10 @@ class Network:
 
     def _start_gateways(self, named: Sequence[str]) -> None:
         """Start the gateways that were requested at launch; end the network if one cannot serve."""
-        if self.directory.gateway is None:
+        if self._hosts.directory.gateway is None:
             return
         try:
-            self._supervisor = start_gateways(self.directory, named)
+            self._supervisor = start_gateways(self._hosts.directory, named)
         except BaseException:
             self.shutdown()
             raise
@@ -392,7 +374,7 @@ class Network:
                 client.abandon()
         else:
             self._attached.close_all()
-            self._process.end_sessions(self.hosts())
+            self._process.end_sessions(self._hosts.hosts())
         self._process.close()
         if self._started_ray:
             ray.shutdown()
@@ -410,47 +392,22 @@ class Network:
         self._owner = True
         self.close()
 
-    # Properties and state.
+    # State.
+
+    @property
+    def inspect(self) -> Inspection:
+        """What can be looked at beside `status`, `draw` and `telemetry`: positions, surveys, books, processes."""
+        return self._inspection
 
     @property
     def name(self) -> str:
         """The name by which other processes attach."""
         return self._hosts.name
 
-    @property
-    def rendezvous(self) -> Any:
-        """The actor of the rendezvous point."""
-        return self._hosts.rendezvous
-
-    @property
-    def directory(self) -> Directory:
-        """The launch parameters and the hosts, as known to this process."""
-        return self._hosts.directory
-
     def gateways(self) -> list[str]:
         """Return the URLs of the gateways, at which clients outside Ray reach the network."""
         with broker_errors(f"gateways of {self.name!r}", "a gateway"):
-            return urls_of(self.directory)
-
-    @property
-    def positions(self) -> tuple[Position, ...]:
-        """The position of every broker."""
-        return self._hosts.directory.positions
-
-    @property
-    def scheme(self) -> str:
-        """The name of the routing scheme."""
-        return self._hosts.directory.scheme
-
-    @property
-    def timeline(self) -> list[tuple[float, str]]:
-        """This process's operations on brokers, and when it observed the network healed: (seconds since 1970, what)."""
-        return list(self._hosts.timeline)
-
-    @property
-    def heals(self) -> bool:
-        """Whether the network was launched with ``recovery``."""
-        return self._hosts.directory.recovery is not None
+            return urls_of(self._hosts.directory)
 
     def telemetry(self, *, since: Telemetry | None = None) -> Telemetry:
         """Return the telemetry so far, convertible to Arrow, pandas, Parquet or Spark.
@@ -504,21 +461,20 @@ class Network:
         """
         from ..pictures.drawing import draw
 
-        return draw(self.describe(), self.positions, self.telemetry().table("transfers"))
-
-    def check(self) -> None:
-        """Assert the invariants of every broker; for tests and debugging."""
-        self._hosts.ask("check", timeout_seconds=60)
+        return draw(
+            self._hosts.describe(), self._hosts.directory.positions, self.telemetry().table("transfers")
+        )
 
     def __repr__(self) -> str:
-        brokers, clusters = len(self.positions), len({position.cluster for position in self.positions})
+        positions = self._hosts.directory.positions
+        brokers, clusters = len(positions), len({position.cluster for position in positions})
         scheme = self._hosts.directory.scheme
         return f"Network({self.name!r}, brokers={brokers}, clusters={clusters}, scheme={scheme!r})"
 
     def _repr_html_(self) -> str:
         if self._hosts.closed:
             return f"<p><code>{escape(repr(self))}</code>, closed</p>"
-        graph = self.describe()
+        graph = self._hosts.describe()
         columns = ("role", "cluster", "filters", "subscriptions", "events_in", "notifications")
         head = "".join(f"<th>{name}</th>" for name in ("broker", *columns))
         rows = "".join(
@@ -542,6 +498,11 @@ def _process_of(directory: Directory, *, here: bool = False) -> ClientProcess:
 
 def attaching_here(network: Network) -> Attaching:
     """Return a part of a network whose clients live on the running event loop; closed by `Attaching.close_here`."""
-    attached = Attaching(network._hosts, _process_of(network.directory, here=True))
+    attached = Attaching(network._hosts, _process_of(network._hosts.directory, here=True))
     network._elsewhere.append(attached)
     return attached
+
+
+def clients_of(network: Network) -> Attaching:
+    """Return the part of a network that has the clients of this process, for a process that serves others."""
+    return network._attached

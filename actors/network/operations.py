@@ -22,7 +22,7 @@ The brokers' side of leaving is in `broker.membership.leaving` and `broker.membe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -119,18 +119,32 @@ class Operations:
 
     # Shrinking.
 
-    def remove_broker(self, broker: BrokerId, timeout_seconds: float = 60.0) -> None:
-        """Make a broker leave in good order, and return when it is gone; a cluster leaves with its last broker.
+    def remove_broker(self, broker: BrokerId | Sequence[BrokerId], timeout_seconds: float = 60.0) -> None:
+        """Make a broker, or several one after the other, leave in good order; return when they are gone.
+
+        A cluster leaves with its last broker. A broker that dies meanwhile is gone, too.
 
         Raises
         ------
         InputError
             If the network does not heal, there is no such broker, or it is the last one.
         BrokerUnavailable
-            If it has not left in time; the message says what it waits for.
+            If one has not left in time; the message says what it waits for.
         """
-        checks.whole_number("broker", broker)
-        self.remove_brokers([broker], timeout_seconds)
+        one = isinstance(broker, int | str) or not isinstance(broker, Iterable)
+        leaving = [checks.whole_number("broker", broker)] if one else checks.whole_numbers("broker", broker)
+        checks.seconds("timeout_seconds", timeout_seconds)
+        survey = self._operable()
+        for each in leaving:
+            if each not in survey and not self._has_left(each):
+                raise InputError(f"no broker {each} is alive: there are {sorted(survey)}")
+        if survey.keys() <= set(leaving):
+            raise InputError("the last broker of a network cannot leave it: close the network")
+        deadline = time.monotonic() + timeout_seconds
+        with broker_errors(f"removing brokers {leaving}"):
+            self.send_clients_away(leaving)
+            for each in leaving:
+                self._lead_out(each, deadline)
 
     def remove_cluster(self, cluster: ClusterId, timeout_seconds: float = 60.0) -> None:
         """Make a whole cluster leave in good order, its designated broker last; as `remove_broker`."""
@@ -138,23 +152,8 @@ class Operations:
         checks.seconds("timeout_seconds", timeout_seconds)
         survey = self._operable()
         members = self._living(cluster, survey)
-        self.remove_brokers(sorted(members, key=lambda broker: survey[broker]["designated"]), timeout_seconds)
-
-    def remove_brokers(self, brokers: list[BrokerId], timeout_seconds: float = 60.0) -> None:
-        """Make brokers leave in good order, one after the other; as `remove_broker`. A broker that dies is gone."""
-        brokers = checks.whole_numbers("brokers", brokers)
-        checks.seconds("timeout_seconds", timeout_seconds)
-        survey = self._operable()
-        for broker in brokers:
-            if broker not in survey and not self._has_left(broker):
-                raise InputError(f"no broker {broker} is alive: there are {sorted(survey)}")
-        if survey.keys() <= set(brokers):
-            raise InputError("the last broker of a network cannot leave it: close the network")
-        deadline = time.monotonic() + timeout_seconds
-        with broker_errors(f"removing brokers {brokers}"):
-            self.send_clients_away(brokers)
-            for broker in brokers:
-                self._lead_out(broker, deadline)
+        leaving = sorted(members, key=lambda broker: survey[broker]["designated"])
+        self.remove_broker(leaving, timeout_seconds)
 
     def _has_left(self, broker: BrokerId) -> bool:
         """Return whether a broker that is still known has left: its remover may have ended before it was forgotten."""

@@ -61,11 +61,11 @@ class BrokerStatus:
     parent, children
         The brokers above and below it in the tree; none where membership is by views.
     sizes
-        What it holds and has done so far, by name (`Network.describe`); empty when it does not answer.
+        What it holds and has done so far, by name (`Inspection.describe`); empty when it does not answer.
     sent
         The number of events that it has sent to each neighbour so far; ``-1`` is its whole cluster.
     books
-        What it has reserved of what is available, as in `Network.admission`; None without admission control.
+        What it has reserved of what is available, as in `Inspection.admission`; None without admission control.
     """
 
     broker: BrokerId

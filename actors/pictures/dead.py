@@ -22,9 +22,9 @@ def with_dead(graph: nx.Graph, positions: Iterable[Position]) -> nx.Graph:
     Parameters
     ----------
     graph
-        The graph that `Network.describe` returns: live brokers only.
+        The graph that `Inspection.describe` returns: live brokers only.
     positions
-        Every broker's place at the start (`Network.positions`).
+        Every broker's place at the start (`Inspection.positions`).
 
     Returns
     -------

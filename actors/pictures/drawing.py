@@ -32,7 +32,7 @@ def draw(graph: nx.Graph, positions: Iterable[Position], transfers: pa.Table) ->
     Parameters
     ----------
     graph
-        The live brokers (`Network.describe`).
+        The live brokers (`Inspection.describe`).
     positions
         Every broker's place at the start; a broker that is not in the graph is drawn as dead.
     transfers

@@ -31,7 +31,7 @@ COUNTERS: Final[Mapping[str, tuple[str, str]]] = {
     "rayvous_expired_events_total": ("expired_events", "Events dropped because they had waited for too long"),
     "rayvous_shed_notifications_total": ("shed_notifications", "Notifications dropped for slow subscribers"),
 }
-"""Counters: by the name of the metric, the name in `Network.describe` and the description."""
+"""Counters: by the name of the metric, the name in `Inspection.describe` and the description."""
 
 GAUGES: Final[Mapping[str, tuple[str, str]]] = {
     "rayvous_queue_events": ("outbox_events", "Events that wait for a link"),

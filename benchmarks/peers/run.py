@@ -61,7 +61,10 @@ def gateway(alerts: int, clients: int, processes: int, links: Links) -> Iterator
         ) as net,
     ):
         port = next(int(url.rpartition(":")[2]) for url in net.gateways() if url.startswith("stomp"))
-        pids = [net.pid_of(0), *ray.get([each.pid.remote() for each in gateways_of(net.directory)])]
+        pids = [
+            net.inspect.pid_of(0),
+            *ray.get([each.pid.remote() for each in gateways_of(net.inspect.directory)]),
+        ]
         yield Server(version("rayvous"), Stomp(TOKEN), port, tuple(map(psutil.Process, pids)))
 
 

@@ -220,7 +220,7 @@ def publish(
     begun = time.monotonic()
     interrupts = Interruptible()
     with joined(network, address) as net, interrupts.handled():
-        durable = net.heals and name is not None
+        durable = net.inspect.heals and name is not None
         publisher = net.publisher(name or f"shell-{uuid4().hex[:8]}", durable=durable, take_over=take_over)
         for each in advertise or ():
             publisher.advertise(each)

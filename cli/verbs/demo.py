@@ -298,7 +298,7 @@ def _report(
         net.telemetry(),
         options.out,
         session,
-        graph=with_dead(net.describe(), net.positions),
+        graph=with_dead(net.inspect.describe(), net.inspect.positions),
         summary={**result, **started},
     )
     steps.show("report", 1, 1)

@@ -94,7 +94,7 @@ def _list(network: str, address: str | None) -> int:
     from ..status_view import gateways_view
 
     with joined(network, address) as net:
-        if net.directory.gateway is None:
+        if net.inspect.directory.gateway is None:
             raise InputError(
                 f"network {network!r} was launched without [gateway], so it has no gateways on its nodes"
             )
@@ -168,13 +168,13 @@ def _settled(
 ) -> tuple[GatewayConfig, AccessConfig]:
     from ...protocol.gateways import GatewayConfig as Config
 
-    access = access or net.directory.access
+    access = access or net.inspect.directory.access
     if access is None:
         raise InputError(
             f"network {net.name!r} does not say who may connect: give a file with [access] (-f); "
             "rayvous token creates entries"
         )
-    return config or net.directory.gateway or Config(), access
+    return config or net.inspect.directory.gateway or Config(), access
 
 
 async def _serve(

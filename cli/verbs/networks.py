@@ -118,11 +118,11 @@ def up(
     with net:
         result: dict[str, Any] = {
             "network": net.name,
-            "scheme": net.scheme,
-            "brokers": len(net.positions),
-            "clusters": len({place.cluster for place in net.positions}),
-            "heals": net.heals,
-            "launches": net.directory.launches,
+            "scheme": net.inspect.scheme,
+            "brokers": len(net.inspect.positions),
+            "clusters": len({place.cluster for place in net.inspect.positions}),
+            "heals": net.inspect.heals,
+            "launches": net.inspect.directory.launches,
             "ray_started": begun,
             "gateways": net.gateways(),
         }

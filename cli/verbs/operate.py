@@ -92,7 +92,7 @@ def remove(
             gone = f"removed: cluster {cluster}"
         else:
             assert broker is not None
-            net.remove_brokers(broker, timeout)
+            net.remove_broker(broker, timeout)
             gone = f"removed: broker {', '.join(map(str, broker))}"
         _done(net, gone, {"brokers": broker, "cluster": cluster}, wait=wait, as_json=as_json)
 
@@ -171,7 +171,7 @@ def kill(
     with joined(network, address) as net:
         dead = net.kill_broker(broker)
         said = f"killed: broker {', '.join(map(str, dead))}"
-        _done(net, said, {"killed": dead}, wait=wait and net.heals, as_json=as_json)
+        _done(net, said, {"killed": dead}, wait=wait and net.inspect.heals, as_json=as_json)
 
 
 def _done(net: Network, said: str, result: dict[str, Any], *, wait: bool, as_json: bool) -> None:

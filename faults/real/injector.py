@@ -100,15 +100,15 @@ class Breaker:
     ) -> None:
         self._net = net
         self._clock = clock
-        self.positions: dict[BrokerId, Position] = {place.broker: place for place in net.positions}
-        self.members: dict[ClusterId, tuple[BrokerId, ...]] = clusters_of(net.positions)
-        self.rendezvous: Any = net.rendezvous
-        if len(net.hosts()) != len(net.positions):
+        self.positions: dict[BrokerId, Position] = {place.broker: place for place in net.inspect.positions}
+        self.members: dict[ClusterId, tuple[BrokerId, ...]] = clusters_of(net.inspect.positions)
+        self.rendezvous: Any = net.inspect.rendezvous
+        if len(net.inspect.hosts()) != len(net.inspect.positions):
             raise InputError("brokers share an actor: only one that has an actor of its own can be broken")
-        self._views = scheme_of(net.scheme).membership is Membership.VIEWS
-        self._pids = {broker: net.pid_of(broker) for broker in self.positions}
+        self._views = scheme_of(net.inspect.scheme).membership is Membership.VIEWS
+        self._pids = {broker: net.inspect.pid_of(broker) for broker in self.positions}
         self._nodes = [] if layout is None else node_ids(layout)
-        self._places = {broker: net.node_of(broker) for broker in self.positions if self._nodes}
+        self._places = {broker: net.inspect.node_of(broker) for broker in self.positions if self._nodes}
         self._dead: set[BrokerId] = set()
         self._retiring: set[BrokerId] = set()
         self._gone: set[BrokerId] = set()
@@ -173,17 +173,17 @@ class Breaker:
 
     def came(self, brokers: Iterable[BrokerId]) -> None:
         """Note brokers that have joined the network; faults may affect them from now on."""
-        places = {place.broker: place for place in self._net.positions}
+        places = {place.broker: place for place in self._net.inspect.positions}
         for broker in brokers:
             self._met(broker)
             self.positions[broker] = place = places[broker]
             self.members[place.cluster] = (*self.members.get(place.cluster, ()), broker)
-            HostHandle(self._net.host_of(broker)).inject(self._link_faults())
+            HostHandle(self._net.inspect.host_of(broker)).inject(self._link_faults())
 
     def _met(self, broker: BrokerId) -> None:
-        self._pids[broker] = self._net.pid_of(broker)
+        self._pids[broker] = self._net.inspect.pid_of(broker)
         if self._nodes:
-            self._places[broker] = self._net.node_of(broker)
+            self._places[broker] = self._net.inspect.node_of(broker)
 
     def retire(self, brokers: Iterable[BrokerId]) -> None:
         """Note brokers that are to leave: one that dies before it has left is not restarted."""
@@ -231,12 +231,12 @@ class Breaker:
             self._met(broker)
             self._dead.discard(broker)
             self._unreached.pop(broker, None)  # the pending call was to its earlier life
-            ray.get(HostHandle(self._net.host_of(broker)).inject(self._link_faults()))
+            ray.get(HostHandle(self._net.inspect.host_of(broker)).inject(self._link_faults()))
             return True
 
     def start_fallen(self) -> list[BrokerId]:
         """Restart the brokers that have ended because their state was damaged; return them."""
-        known = set(self._net.hosts())  # without those that are known to be dead
+        known = set(self._net.inspect.hosts())  # without those that are known to be dead
         near = [
             broker for broker in self.staying() if broker not in self._unreached
         ]  # those not behind a cut link
@@ -249,14 +249,16 @@ class Breaker:
         if not self._views or broker in self.silent() or len(self.living()) == 1:
             return False
         ray.get(self.rendezvous.retire.remote([broker]))
-        ray.get(HostHandle(self._net.host_of(broker)).tell(broker, RENDEZVOUS, [LeaveNetwork()]))
+        ray.get(HostHandle(self._net.inspect.host_of(broker)).tell(broker, RENDEZVOUS, [LeaveNetwork()]))
         self.at(self.now, self._end_when_out, broker, self._pids[broker])
         return True
 
     def _end_when_out(self, broker: BrokerId, pid: int) -> None:
         if broker in self._dead or self._pids[broker] != pid:
             return
-        out = broker not in self._paused and ray.get(HostHandle(self._net.host_of(broker)).left(broker))
+        out = broker not in self._paused and ray.get(
+            HostHandle(self._net.inspect.host_of(broker)).left(broker)
+        )
         if not (out and self.crash(broker)):
             self.at(self.now + LEFT_SECONDS, self._end_when_out, broker, pid)
 
@@ -286,7 +288,7 @@ class Breaker:
 
     def _host(self, broker: BrokerId) -> Any:
         """Return the actor of a broker; None if it has left."""
-        return self._net.host_of(broker) if broker in self._net.brokers() else None
+        return self._net.inspect.host_of(broker) if broker in self._net.inspect.brokers() else None
 
     # Links, and slow brokers.
 
@@ -316,7 +318,7 @@ class Breaker:
         if broker in self.silent():
             return 0
         try:
-            answer = HostHandle(self._net.host_of(broker)).inject(Damage(broker, what, seed))
+            answer = HostHandle(self._net.inspect.host_of(broker)).inject(Damage(broker, what, seed))
             return int(ray.get(answer, timeout=REACHED_SECONDS))
         except RayActorError:  # it has just ended
             return 0
@@ -328,7 +330,7 @@ class Breaker:
         self._net.kill_broker(
             broker
         )  # this waits until Ray knows that it is dead, and nobody has the store open
-        store = BrokerStores(self._stable, self._net.directory.recovery).store_of(broker, life=1)
+        store = BrokerStores(self._stable, self._net.inspect.directory.recovery).store_of(broker, life=1)
         try:
             return damage_store(store, Random(seed))
         finally:
@@ -336,7 +338,7 @@ class Breaker:
 
     def harm_connections(self, fault: OfConnections) -> str:
         """Harm the connections of a broker's process; return why that has no effect, or an empty text."""
-        if self._net.directory.channels is None:
+        if self._net.inspect.directory.channels is None:
             return "the links are calls of Ray"
         if fault.broker in self.silent():
             return "dead, paused, or behind a cut link"

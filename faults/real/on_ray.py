@@ -115,7 +115,7 @@ class OnRay:
                     progress=False,
                 )
             )
-            if net.directory.launches > 1:
+            if net.inspect.directory.launches > 1:
                 raise InputError(
                     "store_dir contains stores of an earlier run of this seed: name another folder"
                 )
@@ -227,7 +227,7 @@ class OnRay:
 
     def root(self) -> BrokerId | None:
         """Return the root in a survey of the brokers that can answer."""
-        return root_of(self._net.survey(without=self.network.silent()))
+        return root_of(self._net.inspect.survey(without=self.network.silent()))
 
     @property
     def searching(self) -> bool:
@@ -243,7 +243,7 @@ class OnRay:
         for host in self.network.given_up():
             self._say(f"Ray has given up host {host}")
         with self.network.asking:
-            survey = self._net.survey(without=self.network.silent())
+            survey = self._net.inspect.survey(without=self.network.silent())
         problems = self.timeline.look(self.now, survey)
         for broker in self.network.start_fallen() if is_damaged(self._case) else ():
             self._say(f"broker {broker} has seen that its state is damaged, and starts again")
@@ -251,23 +251,23 @@ class OnRay:
 
     def unfinished(self) -> list[str]:
         """Return who still waits, or else what is wrong with the routes and the books of all brokers."""
-        waiting = self._net.problems() + self._players.homeless() + self._operator.unfinished()
+        waiting = self._net.inspect.problems() + self._players.homeless() + self._operator.unfinished()
         return waiting or self._inside()
 
     def _inside(self) -> list[str]:
-        scheme, survey = self._case.scheme, self._net.survey()
+        scheme, survey = self._case.scheme, self._net.inspect.survey()
         self._clients = self._players.books()
         told_first = scheme_of(scheme).claims.told_first
-        found = route_problems(self._net.routes(), self._clients, survey, told_first=told_first)
+        found = route_problems(self._net.inspect.routes(), self._clients, survey, told_first=told_first)
         if self._case.admission is None:
             return found
         links, way = ways_of(survey, scheme)
-        return found + books_problems(self._net.books(), links, self._clients, way)
+        return found + books_problems(self._net.inspect.books(), links, self._clients, way)
 
     def unforgotten(self) -> list[str]:
         """Return what brokers still retain for durable subscribers, although all is acknowledged."""
         durable, found = len(self._case.durable), []
-        sizes = self._net.describe().nodes.data()
+        sizes = self._net.inspect.describe().nodes.data()
         held = sum(size["durable_subscribers"] for _, size in sizes)
         if held != durable:
             found.append(f"brokers hold {held} durable subscribers, there are {durable}")
@@ -282,7 +282,7 @@ class OnRay:
 
     def finish(self) -> None:
         """Raise what brokers have failed with."""
-        self._net.check()
+        self._net.inspect.check()
 
     def trace(self) -> Trace:
         """End all faults, and all that clients do; return what they did and received, in the order of its times."""
@@ -302,7 +302,7 @@ class OnRay:
                 "refused": self._players.refused,
                 "degraded": sum(len(self._clients.told(name)) for name in self._clients.wanted),
             }
-        report.brokers = len(self._net.positions)
+        report.brokers = len(self._net.inspect.positions)
         report.moves = self._players.moves
 
 

@@ -101,7 +101,7 @@ class Operator:
             return f"cluster {made} with brokers {self._fill(brokers)}"
         if what == "reoptimise":
             return self._reoptimise()
-        standing = self._net.survey(without=self._breaker.silent())
+        standing = self._net.inspect.survey(without=self._breaker.silent())
         if what in ("remove_cluster", "remove_root_cluster"):
             if what == "remove_root_cluster":
                 cluster = next((self._cluster(b) for b, one in standing.items() if one.get("root")), cluster)
@@ -140,7 +140,7 @@ class Operator:
         try:
             while living := self._living(order):
                 try:
-                    self._net.remove_brokers(living, LEAVE_SECONDS)
+                    self._net.remove_broker(living, LEAVE_SECONDS)
                     break
                 except InputError:
                     if self._living(order) == living:

@@ -274,12 +274,12 @@ class RunningWorkload:
         try:
             _call(client, "move_to", broker)
         except InputError:
-            if broker in self._net.brokers():
+            if broker in self._net.inspect.brokers():
                 raise
 
     def _still_there(self, broker: BrokerId) -> BrokerId:
         """Return a broker, or if that has left, one that has not."""
-        there = self._net.brokers()
+        there = self._net.inspect.brokers()
         return broker if broker in there else there[0]
 
     def release(self, names: Iterable[str]) -> None:
@@ -323,7 +323,7 @@ class RunningWorkload:
 
     def homeless(self) -> list[str]:
         """Return, as sentences, the clients in own processes that are not at a live broker."""
-        living = set(self._net.hosts())
+        living = set(self._net.inspect.hosts())
         mortals = [client for client in self._clients.values() if isinstance(client, KillableClients)]
         return [f"{client.name} has not moved yet" for client in mortals if client.host() not in living]
 
@@ -331,7 +331,7 @@ class RunningWorkload:
         """Return whether all brokers answer that may have accepted a publisher's last events."""
         if not client.publishes:
             return True
-        homes = ray.get(self._net.rendezvous.homes_of.remote(client.name))
+        homes = ray.get(self._net.inspect.rendezvous.homes_of.remote(client.name))
         return not set(homes) & set(self._silent())
 
     def _start(self, client: KillableClients) -> None:
@@ -356,7 +356,7 @@ class RunningWorkload:
             self.account.never_accepted(client.name, found)
             self.account.accepted_up_to(self._clock(), client.broker, client.name, found)
         else:
-            known = self._net.accepted(client.name, without=self._silent())
+            known = self._net.inspect.accepted(client.name, without=self._silent())
             self.account.died_with_broker(self._clock(), client.name, known, self._silent())
             self._say(f"a broker of {client.name} is dead: what only that had above #{known} is lost")
         self.account.taken_back(self._clock(), client.name, client.held)

@@ -30,6 +30,10 @@ class Watched:
         self.client = SimpleNamespace(broker=self.victim)
         self.found: dict[str, float] = {}
 
+    @property
+    def inspect(self) -> "Watched":
+        return self
+
     def survey(self, without: list[int]) -> dict[int, Any]:
         assert without == [self.victim]
         return dict(survey_of(self.net))

@@ -71,7 +71,9 @@ class Story:
         self._accepted = accepted
         limits = SimpleNamespace(call_seconds=CALL_SECONDS, call_events_max=16_384)
         self.network: Any = SimpleNamespace(
-            heals=heals, accepted=self.accepted, directory=SimpleNamespace(limits=limits)
+            inspect=SimpleNamespace(
+                heals=heals, accepted=self.accepted, directory=SimpleNamespace(limits=limits)
+            )
         )
         self.rendezvous = Rendezvous(clock=lambda: self.now)
         assert Outlet(self.rendezvous, self.network, "alice@1")._claim([REQUEST]) == [None]

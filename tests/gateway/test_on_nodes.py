@@ -57,7 +57,9 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World()
     directory = SimpleNamespace(gateway="gateway", access="access")
-    network = SimpleNamespace(attach=lambda name: SimpleNamespace(directory=directory))
+    network = SimpleNamespace(
+        attach=lambda name: SimpleNamespace(inspect=SimpleNamespace(directory=directory))
+    )
     here = SimpleNamespace(was_current_actor_reconstructed=False)
     ray = SimpleNamespace(get_runtime_context=lambda: here, get_actor=made.get_actor)
     for name, value in {

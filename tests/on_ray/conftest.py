@@ -81,7 +81,7 @@ class Traffic:
         verdict = judge(trace_of(self.published, wanted, self.notified))
         assert verdict.holds, verdict
         assert verdict.notifications_expected > expected_at_least
-        self.net.check()
+        self.net.inspect.check()
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def net(ray_started: None) -> Iterator[rv.Network]:
     with rv.Network.launch(rv.ClusterTree(4, 2, degree=2), brokers_per_actor=2, trace_events=True) as network:
         yield network
         network.settle()
-        network.check()
+        network.inspect.check()
 
 
 @pytest.fixture

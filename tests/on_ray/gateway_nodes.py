@@ -80,11 +80,11 @@ def comes_and_goes(cluster, net):
 
 def supervisor_dies(net):
     """Kill the supervisor; Ray restarts it, and it should keep the gateway that it had started."""
-    processes = [ray.get(each.pid.remote()) for each in gateways_of(net.directory)]
+    processes = [ray.get(each.pid.remote()) for each in gateways_of(net.inspect.directory)]
     supervisor = ray.get_actor(f"{net.name}:gateways", namespace="rayvous")
     os.kill(ray.get(supervisor.pid.remote()), signal.SIGKILL)
     found = until(lambda: serving(net, 1))
-    after = [ray.get(each.pid.remote()) for each in gateways_of(net.directory)]
+    after = [ray.get(each.pid.remote()) for each in gateways_of(net.inspect.directory)]
     return {"found": len(found), "same": after == processes, "named": len(named())}
 
 

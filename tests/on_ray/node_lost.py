@@ -62,7 +62,7 @@ def heals(nodes, address):
         TREE, recovery=recovery, stable=rv.Stable(address), nodes=[nodes.home, at], progress=False
     ) as net:
         net.await_convergence(BOUND_SECONDS)
-        before = net.node_of(LOST)
+        before = net.inspect.node_of(LOST)
         alice = net.subscriber("alice", broker=LOST, durable=True)
         alice.subscribe("x >= 0")
         net.release(alice)
@@ -81,14 +81,19 @@ def heals(nodes, address):
             other.publish({"x": x})
         other.flush()
         heard = take(alice, EVENTS + MORE)
-        return {"was": before == at, "moved": net.node_of(LOST) != at, "broker": alice.broker, "heard": heard}
+        return {
+            "was": before == at,
+            "moved": net.inspect.node_of(LOST) != at,
+            "broker": alice.broker,
+            "heard": heard,
+        }
 
 
 def numbered(nodes, address):
     """The middle broker is lost while events pass through it; Ray restarts it elsewhere by itself."""
     lost, at = nodes.add()
     with rv.Network.launch(TREE, stable=rv.Stable(address), nodes=[nodes.home, at], progress=False) as net:
-        before = net.node_of(LOST)
+        before = net.inspect.node_of(LOST)
         alice = net.subscriber("alice", broker=0)
         alice.subscribe("x >= 0")
         publisher, other = net.publisher("pub", broker=LOST), net.publisher("other", broker=2)
@@ -116,7 +121,7 @@ def numbered(nodes, address):
         heard += take(alice, 0)
         return {
             "was": before == at,
-            "moved": net.node_of(LOST) != at,
+            "moved": net.inspect.node_of(LOST) != at,
             "published": numbers[-1],
             "heard": heard,
         }

@@ -23,7 +23,7 @@ NAME = "under-load"
 
 def nodes_of(net):
     """Return the node of each live broker."""
-    return {broker: net.node_of(broker) for broker in net.survey()}
+    return {broker: net.inspect.node_of(broker) for broker in net.inspect.survey()}
 
 
 def run(cluster, lost):
@@ -62,7 +62,7 @@ def run(cluster, lost):
         going.wait(BOUND_SECONDS)
         cluster.remove_node(lost, allow_graceful=False)
         began = time.monotonic()
-        while not set(victims).isdisjoint(net.survey()) and time.monotonic() - began < BOUND_SECONDS:
+        while not set(victims).isdisjoint(net.inspect.survey()) and time.monotonic() - began < BOUND_SECONDS:
             time.sleep(PACE_SECONDS)  # until the brokers are dead
         net.await_convergence(BOUND_SECONDS)
         healed = time.monotonic() - began
@@ -71,12 +71,12 @@ def run(cluster, lost):
             each.join(BOUND_SECONDS)
         net.settle(BOUND_SECONDS)
         with rv.Network.attach(NAME) as other:
-            left = {broker: one["cluster"] for broker, one in other.survey().items()}
+            left = {broker: one["cluster"] for broker, one in other.inspect.survey().items()}
         heard = {
             at: [(note.publisher, note.sequence) for note in reader.notifications(0)]
             for at, reader in readers.items()
         }
-        net.check()
+        net.inspect.check()
     return {
         "victims": victims,
         "left": left,

@@ -5,6 +5,7 @@ import time
 import pytest
 import ray
 import rayvous as rv
+from rayvous.faults.real.burden import Burden
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.simulator.overload import Queues
@@ -20,7 +21,7 @@ def net(ray_started):
     with rv.Network.launch(topology, brokers_per_actor=2, admission=config) as network:
         yield network
         network.settle()
-        network.check()
+        network.inspect.check()
 
 
 def test_who_fits_is_admitted_and_who_does_not_is_told_why(net):
@@ -41,7 +42,7 @@ def test_who_fits_is_admitted_and_who_does_not_is_told_why(net):
     assert (refusal.resource, refusal.asked, refusal.free) == ("bandwidth", 55.0, 10.0)
     assert {refusal.broker for refusal in caught.value.refusals} <= set(range(4))
 
-    books = net.admission()
+    books = net.inspect.admission()
     assert books[3]["cpu"] == (50.0, 200.0) and books[3]["advertisements"] == 2
     with pytest.raises(rv.SubscriptionRejected):
         bob.subscribe_all(["k = 1 AND x > 8", "k = 2 AND x > 3"])  # all of them, or none
@@ -52,7 +53,7 @@ def test_who_fits_is_admitted_and_who_does_not_is_told_why(net):
     publisher.unadvertise(number)
     other.unadvertise(second)
     net.settle()
-    assert all(entry["cpu"][0] == 0 and entry["filters"] == 0 for entry in net.admission().values())
+    assert all(entry["cpu"][0] == 0 and entry["filters"] == 0 for entry in net.inspect.admission().values())
     for client in (publisher, other, alice, bob):
         net.release(client)
 
@@ -87,14 +88,14 @@ def test_a_client_that_ignores_what_it_advertised_is_slowed_by_its_broker(net, f
     publisher, subscriber = net.publisher(fresh, broker=1), net.subscriber(fresh, broker=2)
     publisher.advertise("k = 7", max_rate=20)
     subscriber.subscribe("k = 7")
-    host, started = net.host_of(1), time.monotonic()
+    host, started = net.inspect.host_of(1), time.monotonic()
     batches = [batch_of([{"k": 7}] * 10, publisher=fresh, first_sequence=1 + 10 * turn) for turn in range(8)]
     calls = [host.request.remote(1, fresh, [Events(batch)]) for batch in batches]
     ray.get(calls)
     assert time.monotonic() - started > 1.5, "80 events at 20 a second, of which 40 may come at once"
     net.settle()
     assert sorted(note.sequence for note in subscriber.notifications(0)) == list(range(1, 81))
-    assert net.describe().nodes[1]["quota_held"] >= 30
+    assert net.inspect.describe().nodes[1]["quota_held"] >= 30
     for client in (publisher, subscriber):
         net.release(client)
 
@@ -103,16 +104,16 @@ def test_without_a_rate_history_or_the_default_decides(net, fresh):
     publisher = net.publisher(fresh)
     first = publisher.advertise("x > 0", excess="drop")
     net.settle()
-    home = net.admission()[publisher.broker]
+    home = net.inspect.admission()[publisher.broker]
     assert home["cpu"][0] == 7.0
     publisher.publish_batch([{"x": 1}] * 40)  # a demand of 40 events in one second
     publisher.unadvertise(first)
     publisher.advertise("x > 0")
     net.settle()
-    assert net.admission()[publisher.broker]["cpu"][0] == 40.0
+    assert net.inspect.admission()[publisher.broker]["cpu"][0] == 40.0
     net.release(publisher)
     net.settle()
-    assert not any(entry["advertisements"] for entry in net.admission().values())
+    assert not any(entry["advertisements"] for entry in net.inspect.admission().values())
 
 
 def test_what_no_longer_fits_is_reported_to_its_owner_lowest_priority_first(net, fresh):
@@ -126,10 +127,10 @@ def test_what_no_longer_fits_is_reported_to_its_owner_lowest_priority_first(net,
     lacking = low.degraded()
     assert list(lacking) == [low_number] and lacking[low_number][0].resource in ("bandwidth", "cpu")
     assert not high.degraded()
-    assert any(entry["degraded"] for entry in net.admission().values())
+    assert any(entry["degraded"] for entry in net.inspect.admission().values())
     first.close()
     net.settle()
-    assert not low.degraded() and not any(entry["degraded"] for entry in net.admission().values())
+    assert not low.degraded() and not any(entry["degraded"] for entry in net.inspect.admission().values())
     for client in (first, second, low, high):
         net.release(client)
 
@@ -147,13 +148,13 @@ def test_a_network_that_heals_keeps_its_books_when_a_broker_dies(ray_started):
         net.settle()
         publisher.publish({"x": 7})
         assert next(alice.notifications(timeout_seconds=20)).event == {"x": 7}
-        books = net.admission()
+        books = net.inspect.admission()
         assert 3 not in books and books[2]["cpu"][0] == 40.0
-        net.check()
+        net.inspect.check()
         publisher.move_to(1)
         publisher.close()
         net.settle()
-        assert not any(entry["advertisements"] for entry in net.admission().values()), (
+        assert not any(entry["advertisements"] for entry in net.inspect.admission().values()), (
             "nor where it was before"
         )
 
@@ -178,13 +179,13 @@ def test_both_hosts_drop_what_waits_too_long_at_one_broker(ray_started):
         publisher, subscriber = net.publisher("p", broker=0), net.subscriber("s", broker=1)
         publisher.advertise("x > 0", max_rate=50)
         subscriber.subscribe("x > 0")
-        net.burden({0: 0.001}, 0.05)  # a twentieth of a CPU: 0.02 s an event
-        host, now = net.host_of(0), time.time()
+        net.inject(Burden({0: 0.001}, 0.05))  # a twentieth of a CPU: 0.02 s an event
+        host, now = net.inspect.host_of(0), time.time()
         given = [
             batch_of([{"x": 1}] * size, publisher="p", first_sequence=1 + size * i) for i in range(batches)
         ]
         ray.get([host.request.remote(0, "p", [Events(batch)], "", now) for batch in given])
         net.settle()
-        expired = {broker: node["expired_events"] for broker, node in net.describe().nodes.items()}
+        expired = {broker: node["expired_events"] for broker, node in net.inspect.describe().nodes.items()}
         assert expired == {0: 30, 1: 0} and simulated.queues.dropped_events() == {"cpu": 30, "bandwidth": 0}
         assert len(list(subscriber.notifications(0))) == len(simulated.notifications("s")) == 60

@@ -17,6 +17,7 @@ import rayvous as rv
 from rayvous.actors.channels.config import Door
 from rayvous.actors.channels.pool import OPEN_SECONDS, UNPROVEN_MAX
 from rayvous.actors.host.handle import HostHandle
+from rayvous.faults.real.crash import crash
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.durability.stable import Stable
 
@@ -56,7 +57,7 @@ def test_a_network_heals_over_channels_and_where_none_can_be_opened(
     topology = rv.ClusterTree(2, 2)
     with rv.Network.launch(topology, recovery=Recovery.for_tests(), links="direct", ports=ports) as net:
         net.await_convergence(BOUND_SECONDS)
-        survey = net.survey()
+        survey = net.inspect.survey()
         victim = next(b for b, one in survey.items() if one["designated"] and one["parent"] is not None)
         stays = [broker for broker in survey if broker != victim]
         traffic = traffic_at(
@@ -66,7 +67,7 @@ def test_a_network_heals_over_channels_and_where_none_can_be_opened(
         assert (known[0] >= 2 and known[1] == 0) if direct else known[0] == 0
         assert net.status().hosts_by_ray == known[1] and (known[1] > 0) is not direct
         with traffic.flowing():
-            os.kill(net.pid_of(victim), signal.SIGKILL)
+            os.kill(net.inspect.pid_of(victim), signal.SIGKILL)
             net.await_convergence(BOUND_SECONDS)
         traffic.verify(100, BOUND_SECONDS)
         assert traffic.publishers["q"].broker != victim
@@ -82,7 +83,7 @@ def test_a_broker_that_ray_restarts_is_reached_again(ray_started: None, tmp_path
             publisher.publish({"x": x})
             if x == 9:
                 assert carriers(net) == (2, 0)
-                net.crash(1)
+                crash(net, 1)
         notes = subscriber.notifications(BOUND_SECONDS)
         assert [next(notes).event["x"] for _ in range(20)] == list(range(20))
 
@@ -133,7 +134,7 @@ def test_bad_peers_at_a_door_are_closed_and_disturb_nobody(ray_started: None) ->
     with rv.Network.launch(rv.ClusterTree(2, 1), links="direct") as net, ExitStack() as opened:
         subscriber, publisher = net.subscriber("s", broker=0), net.publisher("p", broker=1)
         subscriber.subscribe("x >= 0")
-        door: Door | None = ray.get(HostHandle(net.host_of(1)).door())
+        door: Door | None = ray.get(HostHandle(net.inspect.host_of(1)).door())
         assert door is not None and door.address == ray.util.get_node_ip_address()
 
         def knock() -> socket.socket:

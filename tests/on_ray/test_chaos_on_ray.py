@@ -8,6 +8,7 @@ import rayvous as rv
 from rayvous.actors.network.status import status_of
 from rayvous.faults.plans import plans
 from rayvous.faults.plans.plans import FaultPlan
+from rayvous.faults.real.crash import crash
 from rayvous.faults.real.injector import Breaker
 from rayvous.faults.real.run import run_ray_chaos
 from rayvous.protocol.messages.recovery import Recovery
@@ -157,8 +158,8 @@ def test_clients_leave_a_broker_that_stands_still_and_it_does_not_deliver_to_the
 ) -> None:
     with rv.Network.launch(rv.ClusterTree(2, 2), recovery=Recovery.for_tests()) as net:
         net.await_convergence(BOUND_SECONDS)
-        victim = max(place.broker for place in net.positions)
-        pid, host = net.pid_of(victim), net.host_of(victim)
+        victim = max(place.broker for place in net.inspect.positions)
+        pid, host = net.inspect.pid_of(victim), net.inspect.host_of(victim)
         subscriber = net.subscriber("s", broker=victim)
         publisher = net.publisher("p", broker=victim)
         subscriber.subscribe("x >= 0")
@@ -180,9 +181,9 @@ def test_clients_leave_a_broker_that_stands_still_and_it_does_not_deliver_to_the
             publisher.publish({"x": x})
         net.settle(BOUND_SECONDS)
         assert [note.event["x"] for note in subscriber.notifications(0)] == list(range(20))
-        assert net.pid_of(victim) == pid and net.host_of(victim) == host
+        assert net.inspect.pid_of(victim) == pid and net.inspect.host_of(victim) == host
         net.await_convergence(BOUND_SECONDS)  # it may have been suspected, and then has to rejoin
-        assert net.describe().nodes[victim]["subscribers"] == 0
+        assert net.inspect.describe().nodes[victim]["subscribers"] == 0
         assert publisher.move_to(victim) == victim == subscriber.move_to(victim)
         publisher.publish({"x": 20})
         net.settle(BOUND_SECONDS)
@@ -193,9 +194,11 @@ def test_a_whole_cluster_dies_and_is_started_again(ray_started: None) -> None:
     with rv.Network.launch(rv.ClusterTree(2, 2), recovery=Recovery.for_tests(), name="again") as net:
         net.await_convergence(BOUND_SECONDS)
         victims = [
-            place.broker for place in net.positions if place.role != "REB" and place.parent is not None
+            place.broker
+            for place in net.inspect.positions
+            if place.role != "REB" and place.parent is not None
         ]
-        victims = list(next(place.members for place in net.positions if place.broker == victims[0]))
+        victims = list(next(place.members for place in net.inspect.positions if place.broker == victims[0]))
         elsewhere = rv.Network.attach("again")
         subscriber = elsewhere.subscriber("s", broker=victims[0])
         publisher = net.publisher("p", broker=victims[1])
@@ -204,14 +207,16 @@ def test_a_whole_cluster_dies_and_is_started_again(ray_started: None) -> None:
         with pytest.raises(rv.InputError, match=f"broker {victims[0]} is alive"):
             net.restart_broker(victims[0])
         for victim in victims:
-            net.crash(victim)
+            crash(net, victim)
         publisher.publish({"x": 1})
         net.await_convergence(BOUND_SECONDS)
         for victim in victims:
             net.restart_broker(victim)
         net.await_convergence(BOUND_SECONDS)
-        assert set(net.survey()) == {place.broker for place in net.positions}
-        assert set(elsewhere.survey()) == set(net.survey()), "another process finds the new actors"
+        assert set(net.inspect.survey()) == {place.broker for place in net.inspect.positions}
+        assert set(elsewhere.inspect.survey()) == set(net.inspect.survey()), (
+            "another process finds the new actors"
+        )
         assert publisher.move_to(victims[0]) == victims[0]
         publisher.publish({"x": 2})
         assert subscriber.move_to(victims[1]) == victims[1]

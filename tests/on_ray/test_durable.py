@@ -16,6 +16,7 @@ import ray
 import rayvous as rv
 from ray.exceptions import RayActorError
 from rayvous.actors.network import launching
+from rayvous.faults.real.crash import crash
 from rayvous.protocol.errors import BrokerUnavailable, InputError, StorageFailed
 from rayvous.protocol.messages.recovery import RENDEZVOUS, Recovery
 
@@ -106,7 +107,7 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
 ) -> None:
     with rv.Network.launch(rv.ClusterTree(2, 2, degree=1), name="lasting", recovery=PATIENT) as net:
         net.await_convergence(BOUND_SECONDS)
-        survey = net.survey()
+        survey = net.inspect.survey()
         members = [broker for broker, one in survey.items() if not one["root"] and not one["designated"]]
         home = next(broker for broker in members if survey[broker]["cluster"] != survey[0]["cluster"])
         far = next(broker for broker, one in survey.items() if one["cluster"] == survey[0]["cluster"])
@@ -130,7 +131,7 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
         pid = ray.get(writer.pid.remote())
         writer.publish_for_ever.remote()
         kill(reader, ray.get(reader.pid.remote()))
-        net.crash(home)
+        crash(net, home)
         time.sleep(0.5)
         kill(writer, pid)
         writer = start(Writer, "lasting")
@@ -185,7 +186,7 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
         tree, scheme=scheme, name="stored", recovery=PATIENT, stable=rv.Stable(tmp_path)
     ) as net:
         net.await_convergence(BOUND_SECONDS)
-        far, near = net.positions[0].members[0], net.positions[-1].members[0]
+        far, near = net.inspect.positions[0].members[0], net.inspect.positions[-1].members[0]
         alice = net.subscriber("alice", broker=near)
         alice.subscribe("n >= 0")
         writer = start(Writer, "stored", far)
@@ -193,7 +194,7 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
         pid = ray.get(writer.pid.remote())
         writer.publish_for_ever.remote()
         seen = [next(alice.notifications(BOUND_SECONDS)).sequence for _ in range(10)]
-        net.crash(far)  # with events that it had accepted but not forwarded
+        crash(net, far)  # with events that it had accepted but not forwarded
         kill(writer, pid)
         unborn = starts_it_again_and_ends(net, far)
         assert started_by_two(net, far) == 1

@@ -14,7 +14,7 @@ WANTED = ((0, "n >= 4"), (1, "n BETWEEN 1 AND 2"), (5, "n < 3"), (3, "n = 5"), (
 def charged(net):
     """Return the rate charged to each broker's CPU, by itself or by the representative of its cluster."""
     most = {}
-    for broker, entry in net.admission().items():
+    for broker, entry in net.inspect.admission().items():
         for name, amounts in entry.items():
             if name == "cpu" or name.startswith("cpu of"):
                 whose = broker if name == "cpu" else int(name.removeprefix("cpu of "))
@@ -41,7 +41,7 @@ def test_what_brokers_take_in_is_what_is_charged(ray_started, scheme):
         for number, publisher in publishers.items():
             publisher.publish_batch([{"n": number}] * RATES[number])  # a second's worth
         net.settle()
-        nodes = net.describe().nodes
+        nodes = net.inspect.describe().nodes
         assert {broker: node["events_in"] for broker, node in nodes.items()} == charged(net)
         assert max(charged(net).values()) <= CAPACITY
         assert not any(node["expired_events"] for node in nodes.values())

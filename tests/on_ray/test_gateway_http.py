@@ -147,7 +147,7 @@ def test_a_durable_stream_loses_nothing_when_it_is_cut_and_when_its_gateway_is_k
         had += messages.events(10)
         last = messages.last_id
         first = keyed(url, "alice", {"once": 1})
-        [gateway] = gateways_of(outside.directory)
+        [gateway] = gateways_of(outside.inspect.directory)
         before = ray.get(gateway.pid.remote())
         os.kill(before, signal.SIGKILL)
         publisher.publish_batch([{"n": n} for n in range(60, 80)])
@@ -179,7 +179,7 @@ def test_a_key_does_not_wait_for_what_the_rendezvous_point_writes(outside, url):
     def go_on(rendezvous):
         rendezvous.go_on.set()
 
-    call = outside.rendezvous.__ray_call__
+    call = outside.inspect.rendezvous.__ray_call__
     ray.get(call.remote(prepare))
     still = call.remote(stand_still)
     try:
@@ -195,7 +195,7 @@ def test_a_key_does_not_wait_for_what_the_rendezvous_point_writes(outside, url):
 
 def test_a_client_that_reads_nothing_is_cut_off_and_slows_nobody(outside, url):
     host, port = urlsplit(url).hostname, urlsplit(url).port
-    [gateway] = gateways_of(outside.directory)
+    [gateway] = gateways_of(outside.inspect.directory)
     process = psutil.Process(ray.get(gateway.pid.remote()))
     with socket.create_connection((host, port)) as slow:
         head = f"Host: localhost\r\nAuthorization: Bearer {TOKENS['alice']}"

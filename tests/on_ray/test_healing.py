@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
+from rayvous.faults.real.crash import crash
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 40.0
@@ -26,23 +27,25 @@ def launch(clusters: int, brokers_per_cluster: int, **options: Any) -> rv.Networ
 
 def designated(net: rv.Network, cluster: int) -> int:
     return next(
-        one["broker"] for one in net.survey().values() if one["designated"] and one["cluster"] == cluster
+        one["broker"]
+        for one in net.inspect.survey().values()
+        if one["designated"] and one["cluster"] == cluster
     )
 
 
 def members(net: rv.Network, cluster: int) -> list[int]:
-    return [broker for broker, one in net.survey().items() if one["cluster"] == cluster]
+    return [broker for broker, one in net.inspect.survey().items() if one["cluster"] == cluster]
 
 
 def clusters_from_the_root(net: rv.Network) -> list[int]:
     """Return the clusters of a chain, the root first."""
-    return list(max((one["path"] for one in net.survey().values()), key=len))
+    return list(max((one["path"] for one in net.inspect.survey().values()), key=len))
 
 
 def await_rest(net: rv.Network) -> None:
     """Poll until all brokers but the root rest."""
     deadline = time.monotonic() + BOUND_SECONDS
-    while (resting := sum(sizes["resting"] for _, sizes in net.describe().nodes(data=True))) < 5:
+    while (resting := sum(sizes["resting"] for _, sizes in net.inspect.describe().nodes(data=True))) < 5:
         assert time.monotonic() < deadline, f"{resting} of 6 rest"
         time.sleep(0.1)
 
@@ -63,7 +66,7 @@ def test_a_designated_broker_is_killed_between_its_parent_and_its_child(
         with traffic.flowing():
             assert net.kill_broker(victim) == [victim]
             net.await_convergence(BOUND_SECONDS)
-            assert [what.partition(":")[0] for _, what in net.timeline] == [
+            assert [what.partition(":")[0] for _, what in net.inspect.timeline] == [
                 f"killed broker {victim}",
                 "healed",
             ]
@@ -71,7 +74,7 @@ def test_a_designated_broker_is_killed_between_its_parent_and_its_child(
         (heir,) = members(net, middle)
         assert designated(net, middle) == heir
         assert {client.broker for client in (traffic.subscribers["few"], traffic.publishers["r"])} == {heir}
-        graph = net.describe()
+        graph = net.inspect.describe()
         assert victim not in graph and graph.nodes[heir]["role"] == "DEB" and len(graph) == 5
 
 
@@ -84,7 +87,7 @@ def test_a_normal_broker_crashes_with_its_clients(ray_started: None, traffic_at:
             net, {"all": victim, "odd": victim, "few": designated(net, top)}, {"p": victim, "q": 0}
         )
         with traffic.flowing():
-            assert net.crash(victim) == [victim]
+            assert crash(net, victim) == [victim]
             traffic.subscribers["all"].subscribe("x = 5")  # while it moves, at whichever broker it moves to
             net.await_convergence(BOUND_SECONDS)
         assert designated(net, bottom) == max(members(net, bottom))
@@ -152,9 +155,11 @@ def test_a_broker_is_killed_that_stands_alone_in_the_tree(
     """The broker has no successor; the brokers below it join elsewhere."""
     with launch(2, 2, scheme=scheme) as net:
         net.await_convergence(BOUND_SECONDS)
-        top = next(broker for broker, one in net.survey().items() if one["root"])
-        victim = next(broker for broker, one in net.survey().items() if broker != top and one["children"])
-        others = [broker for broker in net.survey() if broker not in (top, victim)]
+        top = next(broker for broker, one in net.inspect.survey().items() if one["root"])
+        victim = next(
+            broker for broker, one in net.inspect.survey().items() if broker != top and one["children"]
+        )
+        others = [broker for broker in net.inspect.survey() if broker not in (top, victim)]
         traffic = traffic_at(
             net, {"all": top, "odd": others[0], "few": victim}, {"p": others[-1], "q": victim}
         )
@@ -162,7 +167,7 @@ def test_a_broker_is_killed_that_stands_alone_in_the_tree(
             net.kill_broker(victim)
             net.await_convergence(BOUND_SECONDS)
         traffic.verify(100, BOUND_SECONDS)
-        found = net.survey()
+        found = net.inspect.survey()
         assert set(found) == {top, *others}
         assert all(one["designated"] and one["view"].members == (broker,) for broker, one in found.items())
 
@@ -175,16 +180,16 @@ def test_the_rendezvous_point_dies_and_then_the_root(
         top, middle, bottom = clusters_from_the_root(net)
         ends = {"all": designated(net, middle), "odd": designated(net, bottom)}
         traffic = traffic_at(net, ends, {"p": designated(net, middle), "q": designated(net, bottom)})
-        before = ray.get(net.rendezvous.pid.remote())
+        before = ray.get(net.inspect.rendezvous.pid.remote())
         with traffic.flowing():
-            ray.kill(net.rendezvous, no_restart=False)
-            until(lambda: ray.get(net.rendezvous.pid.remote()) != before)
+            ray.kill(net.inspect.rendezvous, no_restart=False)
+            until(lambda: ray.get(net.inspect.rendezvous.pid.remote()) != before)
             with pytest.raises(rv.ClientError, match="already a subscriber 'odd'"):
                 net.subscriber("odd")
-            net.crash(designated(net, top))
+            crash(net, designated(net, top))
             net.await_convergence(BOUND_SECONDS)
         traffic.verify(100, BOUND_SECONDS)
-        assert {one["term"] for one in net.survey().values()} == {2}
+        assert {one["term"] for one in net.inspect.survey().values()} == {2}
         elsewhere = rv.Network.attach("mortal")
         late = elsewhere.publisher("late")
         traffic.published["late", late.publish({"x": 1, "odd": True})] = {"x": 1, "odd": True}
@@ -200,7 +205,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def test_what_only_a_network_that_heals_can_do(net: rv.Network, ray_started: None) -> None:
-    for wrong in (net.survey, net.converged, net.await_convergence):
+    for wrong in (net.inspect.survey, net.inspect.converged, net.await_convergence):
         with pytest.raises(rv.InputError, match="does not heal"):
             wrong()
     with pytest.raises(rv.InputError, match="no broker 99"):
@@ -224,7 +229,7 @@ def test_a_killed_broker_is_replaced_without_waiting_for_its_silence(ray_started
 def in_views(net: rv.Network, without: list[int]) -> set[tuple[int, ...]]:
     """Return the members of the views of all brokers that are asked."""
     return {
-        tuple(member.broker for member in one["view_members"]) for one in net.survey(without=without).values()
+        tuple(member.broker for member in one["view_members"]) for one in net.inspect.survey(without=without).values()
     }
 
 
@@ -238,8 +243,8 @@ def test_a_killed_broker_is_out_of_the_view_at_once_and_a_stopped_one_is_not(ray
         for broker in range(4):
             net.subscriber(f"s{broker}", broker=broker).subscribe(f"x > {broker}")
         net.await_convergence(BOUND_SECONDS)
-        until(lambda: all(sizes["hosts_by_channel"] for _, sizes in net.describe().nodes(data=True)))
-        pid = net.pid_of(stopped)
+        until(lambda: all(sizes["hosts_by_channel"] for _, sizes in net.inspect.describe().nodes(data=True)))
+        pid = net.inspect.pid_of(stopped)
         os.kill(pid, signal.SIGSTOP)
         try:
             assert net.kill_broker(killed) == [killed]
@@ -247,4 +252,4 @@ def test_a_killed_broker_is_out_of_the_view_at_once_and_a_stopped_one_is_not(ray
         finally:
             os.kill(pid, signal.SIGCONT)
         net.await_convergence(BOUND_SECONDS)
-        assert set(net.survey()) == {0, 1, 3}
+        assert set(net.inspect.survey()) == {0, 1, 3}

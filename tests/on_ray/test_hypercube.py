@@ -52,8 +52,8 @@ def test_a_broker_dies_and_another_leaves_under_traffic(ray_started: None) -> No
             for name, subscriber in subscribers.items()
         }
         assert subscribers["moves"].broker != 3 and subscribers["odd"].broker != 1
-        assert {place.broker for place in net.standing()} == {0, 2, 4}
-        net.check()
+        assert set(net.inspect.survey()) == {0, 2, 4}
+        net.inspect.check()
     verdict = judge(trace_of(published, {name: [text] for name, text in SELECTORS.items()}, heard))
     assert verdict.holds, verdict
     assert verdict.notifications_expected > 100

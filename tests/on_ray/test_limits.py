@@ -20,7 +20,7 @@ def test_small_queues_slow_the_publisher_and_lose_nothing(ray_started):
             net.settle()
             seen += [note.sequence for note in subscriber.notifications(timeout_seconds=0)]
         assert seen == list(range(1, 4 * size + 1))
-        assert not any(lost for _, lost in net.describe().nodes(data="lost_events"))
+        assert not any(lost for _, lost in net.inspect.describe().nodes(data="lost_events"))
 
 
 def test_a_subscriber_that_does_not_read_loses_its_oldest_and_is_told(ray_started):
@@ -33,7 +33,7 @@ def test_a_subscriber_that_does_not_read_loses_its_oldest_and_is_told(ray_starte
         for start in range(0, 2_000, 100):
             publisher.publish_batch({"n": range(start, start + 100)})
         net.settle()
-        broker_shed = sum(shed for _, shed in net.describe().nodes(data="shed_notifications"))
+        broker_shed = sum(shed for _, shed in net.inspect.describe().nodes(data="shed_notifications"))
         read = [note.sequence for note in lazy.notifications(timeout_seconds=0)]
         assert read == sorted(read)
         assert lazy.shed + broker_shed > 0
@@ -62,7 +62,7 @@ def test_a_process_that_reads_nothing_from_its_connection_delays_nobody_else(ray
         net.settle(BOUND_SECONDS, deliveries=False)
         early = len(list(deaf.notifications(timeout_seconds=0)))
         assert early <= 200, "what a poll brought that was under way by Ray before there was a channel"
-        shed = sum(shed for _, shed in net.describe().nodes(data="shed_notifications"))
+        shed = sum(shed for _, shed in net.inspect.describe().nodes(data="shed_notifications"))
         assert shed > 1_000, "its queue did not grow"
         process._loop.call_soon_threadsafe(channels[0].go_on, "test")
         net.settle(BOUND_SECONDS)

@@ -32,11 +32,11 @@ def linked(request: pytest.FixtureRequest, ray_started: None) -> Iterator[rv.Net
 
 def carried(net: rv.Network) -> set[bool]:
     """Return whether each broker calls others over connections of its own."""
-    return {sizes.get("hosts_by_channel", 0) > 0 for _, sizes in net.describe().nodes(data=True)}
+    return {sizes.get("hosts_by_channel", 0) > 0 for _, sizes in net.inspect.describe().nodes(data=True)}
 
 
 def test_events_arrive_once_and_in_order(linked: rv.Network, fresh: str) -> None:
-    at = sorted(linked.brokers())
+    at = sorted(linked.inspect.brokers())
     readers = [linked.subscriber(f"{fresh}-{broker}", broker=broker) for broker in at]
     for reader in readers:
         reader.subscribe(f"to = '{fresh}'")
@@ -46,7 +46,7 @@ def test_events_arrive_once_and_in_order(linked: rv.Network, fresh: str) -> None
     linked.settle(BOUND_SECONDS)
     for reader in readers:
         assert [note.event["x"] for note in reader.notifications(0)] == list(range(EVENTS + 1))
-    assert carried(linked) == {linked.directory.channels is not None}
+    assert carried(linked) == {linked.inspect.directory.channels is not None}
 
 
 def test_clients_outside_publish_and_read(linked: rv.Network, fresh: str) -> None:
@@ -80,7 +80,7 @@ def test_a_durable_subscriber_gets_what_came_while_it_was_away(linked: rv.Networ
 def test_a_killed_broker_is_replaced_and_nothing_is_lost(
     linked: rv.Network, traffic_at: Callable[..., Any]
 ) -> None:
-    survey = linked.survey()
+    survey = linked.inspect.survey()
     victim = next(broker for broker, one in survey.items() if one["designated"] and one["parent"] is not None)
     stays = [broker for broker in survey if broker != victim]
     clients = {"all": stays[0], "odd": stays[-1], "few": victim}, {"p": stays[0], "q": victim}
@@ -89,4 +89,4 @@ def test_a_killed_broker_is_replaced_and_nothing_is_lost(
         linked.kill_broker(victim)
         linked.await_convergence(BOUND_SECONDS)
     traffic.verify(100, BOUND_SECONDS)
-    assert victim not in linked.survey() and traffic.publishers["q"].broker != victim
+    assert victim not in linked.inspect.survey() and traffic.publishers["q"].broker != victim

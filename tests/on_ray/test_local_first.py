@@ -21,7 +21,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 def recorded(net: rv.Network) -> int:
     """Return how many filters of other brokers the brokers have recorded in total."""
-    return sum(sizes["recorded"] for _, sizes in net.describe().nodes(data=True))
+    return sum(sizes["recorded"] for _, sizes in net.inspect.describe().nodes(data=True))
 
 
 def test_a_subscriber_moves_to_its_publishers_and_takes_nothing_elsewhere_any_more(ray_started: None) -> None:
@@ -57,4 +57,4 @@ def test_a_subscriber_moves_to_its_publishers_and_takes_nothing_elsewhere_any_mo
         assert recorded(net) == 3
         heard = [note.sequence for note in alice.notifications(0) if note.publisher == "bob"]
         assert heard == list(range(1, bob.published + 1))
-        net.check()
+        net.inspect.check()

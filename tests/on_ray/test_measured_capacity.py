@@ -10,6 +10,7 @@ import time
 
 import pytest
 import rayvous as rv
+from rayvous.faults.real.burden import Burden
 
 LIMIT = rv.AdmissionConfig().utilisation_max
 
@@ -42,18 +43,18 @@ def saturate(net, broker):
 
     for publisher in publishers:
         publisher.advertise("n = 0", max_rate=1e9)
-    net.burden({broker: SECONDS_AN_EVENT})
+    net.inject(Burden({broker: SECONDS_AN_EVENT}))
     threads = [threading.Thread(target=publish, args=(publisher,)) for publisher in publishers]
-    started, used = time.monotonic(), net.cpu_seconds()
+    started, used = time.monotonic(), net.inspect.cpu_seconds()
     for thread in threads:
         thread.start()
     try:
         for _ in itertools.count():  # each call waits its turn at the busy actor
-            capacity, seconds = net.admission()[broker]["cpu"][1], time.monotonic() - started
+            capacity, seconds = net.inspect.admission()[broker]["cpu"][1], time.monotonic() - started
             if capacity < math.inf:
                 return capacity
             if seconds > BUSY_SECONDS_MAX:
-                share = (net.cpu_seconds() - used) / seconds
+                share = (net.inspect.cpu_seconds() - used) / seconds
                 if share < LIMIT:
                     pytest.skip(f"this machine is so busy that the broker had {share:.2f} of a core")
                 return capacity
@@ -66,7 +67,7 @@ def saturate(net, broker):
 
 
 def test_a_busy_core_says_what_a_broker_can_take_in_and_what_is_more_is_refused(net):
-    assert net.admission()[0]["cpu"][1] == math.inf, "nothing is known before"
+    assert net.inspect.admission()[0]["cpu"][1] == math.inf, "nothing is known before"
     capacity = saturate(net, 0)
     net.settle()
     most = 1 / SECONDS_AN_EVENT

@@ -32,11 +32,13 @@ def scraped() -> dict[str, list[tuple[dict[str, str], float]]]:
 def test_the_dashboard_asks_for_what_is_exported(net: rv.Network, fresh: str) -> None:
     subscriber = net.subscriber(fresh, broker=0)
     subscriber.subscribe("metered = TRUE")
-    net.publisher(f"{fresh}-p", broker=net.positions[-1].broker).publish_batch([{"metered": True}] * EVENTS)
+    net.publisher(f"{fresh}-p", broker=net.inspect.positions[-1].broker).publish_batch(
+        [{"metered": True}] * EVENTS
+    )
     net.settle()
     assert len(list(subscriber.notifications(0))) == EVENTS
     # Rare events are not exported until they happen, so each is counted once for a made-up network.
-    place = net.positions[0]
+    place = net.inspect.positions[0]
     made_up = BrokerMetrics(Instruments(), "made-up", place)
     made_up.look(place, {size: 1 for size, _ in (*COUNTERS.values(), *GAUGES.values())})
 

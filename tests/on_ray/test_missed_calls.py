@@ -13,17 +13,19 @@ PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=
 
 def state(net: rv.Network, broker: int) -> tuple[int, int]:
     """Return what changes at a broker after a failed call: its number of lost events, or its epoch."""
-    return net.describe().nodes[broker]["lost_events"], net.survey()[broker]["view"].epoch
+    return net.inspect.describe().nodes[broker]["lost_events"], net.inspect.survey()[broker]["view"].epoch
 
 
 def test_what_a_living_neighbour_and_a_living_member_have_missed_comes_again(ray_started: None) -> None:
     with rv.Network.launch(rv.ClusterTree(2, 2), recovery=PATIENT) as net:
         net.await_convergence(BOUND_SECONDS)
-        below = next(place for place in net.positions if place.role == "DEB")
+        below = next(place for place in net.inspect.positions if place.role == "DEB")
         member = next(other for other in below.members if other != below.broker)
-        top = next(place for place in net.positions if place.broker == below.parent)
+        top = next(place for place in net.inspect.positions if place.broker == below.parent)
         home = next(other for other in top.members if other != top.broker)
-        subscribers = [net.subscriber(f"s{place.broker}", broker=place.broker) for place in net.positions]
+        subscribers = [
+            net.subscriber(f"s{place.broker}", broker=place.broker) for place in net.inspect.positions
+        ]
         for subscriber in subscribers:
             subscriber.subscribe("x >= 0")
         publisher = net.publisher("p", broker=home)
@@ -43,4 +45,4 @@ def test_what_a_living_neighbour_and_a_living_member_have_missed_comes_again(ray
         for subscriber in subscribers:
             heard[subscriber.name] += [note.event["x"] for note in subscriber.notifications(0)]
         assert heard == {subscriber.name: [1, 2, 3, 4, 5, 6] for subscriber in subscribers}
-        assert len(net.survey()) == 4 and not net.problems()
+        assert len(net.inspect.survey()) == 4 and not net.inspect.problems()

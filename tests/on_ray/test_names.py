@@ -58,7 +58,7 @@ def named(ray_started: None, request: pytest.FixtureRequest) -> Iterator[rv.Netw
         rv.ClusterTree(1, 2), brokers_per_actor=2, limits=limits, recovery=recovery
     ) as net:
         yield net
-        net.check()
+        net.inspect.check()
 
 
 @pytest.fixture
@@ -99,7 +99,9 @@ def test_a_name_is_taken_over_at_once_and_free_when_the_session_is_over(
     subscriber.subscribe("x = 2")
     publisher = named.publisher(fresh, take_over=True)
     number = publisher.publish({"x": 2})
-    assert number > used or not named.heals, "else its events would be taken for those of the dead one"
+    assert number > used or not named.inspect.heals, (
+        "else its events would be taken for those of the dead one"
+    )
     assert next(subscriber.notifications(BOUND_SECONDS)).sequence == number
     for client in (subscriber, publisher):
         named.release(client)
@@ -158,7 +160,7 @@ def test_whoever_had_the_name_ends_at_once(
 def test_the_former_reader_of_a_durable_name_ends_at_once(
     named: rv.Network, kid_of: Callable[..., Any], fresh: str
 ) -> None:
-    if not named.heals:
+    if not named.inspect.heals:
         with pytest.raises(rv.InputError, match="does not heal"):
             named.subscriber(fresh, durable=True)
         return

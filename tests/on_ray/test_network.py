@@ -41,7 +41,7 @@ def test_it_is_drawn_with_what_went_over_its_links(net, fresh, tmp_path):
     net.settle()
     picture = net.draw()
     written = [text.get_text() for axes in picture.figure.axes for text in axes.texts]
-    assert all(any(place.label in text for text in written) for place in net.positions)
+    assert all(any(place.label in text for text in written) for place in net.inspect.positions)
     assert picture.save(tmp_path / "tree.png").stat().st_size > 10_000
     assert any(text.isdigit() and int(text) >= 10 for text in written), "numbers stand on the links"
 
@@ -136,7 +136,7 @@ def test_large_batches_go_through_the_object_store_to_every_member(net, fresh):
 
 
 def test_describe_is_the_tree_with_its_loads(net):
-    graph = net.describe()
+    graph = net.inspect.describe()
     assert nx.number_of_nodes(graph) == 8
     assert sorted(role for _, role in graph.nodes(data="role")) == ["DEB"] * 3 + ["NEB"] * 4 + ["REB"]
     tree = nx.Graph((a, b) for a, b, kind in graph.edges(data="kind") if kind == "tree")
@@ -262,7 +262,7 @@ def test_a_detached_network_is_joined_from_another_process(lasting_ray):
         assert [next(notes).sequence, next(notes).sequence] == [2, 3]
     assert "shared" in networks()  # closing does not end a detached network
     again = rv.Network.attach("shared")
-    assert again.describe().number_of_nodes() == 2
+    assert again.inspect.describe().number_of_nodes() == 2
     again.shutdown()
     assert "shared" not in networks()
 

@@ -20,7 +20,7 @@ BOUND_SECONDS = 40.0
 
 
 def designated(net: rv.Network, cluster: int) -> int:
-    survey = net.survey()
+    survey = net.inspect.survey()
     return next(b for b, one in survey.items() if one["designated"] and one["cluster"] == cluster)
 
 
@@ -52,12 +52,12 @@ def test_a_network_grows_moves_and_shrinks_while_events_flow(
             net.remove_broker(victim, BOUND_SECONDS)
             net.await_convergence(BOUND_SECONDS)
             assert designated(net, 2) != victim
-            root = next(one["cluster"] for one in net.survey().values() if one["root"])
+            root = next(one["cluster"] for one in net.inspect.survey().values() if one["root"])
             net.remove_cluster(root, BOUND_SECONDS)
             net.await_convergence(BOUND_SECONDS)
-        survey = net.survey()
+        survey = net.inspect.survey()
         assert root not in {one["cluster"] for one in survey.values()} and new not in survey
-        assert [position.broker for position in net.positions] == sorted(survey)
+        assert [position.broker for position in net.inspect.positions] == sorted(survey)
         assert len(survey) == 9 - 4
         traffic.verify(500, BOUND_SECONDS)
 
@@ -84,7 +84,7 @@ def test_where_views_say_who_is_in_a_network_grows_and_shrinks_while_events_flow
             net.await_convergence(BOUND_SECONDS)
             assert net.kill_broker(4) == [4]
             net.await_convergence(BOUND_SECONDS)
-        assert sorted(net.survey()) == [2, 3]
+        assert sorted(net.inspect.survey()) == [2, 3]
         traffic.verify(300, BOUND_SECONDS)
 
 
@@ -101,17 +101,23 @@ def test_where_every_broker_is_a_node_by_itself_a_network_grows_and_shrinks_whil
             cluster, brokers = net.add_cluster(2)
             assert (new, cluster, brokers) == (2, 2, [3, 4])
             net.await_convergence(BOUND_SECONDS)
-            assert {place.broker: place.cluster for place in net.positions} == {0: 0, 1: 1, 2: 0, 3: 2, 4: 2}
+            assert {place.broker: place.cluster for place in net.inspect.positions} == {
+                0: 0,
+                1: 1,
+                2: 0,
+                3: 2,
+                4: 2,
+            }
             assert traffic.subscribers["odd"].move_to(new) == new
             assert traffic.publishers["q"].move_to(3) == 3
             net.reoptimise()
             net.await_convergence(BOUND_SECONDS)
-            assert net.survey()[0]["root"]
+            assert net.inspect.survey()[0]["root"]
             net.remove_cluster(0, BOUND_SECONDS)
             net.await_convergence(BOUND_SECONDS)
             assert net.kill_broker(4) == [4]
             net.await_convergence(BOUND_SECONDS)
-        survey = net.survey()
+        survey = net.inspect.survey()
         assert set(survey) == {1, 3}
         assert all(one["view"].members == (broker,) for broker, one in survey.items())
         traffic.verify(300, BOUND_SECONDS)
@@ -124,12 +130,12 @@ def test_who_is_overloaded_takes_a_child_only_as_a_last_resort(
     with rv.Network.launch(rv.ClusterTree(1, 1), recovery=Recovery.for_tests(load_max=5.0)) as net:
         traffic = traffic_at(net, {"all": 0}, {"p": 0})
         with traffic.flowing():
-            while net.describe().nodes[0]["events_in"] < 150:
+            while net.inspect.describe().nodes[0]["events_in"] < 150:
                 pass  # the load is that of the last full second
             _, (new,) = net.add_cluster(1)
             net.await_convergence(BOUND_SECONDS)
-            assert net.describe().nodes[0]["refused_joins"] > 0
-            assert net.survey()[new]["parent"].designated == 0
+            assert net.inspect.describe().nodes[0]["refused_joins"] > 0
+            assert net.inspect.survey()[new]["parent"].designated == 0
         traffic.verify(100, BOUND_SECONDS)
 
 
@@ -171,7 +177,7 @@ OPERATOR = """
     net.await_convergence(40)
     net.remove_broker(3, 40)
     net.await_convergence(40)
-    print(new, sorted(net.survey()), flush=True)
+    print(new, sorted(net.inspect.survey()), flush=True)
 """
 
 
@@ -188,7 +194,7 @@ def test_another_process_operates_a_network_of_several_brokers_an_actor(
             assert done.returncode == 0, done.stderr
             net.await_convergence(BOUND_SECONDS)
         assert done.stdout.split("\n")[0] == "4 [0, 1, 2, 4]"
-        assert sorted(net.survey()) == [0, 1, 2, 4]  # the other broker of its actor stays
+        assert sorted(net.inspect.survey()) == [0, 1, 2, 4]  # the other broker of its actor stays
         assert net.kill_broker(2) == [2]
         net.await_convergence(BOUND_SECONDS)
         traffic.verify(500, BOUND_SECONDS)

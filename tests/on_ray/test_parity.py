@@ -41,7 +41,7 @@ def test_a_scenario_gives_the_same_deliveries_on_both_hosts(ray_started, scheme,
     in_virtual_time = simulated.trace
     with rv.Network.launch(topology, scheme=scheme, brokers_per_actor=4) as net:
         on_ray = replay(net, explicit)
-        net.check()
+        net.inspect.check()
         transfers = net.telemetry().to_pandas()["transfers"]
     for kind in ("up", "down", "multicast"):
         rows, traffic = transfers[transfers["link_kind"] == kind], simulated.traffic[kind]

@@ -53,7 +53,7 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
         for subscriber in (alice, dora):
             subscriber.subscribe("n >= 0")
         assert ann.publish({"n": 1}) == 1
-        process = psutil.Process(net.pid_of(NEAR))
+        process = psutil.Process(net.inspect.pid_of(NEAR))
         net.kill_broker(NEAR)
         process.wait(BOUND_SECONDS)  # until then it takes events, and delivers them
         assert ann.publish({"n": 2}) == 2 and bob.publish({"n": 3}) == 1
@@ -67,13 +67,13 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
         net.settle(BOUND_SECONDS)
         assert member.broker == NEAR + 1, "whoever said nothing stays in its cluster"
         assert not [note for subscriber in (alice, dora) for note in subscriber.notifications(0)]
-        net.check()
+        net.inspect.check()
 
 
 def test_a_broker_that_does_not_answer_is_not_near(ray_started: None) -> None:
     with rv.Network.launch(rv.ClusterTree(1, 2)) as net:
-        quick, stopped = (position.broker for position in net.positions)
-        with standing_still(net.pid_of(stopped)):
+        quick, stopped = (position.broker for position in net.inspect.positions)
+        with standing_still(net.inspect.pid_of(stopped)):
             clients = net.publishers(["a", "b", "c"], place="nearest")
             assert [client.broker for client in clients] == [quick] * 3
             (other,) = net.publishers(["d"], place="least-loaded")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import rayvous as rv
+from rayvous.faults.real.crash import crash
 from rayvous.protocol.messages.recovery import Recovery
 
 BOUND_SECONDS = 40.0
@@ -36,7 +37,7 @@ def test_a_broker_is_killed_after_somebody_subscribed_to_what_others_had(
     tree = rv.ClusterTree(2, 2, degree=1)
     with rv.Network.launch(tree, name=name, recovery=RECOVERY, stable=store) as net:
         net.await_convergence(BOUND_SECONDS)
-        survey = net.survey()
+        survey = net.inspect.survey()
         root = next(broker for broker, one in survey.items() if one["root"])
         beside = next(broker for broker in survey if broker != root and survey[broker]["cluster"] == 0)
         below = [broker for broker in survey if survey[broker]["cluster"] != survey[root]["cluster"]]
@@ -50,9 +51,9 @@ def test_a_broker_is_killed_after_somebody_subscribed_to_what_others_had(
         assert len(received(first, ("old", 50))) == 50
         new = net.subscriber("new", broker=below[1], durable=stable)
         new.subscribe("x >= 0")
-        net.crash(root)
+        crash(net, root)
         if stable:
-            net.crash(below[1])
+            crash(net, below[1])
             net.restart_broker(below[1])
         net.await_convergence(BOUND_SECONDS)
         follower = net.publisher("next", broker=beside)

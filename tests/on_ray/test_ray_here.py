@@ -9,7 +9,7 @@ from rayvous.cli.doctor.tools import ray_here
 def test_actors_have_names_that_say_what_they_are_and_of_which_network(net: rv.Network) -> None:
     named = ray.util.list_named_actors(all_namespaces=True)
     ours = {entry["name"] for entry in named if entry["name"].startswith(f"{net.name}:")}
-    hosts = {f"brokers:{first}-{first + 1}" for first in range(0, len(net.positions), 2)}
+    hosts = {f"brokers:{first}-{first + 1}" for first in range(0, len(net.inspect.positions), 2)}
     assert ours == {f"{net.name}:{title}" for title in ("rendezvous", "collector", *hosts)}
     assert {entry["namespace"] for entry in named if entry["name"] in ours} == {"rayvous"}
 

@@ -60,12 +60,12 @@ def client_of(name: str) -> Any:
 
 def kill_all(net: rv.Network, client: Any) -> None:
     """Kill the client, the rendezvous point and the brokers, as a power failure does; none restarts."""
-    pids = [net.pid_of(broker) for broker in net.brokers()]
+    pids = [net.inspect.pid_of(broker) for broker in net.inspect.brokers()]
     os.kill(ray.get(client.pid.remote()), signal.SIGKILL)
-    ray.kill(net.rendezvous)
+    ray.kill(net.inspect.rendezvous)
     with pytest.raises(RayActorError):  # until then it could move the client elsewhere
         while True:
-            ray.get(net.rendezvous.pid.remote(), timeout=BOUND_SECONDS)
+            ray.get(net.inspect.rendezvous.pid.remote(), timeout=BOUND_SECONDS)
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
 
@@ -75,20 +75,20 @@ def test_what_was_accepted_and_not_read_comes_when_all_are_there_again(
 ) -> None:
     how: dict[str, Any] = {"recovery": PATIENT, "stable": rv.Stable(tmp_path)}
     net = rv.Network.launch(rv.ClusterTree(2, 2, degree=1), name="power", **how)
-    new = net.add_broker(net.positions[0].cluster)
+    new = net.add_broker(net.inspect.positions[0].cluster)
     net.await_convergence(BOUND_SECONDS)
     client = client_of(net.name)
     ray.get(client.subscribe.remote())
     assert ray.get(client.publish.remote(EVENTS)) == (EVENTS, EVENTS)
     read = ray.get(client.read.remote(EVENTS))
-    os.kill(ray.get(net.rendezvous.pid.remote()), signal.SIGKILL)  # Ray restarts it
+    os.kill(ray.get(net.inspect.rendezvous.pid.remote()), signal.SIGKILL)  # Ray restarts it
     ray.get(client.publish.remote(EVENTS))
     read += ray.get(client.read.remote(EVENTS // 2))
     kill_all(net, client)
     net.close()
 
     with rv.Network.launch(rv.ClusterTree(1, 1), name="again", **how) as net:
-        assert net.brokers() == [0, 1, 2, 3, new] and net.directory.launches == 2
+        assert net.inspect.brokers() == [0, 1, 2, 3, new] and net.inspect.directory.launches == 2
         net.await_convergence(BOUND_SECONDS)
         client = client_of("again")
         assert ray.get(client.publish.remote(1)) == (2 * EVENTS + 1, 2 * EVENTS + 1), "they count on"

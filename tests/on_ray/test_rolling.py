@@ -16,7 +16,9 @@ BOUND_SECONDS = 60.0
 
 def lives(net: rv.Network) -> dict[int, tuple[str, int]]:
     """Return the process of each broker."""
-    return {broker: (net.node_of(broker), net.pid_of(broker)) for broker in net.brokers()}
+    return {
+        broker: (net.inspect.node_of(broker), net.inspect.pid_of(broker)) for broker in net.inspect.brokers()
+    }
 
 
 def test_every_process_is_replaced_under_load(
@@ -34,7 +36,7 @@ def test_every_process_is_replaced_under_load(
             assert status == 0, said
         replaced = json.loads(out)["replaced"]
         assert [(one["brokers"], one["left"]) for one in replaced] == [([0, 1], 1), ([2, 3], 0)]
-        net.survey()  # this process has yet to learn of the new actors
+        net.inspect.survey()  # this process has yet to learn of the new actors
         after = lives(net)
         assert set(after) == set(before) and not set(after.values()) & set(before.values())
         assert after[0] == after[1] and after[2] == after[3], "together as they were"

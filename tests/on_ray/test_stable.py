@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import rayvous as rv
 from rayvous.faults.checker.reliability import judge
+from rayvous.faults.real.crash import crash
 from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.traces.trace import trace_of
 from rayvous.recovery.durability.sqlite_store import SqliteStore
@@ -51,9 +52,9 @@ def test_brokers_killed_under_load_come_back_and_lose_and_repeat_nothing(
         feed = threading.Thread(target=load)
         feed.start()
         assert half.wait(20)
-        assert net.crash(1) == [1]  # on the path of the events
-        net.crash(0)  # where the subscribers are
-        net.crash(2)  # where the publisher is, while it publishes
+        assert crash(net, 1) == [1]  # on the path of the events
+        crash(net, 0)  # where the subscribers are
+        crash(net, 2)  # where the publisher is, while it publishes
         killed.set()
         feed.join(60)
         assert not feed.is_alive()
@@ -62,7 +63,7 @@ def test_brokers_killed_under_load_come_back_and_lose_and_repeat_nothing(
         heard = {name: take(subscribers[name], number) for name, number in due.items()}
         net.settle(30)
         heard |= {name: heard.get(name, []) + drain(subscriber) for name, subscriber in subscribers.items()}
-        graph = net.describe()
+        graph = net.inspect.describe()
     verdict = judge(trace_of(published, {name: [text] for name, text in SELECTORS.items()}, heard))
     assert verdict.holds, verdict.examples
     assert len(heard["all"]) == len(published) >= 150 and heard["few"]
@@ -108,7 +109,7 @@ def test_a_network_is_settled_when_its_hosts_are_back(ray_started: None, tmp_pat
         publisher = net.publisher("pub", broker=2)
         publisher.publish({"x": 1})
         for broker in (0, 1):
-            assert net.crash(broker) == [broker]
+            assert crash(net, broker) == [broker]
             net.settle(60)
         assert publisher.publish({"x": 2}) == 2
         net.settle(60)

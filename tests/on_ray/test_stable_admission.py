@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import rayvous as rv
+from rayvous.faults.real.crash import crash
 
 TREE = rv.ClusterTree(3, 1, degree=1)  # a chain: 0 is the root, 1 in the middle, 2 the leaf
 TIGHT = rv.AdmissionConfig(capacity=rv.Capacity(link_events_per_second=60))
@@ -16,7 +17,7 @@ TIGHT = rv.AdmissionConfig(capacity=rv.Capacity(link_events_per_second=60))
 def reserved(net: rv.Network) -> dict[int, dict[str, object]]:
     """Return the books once nothing is in flight."""
     net.settle(30)
-    return net.admission()
+    return net.inspect.admission()
 
 
 def test_a_killed_broker_comes_back_with_its_books_and_nothing_is_reserved_twice(
@@ -34,16 +35,16 @@ def test_a_killed_broker_comes_back_with_its_books_and_nothing_is_reserved_twice
         before, lacking = reserved(net), low.degraded()
         assert before[0]["cpu"][0] == 90.0 and list(lacking) == [first] and not high.degraded()
         for broker in (2, 1, 0):
-            net.crash(broker)
+            crash(net, broker)
         steel.publish_batch([{"k": "steel", "n": n} for n in range(4)])
         assert [note.event["n"] for _, note in zip(range(2), low.notifications(30), strict=False)] == [2, 3]
         assert reserved(net) == before and low.degraded() == lacking
-        net.crash(2)
+        crash(net, 2)
         with pytest.raises(rv.SubscriptionRejected, match="bandwidth"):
             low.subscribe("k = 'steel' OR k = 'wool' OR n = 7")
         steel.unadvertise(number)
         assert reserved(net)[0]["cpu"][0] == 40.0 and not low.degraded()
-        net.check()
+        net.inspect.check()
     _the_next_process_takes_back_what_the_last_one_left(tmp_path)
 
 
@@ -87,7 +88,7 @@ def test_advertising_and_subscribing_go_on_while_brokers_are_killed(
         clients.start()
         for broker in (2, 1, 0, 2):
             assert going.acquire(timeout=60)
-            net.crash(broker)
+            crash(net, broker)
         clients.join(120)
         assert not clients.is_alive() and not failed, failed
         assert heard == [turn + 5 for turn in range(turns)]
@@ -95,7 +96,7 @@ def test_advertising_and_subscribing_go_on_while_brokers_are_killed(
         for broker, books in reserved(net).items():
             assert (books["advertisements"], books["cpu"][0]) == (1, rate), broker
             assert books["filters"] == 1
-        net.check()
+        net.inspect.check()
 
 
 def test_in_a_network_that_heals_a_broker_comes_back_with_what_its_durable_subscribers_want(
@@ -117,4 +118,4 @@ def test_in_a_network_that_heals_a_broker_comes_back_with_what_its_durable_subsc
         publisher.publish({"x": 6})
         assert next(back.notifications(timeout_seconds=30)).event == {"x": 6}
         assert reserved(net) == away
-        net.check()
+        net.inspect.check()

@@ -10,6 +10,7 @@ import pytest
 import rayvous as rv
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rayvous.actors.network.inspection import Inspection
 from rayvous.protocol.errors import RayvousError
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -43,18 +44,19 @@ def parts(ray_started: None) -> Iterator[dict[str, Any]]:
         net.await_convergence(60)
         yield {
             "Network": net,
+            "Inspection": net.inspect,
             "Publisher": net.publisher("somebody"),
             "Subscriber": net.subscriber("listener"),
             "DurableSubscriber": net.subscriber("keeper", durable=True),
         }
         net.await_convergence(60)
-        assert len(net.survey()) == 2  # no call has removed or added a broker
-        net.check()
+        assert len(net.inspect.survey()) == 2  # no call has removed or added a broker
+        net.inspect.check()
 
 
 CASES = [
     (kind.__name__, name)
-    for kind in (rv.Network, rv.Publisher, rv.Subscriber)
+    for kind in (rv.Network, Inspection, rv.Publisher, rv.Subscriber)
     for name in methods(kind)
 ] + [("DurableSubscriber", "acknowledge")]  # fmt: skip
 
@@ -115,7 +117,7 @@ def test_what_is_used_after_its_end_says_that_it_is_closed(ray_started: None) ->
         net.settle()
     for call in (
         net.settle,
-        net.describe,
+        net.inspect.describe,
         net.telemetry,
         lambda: net.publisher("b"),
         lambda: net.kill_broker(0),

@@ -27,7 +27,7 @@ def main(found: Path) -> None:
         came = [note.event["x"] for note in notes]
         channels = net._process._channels.opened()
         ciphers = [each.transport.get_extra_info("cipher") for each in channels]
-        sizes = net.describe().nodes(data="hosts_by_ray")
+        sizes = net.inspect.describe().nodes(data="hosts_by_ray")
         by_ray = [count for _, count in sizes]
     ray.shutdown()
     protocols = [cipher and cipher[1] for cipher in ciphers]

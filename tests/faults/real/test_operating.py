@@ -28,6 +28,10 @@ class Net:
         self.error: Exception | None = None
         self.meanwhile = lambda: None
 
+    @property
+    def inspect(self) -> "Net":
+        return self
+
     def hosts(self) -> list[Position]:
         return self.positions
 
@@ -57,7 +61,7 @@ class Net:
         self.positions.append(Position(9, cluster, "N9", (0, 1, 9), 1, None, ()))
         return 9
 
-    def remove_brokers(self, brokers: list[int], seconds: float) -> None:
+    def remove_broker(self, brokers: list[int], seconds: float) -> None:
         self.done.append(("remove", list(brokers)))
         if self.error is not None:
             error, self.error = self.error, None

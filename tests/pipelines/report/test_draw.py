@@ -128,7 +128,7 @@ def test_only_faults_that_came_alone_are_compared():
 
 def test_what_was_done_to_a_network_stands_in_its_report_by_the_time_since_it_published_first(figures):
     net = object.__new__(rv.Network)
-    net._hosts = SimpleNamespace(
+    net._inspection = SimpleNamespace(
         timeline=[(1_700_000_000.5, "killed broker 5"), (1_700_000_002.0, "healed: all")]
     )
     told = _timeline_of(net, figures())
@@ -137,7 +137,7 @@ def test_what_was_done_to_a_network_stands_in_its_report_by_the_time_since_it_pu
         {"seconds": 0.5, "what": "killed broker 5"},
         {"seconds": 2.0, "what": "healed: all"},
     ]
-    net._hosts.timeline.clear()
+    net._inspection.timeline.clear()
     assert _timeline_of(net, figures()) == {} == _timeline_of("a folder", figures())
 
 
