@@ -163,7 +163,11 @@ class Shared:
         self.now, self.broker = 0.0, Numbers()
         limits = SimpleNamespace(call_seconds=CALL_SECONDS, call_events_max=16_384)
         network: Any = SimpleNamespace(
-            heals=True, accepted=lambda name: self.broker.accepted, directory=SimpleNamespace(limits=limits)
+            inspect=SimpleNamespace(
+                heals=True,
+                accepted=lambda name: self.broker.accepted,
+                directory=SimpleNamespace(limits=limits),
+            )
         )
         rendezvous = Rendezvous(clock=lambda: self.now)
         self.outlet = Outlet(rendezvous, network, "alice@1", self.broker)
