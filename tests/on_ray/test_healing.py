@@ -229,7 +229,8 @@ def test_a_killed_broker_is_replaced_without_waiting_for_its_silence(ray_started
 def in_views(net: rv.Network, without: list[int]) -> set[tuple[int, ...]]:
     """Return the members of the views of all brokers that are asked."""
     return {
-        tuple(member.broker for member in one["view_members"]) for one in net.inspect.survey(without=without).values()
+        tuple(member.broker for member in one["view_members"])
+        for one in net.inspect.survey(without=without).values()
     }
 
 
