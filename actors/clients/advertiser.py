@@ -155,10 +155,12 @@ class Advertiser:
             self._number(begin())
 
         async def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            said: list[Any] = await self._calls.settle(host, begin) if links is None else links.back()
+            said: list[Any] = (
+                await self._calls.settle((broker, host), begin) if links is None else links.back()
+            )
             asked = self._calls.handle(host).request(broker, self._name, said, self._session)
-            answer = await self._calls.answer(asked, host, left)
-            await self._calls.settle(host, done)
+            answer = await self._calls.answer(asked, (broker, host), left)
+            await self._calls.settle((broker, host), done)
             return answer
 
         told = await self._calls.ask(call, seconds)

@@ -28,7 +28,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
 
@@ -61,6 +61,10 @@ CALL_AGAIN_SECONDS: Final = 0.1
 """The delay before a call is repeated at a broker that Ray restarts."""
 
 T = TypeVar("T")
+
+
+Place: TypeAlias = tuple[BrokerId, Any]
+"""A broker, and its host: a client that moves to another broker of the same host has moved, too."""
 
 
 class _Moved(Exception):
@@ -97,7 +101,7 @@ class Client:
     def __init__(self, name: ClientId, broker: BrokerId, context: Context) -> None:
         self.name = name
         self._directory, self._process, self._rendezvous, self._placement, self.ticket = context
-        self._place: tuple[BrokerId, Any] = (broker, self._directory.hosts[broker])
+        self._place: Place = (broker, self._directory.hosts[broker])
         self._recovery = self._directory.recovery
         self._moving = asyncio.Lock()
         self._closed = False
@@ -150,13 +154,14 @@ class Client:
         deadline = time.monotonic() + seconds
         again = False
         while True:
-            (broker, host), left = self._place, deadline - time.monotonic()
+            place, left = self._place, deadline - time.monotonic()
+            broker, host = place
             with broker_errors(str(self)):
                 try:
                     return await call(host, broker, again, max(left, 0.0))
                 except _Moved:
-                    await Behind(self._process, self.move(host, False))
-                    await Behind(self._process, self._forsake(host, broker))
+                    await Behind(self._process, self._move_from(place, False))
+                    await Behind(self._process, self._forsake(place))
                 except BrokerLeaving:
                     await Behind(self._process, self.go_from(broker))
                 except (RayActorError, BrokerUnavailable) as error:  # the broker died, or has left
@@ -165,11 +170,11 @@ class Client:
                     if self._recovery is None:
                         await Pause(CALL_AGAIN_SECONDS)
                     else:
-                        await Behind(self._process, self.move(host, isinstance(error, ActorDiedError)))
+                        await Behind(self._process, self._move_from(place, isinstance(error, ActorDiedError)))
             again = True
 
-    async def _answer(self, call: Any, host: Any, seconds: float) -> Any:
-        """Return the answer to a call; stop waiting if the client leaves that host meanwhile.
+    async def _answer(self, call: Any, place: Place, seconds: float) -> Any:
+        """Return the answer to a call; stop waiting if the client leaves that broker meanwhile.
 
         Raises
         ------
@@ -184,41 +189,41 @@ class Client:
             try:
                 return await Given(call, max(0.0, min(left, LOOK_SECONDS)))
             except GetTimeoutError:
-                if self.host != host:
+                if self._place != place:
                     raise _Moved from None
                 if left <= LOOK_SECONDS:
                     raise
             except RayTaskError as error:
                 # A host that was told that the client has left ends the calls that wait there.
-                left_since = self.host != host or self._process.given_up[host] != self._given_up
+                left_since = self._place != place or self._process.given_up[place[1]] != self._given_up
                 taken = isinstance(error.cause, NameTaken)
                 if left_since and isinstance(error.cause, ClientError) and not taken:
                     raise _Moved from None
                 raise
 
-    async def _stay(self, host: Any) -> None:
-        """Wait for the end of a move in progress; raise `_Moved` if the client is at another host then.
+    async def _stay(self, place: Place) -> None:
+        """Wait for the end of a move in progress; raise `_Moved` if the client is at another broker then.
 
-        The next host may lack what a host took in while the client was leaving it.
+        The next broker may lack what a broker took in while the client was leaving it.
         """
-        if self._recovery is None or (self.host == host and not self._moving.locked()):
+        if self._recovery is None or (self._place == place and not self._moving.locked()):
             return  # a later move finds everything that was called before
-        if (await Behind(self._process, self._arrived()))[1] != host:
+        if await Behind(self._process, self._arrived()) != place:
             raise _Moved
 
-    async def _arrived(self) -> tuple[BrokerId, Any]:
+    async def _arrived(self) -> Place:
         """Return the client's broker and host, after any move in progress has ended."""
         async with self._moving:
             return self._place
 
-    async def _settle(self, host: Any, change: Callable[[], T]) -> T:
-        """Change what the client tells a broker to which it comes, while it is at this host and does not move.
+    async def _settle(self, place: Place, change: Callable[[], T]) -> T:
+        """Change what the client tells a broker to which it comes, while it is at this broker and does not move.
 
-        Raises `_Moved` if the client has left that host, because the next host may lack the change.
+        Raises `_Moved` if the client has left that broker, because the next broker may lack the change.
         """
 
         def here() -> T:
-            if self.host != host:
+            if self._place != place:
                 raise _Moved
             return change()
 
@@ -245,6 +250,13 @@ class Client:
             if self.host == left and not self._ended:
                 gone = {self.broker: left} if dead else {}
                 await self._move(gone, {self.broker})
+
+    async def _move_from(self, place: Place, dead: bool) -> None:
+        """Go to another broker if the client is still at this one; as `move` does."""
+        async with self._moving:
+            if self._place == place and not self._ended:
+                broker, host = place
+                await self._move({broker: host} if dead else {}, {broker})
 
     async def go_from(self, broker: BrokerId) -> None:
         """Go to another broker if the client is still at this one, which leaves the network; as `move` does."""
@@ -340,10 +352,11 @@ class Client:
         self._process.poll(host)
         return True
 
-    async def _forsake(self, host: Any, broker: BrokerId) -> None:
+    async def _forsake(self, place: Place) -> None:
         """Leave a broker again, because a call may have reached it after the client had left."""
         async with self._moving:
-            if self.host != host:
+            if self._place != place:
+                broker, host = place
                 self._leave(host, broker)
 
     def say(self) -> None:

@@ -38,7 +38,7 @@ from ..host.handle import HostHandle
 from ..host.requests import Stored
 from .advertiser import Advertiser, Calls
 from .bulk import SLICE_BYTES
-from .client import Client, Context
+from .client import Client, Context, Place
 from .columns import accepted_from, batch_from
 from .distributing import CutPayload, Distribution
 from .waits import Behind, Given, Pause, Turn, Work, carried_out, in_thread
@@ -88,8 +88,8 @@ class Publisher(Client):
         process.hold(self)
 
     def _calls(self) -> Calls:
-        def settle(host: Any, step: Callable[[], list[Said]]) -> Work[list[Said]]:
-            return self._settle(host, partial(self._locked, step))
+        def settle(place: Place, step: Callable[[], list[Said]]) -> Work[list[Said]]:
+            return self._settle(place, partial(self._locked, step))
 
         def still(step: Callable[[], list[Said]]) -> Work[list[Said]]:
             return self._still(partial(self._locked, step))
@@ -206,7 +206,7 @@ class Publisher(Client):
             batch: EventBatch, host: Any, broker: BrokerId, again: bool, seconds: float
         ) -> Distribution:
             def answer(call: Any) -> Any:
-                return in_thread(self._answer(call, host, seconds))
+                return in_thread(self._answer(call, (broker, host), seconds))
 
             return cut.send(host, broker, batch, answer, notifies=notifies)
 
@@ -286,14 +286,14 @@ class Publisher(Client):
 
         async def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
             if held and not again:
-                place: tuple[BrokerId, Any] = await Behind(self._process, self._arrived())
+                place: Place = await Behind(self._process, self._arrived())
                 (broker, host), again = place, True
             if again and self._taken[0] == broker and self._taken[1] >= last:
                 return  # the move has published it
             said = _repeated(message) if again else message
             asked = self._handle(host).publish(broker, self.name, [said], time.time(), self.ticket)
-            await self._answer(asked, host, seconds)
-            await self._stay(host)  # the next broker, too, must have all events up to the last
+            await self._answer(asked, (broker, host), seconds)
+            await self._stay((broker, host))  # the next broker, too, must have all events up to the last
             self.on_accepted(broker, events.batch)
 
         await self._ask(call, self._directory.limits.call_seconds)
@@ -445,8 +445,9 @@ class Publisher(Client):
                 return self._machine.flush(next(_QUESTIONS), time.time())
 
         async def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            question = await self._settle(host, ask)
-            await self._answer(self._handle(host).request(broker, self.name, question), host, left)
+            question = await self._settle((broker, host), ask)
+            asked = self._handle(host).request(broker, self.name, question)
+            await self._answer(asked, (broker, host), left)
 
         async with self._turn:
             self._open()

@@ -179,16 +179,18 @@ class Subscriber(Client):
             registers = self._machine.request(numbers)
             waiting = self._handle(host).request(broker, self.name, registers, self._process.session)
             try:
-                begins = await self._answer(waiting, host, left)
+                begins = await self._answer(waiting, (broker, host), left)
             except (GetTimeoutError, RayTaskError) as error:
-                await self._answer(self._cancelled(host, broker, numbers), host, limits.call_seconds)
+                await self._answer(
+                    self._cancelled(host, broker, numbers), (broker, host), limits.call_seconds
+                )
                 if isinstance(error, RayTaskError):
                     raise
                 return False
             except asyncio.CancelledError:
                 self._cancelled(host, broker, numbers)  # nobody waits for it
                 raise
-            await self._settle(host, lambda: confirmed(begins))
+            await self._settle((broker, host), lambda: confirmed(begins))
             return True
 
         def confirmed(begins: Mapping[int, Mapping[ClientId, int]] | None) -> None:
@@ -279,8 +281,8 @@ class Subscriber(Client):
         self._check_number(number)
 
         async def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            await self._answer(self._cancelled(host, broker, [number]), host, left)
-            await self._settle(host, lambda: self._machine.cancel(number))
+            await self._answer(self._cancelled(host, broker, [number]), (broker, host), left)
+            await self._settle((broker, host), lambda: self._machine.cancel(number))
 
         await self._ask(call, self._directory.limits.call_seconds)
 
@@ -317,7 +319,7 @@ class Subscriber(Client):
 
         async def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
             asked = self._handle(host).request(broker, self.name, [question])
-            return await self._answer(asked, host, left)
+            return await self._answer(asked, (broker, host), left)
 
         return in_thread(self._ask(call, self._directory.limits.call_seconds))
 

@@ -74,6 +74,17 @@ class Host(PackedCalls):
         return Answer(self, answer)
 
 
+class TwoBrokers(Host):
+    """The actor of brokers 1 and 2, each of which knows on its own what the client wants and advertises."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seats = {1: Host(), 2: Host()}
+
+    def _request(self, broker: int, name: str, messages: Any, *more: Any) -> Any:
+        return self.seats[broker]._request(broker, name, messages, *more)
+
+
 class Answer:
     """The answer to a call, for `await` and for `get`."""
 
@@ -143,6 +154,27 @@ def test_what_is_cancelled_while_it_moves_is_cancelled_at_the_new_broker() -> No
         kept, cancelled = alice.subscribe_all(["x > 0", "y > 0"])
         while_it_moves(alice, second, lambda: alice.unsubscribe(cancelled))
         assert second.known == {kept} == set(alice.subscriptions)
+
+
+def test_what_is_subscribed_while_it_moves_to_a_broker_of_the_same_host_is_installed_there() -> None:
+    host = TwoBrokers()
+    with attached(Subscriber, host, host) as alice:
+        kept, cancelled = alice.subscribe_all(["x > 0", "y > 0"])
+
+        def act() -> None:
+            alice.unsubscribe(cancelled)
+            assert alice.subscribe("z > 0") == 3
+
+        while_it_moves(alice, host.seats[2], act)
+        assert host.seats[2].known == {kept, 3} == set(alice.subscriptions) and alice.moves == 1
+
+
+def test_what_is_advertised_while_it_moves_to_a_broker_of_the_same_host_is_known_there() -> None:
+    host = TwoBrokers()
+    with attached(Publisher, host, host) as bob:
+        bob.advertise("x > 0")
+        while_it_moves(bob, host.seats[2], lambda: bob.advertise("y > 0"))
+        assert host.seats[2].known == {1, 2} and bob.moves == 1
 
 
 def test_who_closes_while_it_moves_is_nowhere() -> None:
