@@ -105,11 +105,10 @@ class OnSimulator:
 
     def play(self, actions: Sequence[Action], start: float) -> float:
         """Schedule actions of clients, counted from `start`; return the time of the last one."""
-        last = start
-        for action in actions:
-            last = max(self.network.now, start + action.at_seconds)
-            self.network.at(last, self._do, action)
-        return last
+        moments = [max(self.network.now, start + action.at_seconds) for action in actions]
+        for moment, action in zip(moments, actions, strict=True):
+            self.network.at(moment, self._do, action)
+        return max(moments, default=start)
 
     def await_clients(self) -> None:
         """Return at once: in virtual time a client never takes longer than it is told to."""
