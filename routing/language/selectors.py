@@ -9,7 +9,8 @@ Rules
 * Empty text, or text of spaces only, is the condition that is always true, as in JMS.
 * For any text, the result is a condition or a :class:`SelectorError` with line, column, the token found and what was
   expected, in human-readable words.
-* The parser of a dialect is built once per process, when its first selector is parsed.
+* The parser of a dialect is built once per process, when its first selector is parsed. Plain rows of comparisons are
+  read without it (:mod:`.plain_rows`).
 * The conditions of the last short selectors are kept: many subscribers write the same, and what is doubtful about a
   selector is asked right after it was parsed.
 
@@ -28,6 +29,7 @@ from . import predicates as p
 from .builder import builder
 from .cesql import parse_cesql
 from .parsing import check_text, parse, parser_of
+from .plain_rows import row_of
 from .relations import two_valued
 from .selector_errors import refuse_comments, syntax_error
 
@@ -97,13 +99,20 @@ def parse_selector(text: str, dialect: Dialect = "rayvous") -> p.Predicate:
 
 def _parsed(text: str, dialect: Dialect) -> p.Predicate:
     refuse_comments(text)
+    condition = row_of(text, _RESERVED)
+    if condition is None:
+        condition = _grammatical(text, dialect)
+    return two_valued(condition) if dialect == "jms" else condition
+
+
+def _grammatical(text: str, dialect: Dialect) -> p.Predicate:
     parser = _parser(strict=dialect != "jms")
     condition: p.Predicate = parse(
         parser,
         text,
         lambda error: syntax_error(error.token, error.accepts or error.expected, parser.lex(text)),
     )
-    return two_valued(condition) if dialect == "jms" else condition
+    return condition
 
 
 _kept = lru_cache(SELECTORS_KEPT)(_parsed)
