@@ -4,6 +4,7 @@ Rules
 -----
 * The first call asks for one place. As long as each call follows the last within `AHEAD_SECONDS`, it asks for twice as
   many, up to `PLACES_MAX`; otherwise for one again.
+* Once that many are asked for, the next call is made while half of them are left: so nobody waits for it.
 * A place that nobody has taken within `AHEAD_SECONDS` is given back, because its broker may leave meanwhile, and
   because it counts as a client of its broker.
 """
@@ -13,9 +14,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 from uuid import uuid4
 
+from ray.exceptions import RayError
+
+from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
 
 PLACES_MAX: Final = 32
@@ -52,6 +57,7 @@ class PlacesAhead:
         self._turn = asyncio.Lock()
         self._size = 1
         self._asked_at = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         """Return how many places are there."""
@@ -63,7 +69,18 @@ class PlacesAhead:
             async with self._turn:
                 if not self._places:
                     await self._more()
+        if self._asking is None and self._size == PLACES_MAX and len(self._places) <= PLACES_MAX // 2:
+            if asyncio.get_running_loop().time() - self._asked_at <= AHEAD_SECONDS:
+                self._asking = asyncio.get_running_loop().create_task(self._more_soon())
         return self._places.popleft()
+
+    async def _more_soon(self) -> None:
+        try:
+            with suppress(RayError, BrokerUnavailable):  # whoever finds no place asks again, and is told
+                async with self._turn:
+                    await self._more()
+        finally:
+            self._asking = None
 
     async def _more(self) -> None:
         loop = asyncio.get_running_loop()
@@ -90,6 +107,8 @@ class PlacesAhead:
 
     def clear(self) -> None:
         """Give all places back."""
+        if self._asking is not None:
+            self._asking.cancel()
         left, self._places = self._places, deque()
         if left:
             self._give_back({place.name: place.ticket for place in left})

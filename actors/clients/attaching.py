@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 PLACE_SECONDS: Final = 60.0
 """How long the rendezvous point may take to give clients their brokers."""
 
+LEAVE_SECONDS: Final = 0.05
+"""How long names of subscribers that have left an event loop wait for others, to be freed by one call."""
+
 
 class Attaching:
     """The clients of this process in a network.
@@ -47,15 +50,16 @@ class Attaching:
     process
         Polls for the clients.
     clients
-        All clients that have attached here and were not released.
+        All clients that have attached here and were not released, in that order.
     """
 
     def __init__(self, hosts: Hosts, process: ClientProcess) -> None:
         self._hosts = hosts
         self.process = process
-        self.clients: list[Publisher | Subscriber] = []
+        self.clients: dict[Publisher | Subscriber, None] = {}  # an ordered set
         self._inbox_events_max: int | None = None
         self._ahead: dict[str, PlacesAhead] = {}
+        self._leaving: list[Subscriber] = []  # their names are freed together
         self._bounded: tuple[Directory, Directory] | None = (
             None  # a directory, and what clients are given of it
         )
@@ -162,7 +166,7 @@ class Attaching:
         self._hosts.find_reborn()
         near = self._near(broker, placement)
         client = back(self._context(placement), name, broker, near)
-        self.clients.append(client)
+        self.clients[client] = None
         return client
 
     def accepted(self, publisher: ClientId, without: Collection[BrokerId] = ()) -> int:
@@ -229,7 +233,7 @@ class Attaching:
                         client.close()
                 self._hosts.rendezvous.leave.remote(kind.kind, dict.fromkeys(names, ticket), {})
                 raise
-        self.clients += clients
+        self.clients |= dict.fromkeys(clients)
         return clients
 
     def _place(
@@ -295,7 +299,7 @@ class Attaching:
             except BaseException:
                 self._free({place.name: place.ticket})
                 raise
-        self.clients.append(subscriber)
+        self.clients[subscriber] = None
         return subscriber
 
     async def _places(self, names: Sequence[ClientId], ticket: str) -> Sequence[BrokerId]:
@@ -313,10 +317,21 @@ class Attaching:
         self._ahead = {prefix: ahead for prefix, ahead in self._ahead.items() if len(ahead)}
 
     async def release_here(self, client: Publisher | Subscriber) -> None:
-        """Do what `release` does."""
+        """Do what `release` does; the name of a subscriber is free within `LEAVE_SECONDS`."""
         self._require_ours(client)
         await client.close_async()
-        self._released(client)
+        if isinstance(client, Publisher):
+            self._released(client)
+            return
+        del self.clients[client]
+        if not self._leaving:
+            asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._leave_together)
+        self._leaving.append(client)
+
+    def _leave_together(self) -> None:
+        leaving, self._leaving = self._leaving, []
+        if not self._hosts.closed and not self.process.has_left_ray:
+            self.leave(leaving)
 
     async def close_here(self) -> None:
         """Close all clients and the client process."""
@@ -330,7 +345,8 @@ class Attaching:
         for client in list(self.clients):
             with suppress(BrokerUnavailable):
                 await client.close_async()
-        self.leave(self.clients)
+        self.leave([*self._leaving, *self.clients])
+        self._leaving = []
         self.process.end_sessions(self._hosts.hosts())
         await asyncio.to_thread(self.process.close)
 
@@ -354,7 +370,7 @@ class Attaching:
             )
 
     def _released(self, client: Publisher | Subscriber) -> None:
-        self.clients.remove(client)
+        del self.clients[client]
         self.leave([client])
 
     def close_all(self) -> None:
@@ -384,8 +400,7 @@ class Attaching:
 
     def forget(self, client: Publisher | Subscriber) -> None:
         """Drop the record of a closed durable client; its name remains in use."""
-        if client in self.clients:
-            self.clients.remove(client)
+        self.clients.pop(client, None)
 
     def leave(self, clients: Iterable[Publisher | Subscriber]) -> None:
         """Free the names of closed clients."""

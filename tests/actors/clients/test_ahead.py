@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from rayvous.actors.clients import ahead
 from rayvous.actors.clients.ahead import PLACES_MAX, PlacesAhead
+from rayvous.protocol.errors import BrokerUnavailable
 
 
 class Point:
@@ -81,5 +82,43 @@ def test_a_call_that_fails_takes_no_name() -> None:
         assert (await places.take()).name in point.used
         places.clear()
         assert len(point.used) == 1, "what was taken is not given back"
+
+    asyncio.run(story())
+
+
+def test_at_full_pace_nobody_waits_for_the_rendezvous_point() -> None:
+    async def story() -> None:
+        point = Point()
+        places = PlacesAhead("alice", point.ask, point.give_back)
+        while len(point.asked) < 6:
+            await places.take()
+        for _ in range(10 * PLACES_MAX):
+            assert len(places), "whoever comes now would wait"
+            await places.take()
+            for _ in range(3):
+                await asyncio.sleep(0)
+        places.clear()
+
+    asyncio.run(story())
+
+
+def test_a_call_ahead_that_fails_concerns_nobody_and_ends_with_the_others() -> None:
+    async def story() -> None:
+        point = Point()
+        places = PlacesAhead("alice", point.ask, point.give_back)
+        while len(point.asked) < 6:
+            await places.take()
+        point.error = BrokerUnavailable("not now")
+        for _ in range(PLACES_MAX - 1):
+            await places.take()
+            await asyncio.sleep(0)
+        with pytest.raises(BrokerUnavailable):
+            await places.take()
+        point.error = None
+        left = {place.name for place in [await places.take() for _ in range(PLACES_MAX // 2)]}
+        places.clear()  # while a call is under way
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert left <= point.used.keys() and len(places) == 0
 
     asyncio.run(story())
