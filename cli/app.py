@@ -207,7 +207,7 @@ def chaos(
     scheme: Annotated[
         str,
         typer.Option(
-            help="Routing scheme: hybrid (also +quench, +merge, +fanout), hierarchical (also +nodes), flooding, "
+            help="Routing scheme: hybrid (also +quench, +merge, +all, +fanout), hierarchical (also +nodes), flooding, "
             "match-first, hypercube, lbdd, point-to-point; or module:Class."
         ),
     ] = "hybrid",

@@ -7,6 +7,7 @@ Rules
   here with its reason.
 * Rates are those of the mean node, as in the sentences before and after the one about 20 %, and in the title
   of figure 9. The sentence about 20 % says "in the system"; so it is judged both ways.
+* What is in an order may violate it by what is "the same" (`statements.SAME`), and what is more is more by more than that.
 * The percentages are those of all brokers; the same statements are judged for those of the way if there are
   any.
 
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from .statements import Rows, Sentences, Statement
+from .statements import Rows, Sentences, Statement, grows, is_less, never_falls
 
 Row = Mapping[str, Any]
 Curves = Mapping[str, Sequence[Row]]
@@ -61,10 +62,6 @@ KNOWN: Final = {
     + "there is no row with few rejections to rise from",
     ("20 %: rejections still rather low", ""): _LOAD
     + "most filters are more than some fifth of the brokers can carry",
-    (
-        "cpu utilisation:",
-        "",
-    ): "40 % refuses nobody under this load, and differs from none in the third digit only",
     ("memory utilisation:", ""): (
         "under a percentage a request goes to all brokers (4.3), and each keeps an entry for it; without control only "
         "those on its way do"
@@ -121,13 +118,13 @@ def _discards(curves: Curves, last: Ends) -> list[Said]:
         _statement(
             "without admission control ever more events are discarded as subscribers come",
             none,
-            _rises(none) and none[-1] > none[0],
+            grows(none),
         ),
         _statement(
             "with it clearly fewer are discarded (in each network, with the most subscribers)",
             each,
             all(
-                ours < others
+                is_less(ours, others)
                 for name in ("full", "20 %", "40 %")
                 for ours, others in zip(each[name], each["none"], strict=True)
             ),
@@ -150,7 +147,7 @@ def _discards(curves: Curves, last: Ends) -> list[Said]:
             high,
             _steep(curves["40 %"]),
         ),
-        _statement("discards: full <= 20 % <= 40 % <= none", ends, _rises(_in_order(ends))),
+        _statement("discards: full <= 20 % <= 40 % <= none", ends, never_falls(_in_order(ends))),
     ]
 
 
@@ -170,7 +167,9 @@ def _rejections(curves: Curves, last: Ends) -> list[Said]:
             f"20 %: rejections still rather low (never above {HIGH:.0%})", low, max(low.values()) <= HIGH
         ),
         _statement(
-            "rejections: full > 20 % > 40 %", rejected, rejected["full"] > rejected["20 %"] > rejected["40 %"]
+            "rejections: full > 20 % > 40 %",
+            rejected,
+            is_less(rejected["40 %"], rejected["20 %"]) and is_less(rejected["20 %"], rejected["full"]),
         ),
     ]
 
@@ -180,7 +179,7 @@ def _utilisation(last: Ends) -> list[Said]:
     for resource in ("cpu", "memory", "bandwidth"):
         used = {name: round(row[resource], 3) for name, row in last.items()}
         ordered.append(
-            _statement(f"{resource} utilisation: full <= 20 % <= 40 % <= none", used, _rises(_in_order(used)))
+            _statement(f"{resource} utilisation: full <= 20 % <= 40 % <= none", used, never_falls(_in_order(used)))
         )
     for other, where in (("memory", "the text"), ("bandwidth", "the caption")):
         both = {name: (round(row["cpu"], 3), round(row[other], 3)) for name, row in last.items()}
@@ -188,7 +187,7 @@ def _utilisation(last: Ends) -> list[Said]:
             _statement(
                 f"the CPU is used more than the {other} ({where})",
                 both,
-                all(cpu > less for cpu, less in both.values()),
+                all(is_less(less, cpu) for cpu, less in both.values()),
             )
         )
     return ordered
@@ -210,16 +209,11 @@ def _statement(text: str, ours: Any, holds: bool) -> Said:
     return text, ours, bool(holds)
 
 
-def _rises(values: Sequence[float]) -> bool:
-    """Return whether no value is less than the one before."""
-    return all(later >= earlier for earlier, later in pairwise(values))
-
-
 def _steep(curve: Sequence[Row]) -> bool:
     """Return whether the curve rises faster above 80 subscribers than in every step below."""
     below = [_slope(*step) for step in pairwise(row for row in curve if row["subscribers"] <= 80)]
     above = [_slope(*step) for step in pairwise(row for row in curve if row["subscribers"] >= 80)]
-    return bool(below and above) and min(above) > max(0.0, *below)
+    return bool(below and above) and is_less(max(0.0, *below), min(above))
 
 
 def _slope(first: Row, last: Row) -> float:

@@ -47,7 +47,7 @@ def _draw(rows: Rows, values: Mapping[str, str]) -> Figure:
         for axes, many in zip(line, publishers, strict=True):
             _curves(axes, curves(rows, value), many)
             axes.set(xscale="log", xlabel="subscribers", ylabel=label, title=f"{many} publishers")
-            if value == "seconds_per_notification":
+            if value != "aed_seconds":
                 axes.set_yscale("log")
             axes.grid(alpha=0.25)
     legend_outside(figure)

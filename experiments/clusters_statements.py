@@ -5,7 +5,12 @@ Rules
 * `hr` has two readings, and so has AED: per subscriber, and over all subscribers together. Each sentence is
   judged under each reading, and names it.
 * "The critical point" of TCT is 1,000 subscribers, as in the text. A knee is the last point up to which two
-  curves are the same (`statements.knee`).
+  curves are the same (`statements.knee`); how much it depends on the runs stands beside it (`knee_spread`).
+* The figures' axis of subscribers is logarithmic: it runs from 1 to 10,000. TCT runs over three decades of its own, so
+  "nearly linearly" is judged with both axes logarithmic; delays do not, so "ever steeper" is judged from one power of
+  ten to the next. What linear axes show stands beside it.
+* Under the preset `calibrated` the sentences that chose a parameter are `fitted`: the place of subscribers was chosen by
+  the critical point, the axes of figure 4 by its lines, and the time of a copy by one knee.
 
 Source: paper 1, section 5.2.
 """
@@ -13,22 +18,26 @@ Source: paper 1, section 5.2.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from .clusters import curves
+from .clusters import FITTED_SEND_SECONDS, FORWARDING, curves, main_send_seconds
+from .knee_spread import Samples, Spread, means, spread
 from .statements import LINEAR as LINEAR_MIN
 from .statements import (
     Curve,
     Sentences,
     Statement,
+    by_decades,
     correlation,
     differences,
+    grows,
     is_flat,
-    knee,
+    is_less,
     peaks,
-    rises,
     rounded,
     slopes,
+    steepens,
 )
 
 CRITICAL: Final = 1_000
@@ -37,48 +46,91 @@ BASELINES: Final = ("hr", "hr, all nodes")
 KNEES: Final = {100: 100, 1_000: 50}
 """Subscribers at the knee of figure 5, by publishers."""
 
+CALIBRATED: Final = "; calibrated"
+CONSTANT: Final = "with more than 1,000 subscribers TCT tends to a constant"
+LINES: Final = "below the critical point TCT grows nearly linearly"
+FITTED_TCT: Final = (f"{CONSTANT}: hr", LINES)
+FITTED_AED: Final = (f"with 100 publishers the knee is at {KNEES[100]} subscribers",)
+
 Rows = Sequence[Mapping[str, Any]]
 
 KNOWN: Final = {
-    ("with more than 1,000 subscribers TCT tends to a constant: hr", ""): (
+    (f"{CONSTANT}: hr", ""): (
         "a subscriber comes to any of the 1,100 brokers alike; 1,000 of them leave some 440 brokers without, so hr "
         "costs more until every broker has one. The paper does not say how it placed them"
     ),
-    ("below the critical point TCT grows nearly linearly: hybrid", ""): (
-        "hybrid costs one message for each cluster with a subscriber; 300 subscribers leave five of 100 clusters "
-        "without, so its cost is flat long before 1,000"
-    ),
-    ("the more publishers, the earlier the knee", "figure 4"): (
-        "each publisher publishes one event, so both costs are multiplied by the publishers, and what part they "
-        "differ by does not depend on how many there are"
-    ),
-    ("there is a knee up to which the cost of both is nearly the same", "every broker a node"): (
-        "where every broker is a node an event also passes others of a cluster, so hr costs more than hybrid from the "
-        "first subscriber on, by 8 % and more in the mean of ten runs"
+    (f"{LINES}: hybrid", ""): (
+        "hybrid costs one message for each cluster with a subscriber, so its cost is flat long before 1,000"
     ),
     ("the knee is at", ""): (
         "where it is depends on the time of a copy and on how fast events come, and the paper gives neither"
     ),
     ("hr's delay grows with subscribers, ever steeper", ""): (
         "what waits at a broker grows with the copies that it sends, and these end at one for each broker, so hr's "
-        "delay flattens when every broker has a subscriber; over all together the quotient falls with every subscriber"
-    ),
-    ("hybrid's delay grows up to a critical point, and then falls", ""): (
-        "a further subscriber is one notification more at its broker and takes nothing away, so a subscriber's delay "
-        "does not fall; the quotient over all together falls from the first subscriber on, under hr as well"
+        "delay flattens when every broker has a subscriber"
     ),
     ("beyond the knee hybrid's delay is the smaller one", "every broker a node"): (
         "where every broker is a node nobody sends more than eight copies, so the tree shares out among its nodes "
         "what a designated broker sends alone, and hr is hardly slower, at times faster"
     ),
-    ("and the difference grows with subscribers", "all together"): (
-        "over all together both quotients fall as subscribers grow, and what they differ by falls with them"
-    ),
     ("and the difference grows with subscribers", "every broker a node"): (
         "where every broker is a node the two differ by little, now one and now the other is the smaller one"
     ),
+    ("as figure 2 is printed, TCT tends to a constant", ""): (
+        "each subscriber costs a message on each link up to the root, and nothing ends that: a figure that is constant "
+        "does not have these messages in it"
+    ),
 }
 """Why a sentence does not hold, by words of it, and of its figure and the reading if it depends on them."""
+
+IMPOSSIBLE: Final = {
+    ("the more publishers, the earlier the knee", "figure 4"): (
+        "an event costs what it costs whoever publishes it, and each publisher publishes one: both costs are "
+        "multiplied by the publishers, and what part they differ by does not depend on how many there are"
+    ),
+    ("there is a knee up to which the cost of both is nearly the same", "every broker a node"): (
+        "a broker has at most eight brokers below it, so even the flattest tree of 1,100 nodes is 3.39 deep in the mean, "
+        "and that of 100 clusters 3.08 with the multicast: hr's way to the root, which each event goes, is 10 % longer "
+        "before the first subscriber"
+    ),
+    ("hybrid's delay grows up to a critical point, and then falls", "of a subscriber"): (
+        "a broker sends in the order of arrival, and all events take the same copies there: a further subscriber adds "
+        "copies, and makes nothing earlier"
+    ),
+    ("hybrid's delay grows up to a critical point, and then falls", "of all together"): (
+        "the time of the run is divided by all notifications, which each subscriber multiplies: the quotient falls from "
+        "the first subscriber on, under hr as well"
+    ),
+    ("hr's delay grows with subscribers, ever steeper", "of all together"): (
+        "the time of the run is divided by all notifications: ten times the subscribers would have to make the run more "
+        "than ten times as long, but its copies grow by less than ten times"
+    ),
+    ("and the difference grows with subscribers", "of all together"): (
+        "what the two runs differ by is at most what hr's further copies take, which end at one for each broker, and is "
+        "divided by all notifications, which do not end"
+    ),
+}
+"""Why a sentence can hold under no reading, in the same way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Hybrid's curve and that of a baseline, with the same number of publishers."""
+
+    hybrid: Curve
+    other: Curve
+    spread: Spread
+
+    def gap(self, beyond: float) -> dict[float, float]:
+        """Return by how much the baseline exceeds hybrid, at the points beyond one."""
+        return {at: value for at, value in differences(self.hybrid, self.other).items() if at > beyond}
+
+    def beyond_knee(self) -> dict[float, float]:
+        return self.gap(self.spread.knee or 0)
+
+    def is_less(self, points: Mapping[float, float]) -> bool:
+        """Return whether hybrid's value is the smaller one at these points; not without a point."""
+        return bool(points) and all(is_less(self.hybrid[at], self.other[at]) for at in points)
 
 
 def judge_tct(rows: Rows) -> list[Statement]:
@@ -89,48 +141,66 @@ def judge_tct(rows: Rows) -> list[Statement]:
     rows
         The rows of `pipelines.figures.experiments.tct_by_point`.
     """
-    figure = curves(rows, "tct")
     found: list[Statement] = []
     for baseline in BASELINES:
-        pairs = _pairs(figure, baseline)
-        few, many = min(pairs), max(pairs)
-        gaps = {publishers: differences(*pair) for publishers, pair in pairs.items()}
-        said = Sentences("paper 1, 5.2 (1), figure 4", KNOWN, f"hr: {_words(baseline)}")
-        for name, each in (("hybrid", 0), ("hr", 1)):
-            ends = {publishers: _beyond(pair[each]) for publishers, pair in pairs.items()}
-            found.append(
-                said(
-                    f"with more than 1,000 subscribers TCT tends to a constant: {name}",
-                    ends,
-                    all(is_flat(pair[each], CRITICAL) for pair in pairs.values()),
-                )
+        pairs = _pairs(rows, "tct", baseline)
+        said = _sentences(rows, "paper 1, 5.2 (1), figure 4", f"hr: {_words(baseline)}", FITTED_TCT)
+        found += [*_of_costs(said, pairs), *_of_knees(said, pairs, "cost")]
+    return [*found, *_forwarded(rows)]
+
+
+def _of_costs(said: Sentences, pairs: Mapping[int, _Pair]) -> Iterator[Statement]:
+    for name in ("hybrid", "hr"):
+        mine = _curves_of(pairs, name)
+        yield said(
+            f"{CONSTANT}: {name}",
+            {publishers: _from_critical(curve) for publishers, curve in mine.items()},
+            all(is_flat(curve, CRITICAL) for curve in mine.values()),
+        )
+    beyond = {publishers: pair.gap(CRITICAL - 1) for publishers, pair in pairs.items()}
+    few, many = beyond[min(beyond)], beyond[max(beyond)]
+    yield said(
+        "beyond the critical point hybrid's TCT is smaller than hr's",
+        beyond,
+        all(pair.is_less(beyond[publishers]) for publishers, pair in pairs.items()),
+    )
+    yield said(
+        "and the more publishers, the larger the difference",
+        beyond,
+        all(is_less(few[at], many[at]) for at in few.keys() & many.keys()),
+    )
+    for name in ("hybrid", "hr"):
+        lines = {publishers: _lines(curve) for publishers, curve in _curves_of(pairs, name).items()}
+        yield said(
+            f"{LINES}: {name} (correlation at least {LINEAR_MIN}, both axes logarithmic)",
+            lines,
+            all(line["both axes logarithmic"] >= LINEAR_MIN for line in lines.values()),
+        )
+
+
+def _lines(curve: Curve) -> dict[str, float]:
+    """Return the correlation of a curve below the critical point on each kind of axes."""
+    return {
+        "both axes logarithmic": round(
+            correlation(curve, CRITICAL, across="logarithmic", up="logarithmic"), 4
+        ),
+        "that of subscribers": round(correlation(curve, CRITICAL, across="logarithmic"), 4),
+        "none": round(correlation(curve, CRITICAL), 4),
+    }
+
+
+def _forwarded(rows: Rows) -> Iterator[Statement]:
+    """Yield what becomes of figure 4 if each subscription goes up to the root, covered or not; judged if it was run."""
+    tct, events = curves(rows, "tct"), curves(rows, "events")
+    for name in FORWARDING:
+        for publishers in sorted({many for curve, many in tct if curve == name}):
+            mine = tct[name, publishers]
+            yield Sentences("for comparison", KNOWN, f"{name.split(',')[0]}, {publishers} publishers")(
+                "with every subscription forwarded, as figure 2 is printed, TCT tends to a constant "
+                "(all messages; events alone)",
+                {at: (round(mine[at]), round(events[name, publishers][at])) for at in mine},
+                is_flat(mine, CRITICAL),
             )
-        beyond = {publishers: _beyond(gap) for publishers, gap in gaps.items()}
-        found += [
-            said(
-                "beyond the critical point hybrid's TCT is smaller than hr's",
-                beyond,
-                all(value > 0 for gap in beyond.values() for value in gap.values()),
-            ),
-            said(
-                "and the more publishers, the larger the difference",
-                beyond,
-                all(beyond[many][at] > beyond[few][at] for at in beyond[few].keys() & beyond[many].keys()),
-            ),
-        ]
-        for name, each in (("hybrid", 0), ("hr", 1)):
-            lines = {
-                publishers: round(correlation(pair[each], CRITICAL), 4) for publishers, pair in pairs.items()
-            }
-            found.append(
-                said(
-                    f"below the critical point TCT grows nearly linearly: {name} (correlation at least {LINEAR_MIN})",
-                    lines,
-                    all(value >= LINEAR_MIN for value in lines.values()),
-                )
-            )
-        found += list(_of_knees(said, pairs, gaps, "cost"))
-    return found
 
 
 def judge_aed(rows: Rows) -> list[Statement]:
@@ -146,67 +216,62 @@ def judge_aed(rows: Rows) -> list[Statement]:
         ("aed_seconds", "of a subscriber"),
         ("seconds_per_notification", "of all together"),
     ):
-        figure = curves(rows, value)
         for baseline in BASELINES:
-            pairs = _pairs(figure, baseline)
-            gaps = {publishers: differences(*pair) for publishers, pair in pairs.items()}
-            said = Sentences("paper 1, 5.2 (2), figure 5", KNOWN, f"hr: {_words(baseline)}; AED {reading}")
-            found += list(_of_knees(said, pairs, gaps, "delay"))
-            for publishers, (hybrid, other) in pairs.items():
-                if publishers in KNEES:
-                    at = knee(hybrid, other)
-                    found.append(
-                        said(
-                            f"with {publishers} publishers the knee is at {KNEES[publishers]} subscribers",
-                            at,
-                            at == KNEES[publishers],
-                        )
-                    )
-            steep = {publishers: slopes(pair[1]) for publishers, pair in pairs.items()}
-            found.append(
-                said(
-                    "hr's delay grows with subscribers, ever steeper (slopes)",
-                    {
-                        publishers: [float(f"{slope:.3g}") for slope in each]
-                        for publishers, each in steep.items()
-                    },
-                    all(rises(each) and each[-1] > 0 for each in steep.values()),
-                )
+            pairs = _pairs(rows, value, baseline)
+            plain = value == "aed_seconds" and baseline == "hr"
+            said = _sentences(
+                rows,
+                "paper 1, 5.2 (2), figure 5",
+                f"hr: {_words(baseline)}; AED {reading}",
+                FITTED_AED if plain else (),
             )
-            found.append(
-                said(
-                    "hybrid's delay grows up to a critical point, and then falls",
-                    {publishers: rounded(pair[0]) for publishers, pair in pairs.items()},
-                    all(peaks(list(pair[0].values())) for pair in pairs.values()),
-                )
-            )
+            found += [*_of_knees(said, pairs, "delay"), *_of_delays(said, pairs)]
     return found
 
 
-def _of_knees(
-    said: Sentences, pairs: Mapping[int, tuple[Curve, Curve]], gaps: Mapping[int, Curve], what: str
-) -> Iterator[Statement]:
+def _of_delays(said: Sentences, pairs: Mapping[int, _Pair]) -> Iterator[Statement]:
+    for publishers, pair in pairs.items():
+        if publishers in KNEES:
+            yield said(
+                f"with {publishers} publishers the knee is at {KNEES[publishers]} subscribers",
+                pair.spread.shown(),
+                pair.spread.knee == KNEES[publishers],
+            )
+    others = _curves_of(pairs, "hr")
+    yield said(
+        "hr's delay grows with subscribers, ever steeper (slopes: by powers of ten; on a linear axis)",
+        {
+            publishers: [_short(slopes(by_decades(each), "logarithmic")), _short(slopes(each))]
+            for publishers, each in others.items()
+        },
+        all(map(steepens, others.values())),
+    )
+    yield said(
+        "hybrid's delay grows up to a critical point, and then falls",
+        {publishers: rounded(pair.hybrid) for publishers, pair in pairs.items()},
+        all(peaks(list(pair.hybrid.values())) for pair in pairs.values()),
+    )
+
+
+def _of_knees(said: Sentences, pairs: Mapping[int, _Pair], what: str) -> Iterator[Statement]:
     """Yield the sentences about the knee, which are the same for both figures."""
-    knees = {publishers: knee(*pair) for publishers, pair in pairs.items()}
+    knees = {publishers: pair.spread.knee for publishers, pair in pairs.items()}
     yield said(
         f"there is a knee up to which the {what} of both is nearly the same",
-        knees,
+        {publishers: pair.spread.shown() for publishers, pair in pairs.items()},
         all(at is not None for at in knees.values()),
     )
-    after = {
-        publishers: {at: value for at, value in gap.items() if at > (knees[publishers] or 0)}
-        for publishers, gap in gaps.items()
-    }
+    after = {publishers: pair.beyond_knee() for publishers, pair in pairs.items()}
     shown = {publishers: rounded(gap) for publishers, gap in after.items()}
     yield said(
         f"beyond the knee hybrid's {what} is the smaller one",
         shown,
-        all(gap and min(gap.values()) > 0 for gap in after.values()),
+        all(pair.is_less(after[publishers]) for publishers, pair in pairs.items()),
     )
     yield said(
         "and the difference grows with subscribers",
         shown,
-        all(rises(list(gap.values())) for gap in after.values()),
+        all(bool(gap) and grows(list(gap.values())) for gap in after.values()),
     )
     few, many = knees[min(knees)], knees[max(knees)]
     yield said(
@@ -216,17 +281,42 @@ def _of_knees(
     )
 
 
-def _pairs(figure: Mapping[tuple[str, int], Curve], baseline: str) -> dict[int, tuple[Curve, Curve]]:
-    """Return hybrid's curve and that of a baseline, by publishers."""
+def _sentences(rows: Rows, source: str, reading: str, fitted: tuple[str, ...]) -> Sentences:
+    """Return what makes the statements of a reading; a sentence is fitted under the calibrated preset alone."""
+    calibrated = main_send_seconds(rows) == FITTED_SEND_SECONDS
+    words = reading + CALIBRATED if calibrated else reading
+    return Sentences(source, KNOWN, words, fitted if calibrated else (), IMPOSSIBLE)
+
+
+def _pairs(rows: Rows, value: str, baseline: str) -> dict[int, _Pair]:
+    """Return hybrid's curve and that of a baseline, by publishers; of runs on the same networks."""
+    figure = curves(rows, f"{value}_each")
+    found = {}
+    for (name, publishers), mine in figure.items():
+        if name == HYBRID:
+            one, other = _same_runs(mine, figure[baseline, publishers])
+            found[publishers] = _Pair(means(one), means(other), spread(one, other))
+    return found
+
+
+def _same_runs(one: Samples, other: Samples) -> list[dict[float, Sequence[float]]]:
+    """Return the values at the common points; of runs that both have, which are the first ones."""
+    common = {at: min(len(one[at]), len(other[at])) for at in one if at in other}
+    return [{at: each[at][:runs] for at, runs in common.items()} for each in (one, other)]
+
+
+def _curves_of(pairs: Mapping[int, _Pair], name: str) -> dict[int, Curve]:
     return {
-        publishers: (curve, figure[baseline, publishers])
-        for (name, publishers), curve in figure.items()
-        if name == HYBRID
+        publishers: pair.hybrid if name == "hybrid" else pair.other for publishers, pair in pairs.items()
     }
 
 
-def _beyond(curve: Curve) -> dict[float, float]:
+def _from_critical(curve: Curve) -> dict[float, float]:
     return {at: value for at, value in curve.items() if at >= CRITICAL}
+
+
+def _short(values: Sequence[float]) -> list[float]:
+    return [float(f"{value:.3g}") for value in values]
 
 
 def _words(baseline: str) -> str:

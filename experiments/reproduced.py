@@ -138,4 +138,5 @@ def experiment(
 def _word(statement: Statement) -> str:
     if statement.holds:
         return "holds, being fitted" if statement.fitted else "holds"
-    return f"does not hold: {statement.known or UNKNOWN}"
+    word = "holds under no reading" if statement.impossible else "does not hold"
+    return f"{word}: {statement.known or UNKNOWN}"

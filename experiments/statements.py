@@ -7,17 +7,20 @@ Rules
 * A statement that is known not to hold has a reason (`known`); any other that does not hold is a failure.
 * A parameter that the paper leaves open may be chosen by one published number. The sentence with that number is
   `fitted` then; all others under the same reading are predictions, and are counted apart from it.
+* A sentence that no choice of what is open can fulfil is `impossible`, and its reason is the argument.
 * Words are read literally, by these numbers, for all papers alike: "the same" and "constant" are `SAME`,
-  "nearly linear" is `LINEAR`, "hardly grows" is `HARDLY`. A curve rises, falls or peaks by more than `SAME`, so that
-  no judgement depends on rounding.
+  "nearly linear" is `LINEAR`, "hardly grows" is `HARDLY`. A curve rises, falls or peaks by more than `SAME`, an order
+  may be violated by no more than that, and what is "clearly" less is less by more, so that no judgement depends on
+  rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, Final
+from math import log10
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -35,6 +38,14 @@ HARDLY: Final = 0.25
 
 Curve = Mapping[float, float]
 """The measurement at each point of a figure, ascending."""
+
+Scale: TypeAlias = Literal["linear", "logarithmic"]
+
+SCALES: Final[Mapping[Scale, Callable[[float], float]]] = {
+    "linear": float,
+    "logarithmic": lambda value: log10(value) if value > 0 else float("nan"),
+}
+"""Where an axis shows a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,8 @@ class Statement:
         Why it does not, if known.
     fitted
         Whether a parameter was chosen so that it holds.
+    impossible
+        Whether it holds under no choice of what its source leaves open; `known` is the argument.
     """
 
     source: str
@@ -63,6 +76,7 @@ class Statement:
     holds: bool
     known: str = ""
     fitted: bool = False
+    impossible: bool = False
 
     @property
     def fails(self) -> bool:
@@ -88,25 +102,28 @@ class Sentences:
     reading
         The reading; empty if nothing is left open.
     fitted
-        The text of the sentence by which a parameter of the reading was chosen; empty for none.
+        Words of the sentences by which parameters of the reading were chosen.
+    impossible
+        Arguments why a sentence can hold under no reading, by words as those of `known`.
     """
 
     source: str
     known: Mapping[tuple[str, str], str]
     reading: str = ""
-    fitted: str = ""
+    fitted: tuple[str, ...] = ()
+    impossible: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def __call__(self, text: str, measured: Any, holds: bool) -> Statement:
         """Return a statement; one that does not hold gets its reason, if known."""
         shown = f"{text} [{self.reading}]" if self.reading else text
-        why = "" if holds else self._why(text)
-        return Statement(self.source, shown, measured, bool(holds), why, fitted=text == self.fitted)
+        argument = "" if holds else self._why(text, self.impossible)
+        why = "" if holds else argument or self._why(text, self.known)
+        fitted = any(words in text for words in self.fitted)
+        return Statement(self.source, shown, measured, bool(holds), why, fitted, bool(argument))
 
-    def _why(self, text: str) -> str:
+    def _why(self, text: str, reasons: Mapping[tuple[str, str], str]) -> str:
         judged = f"{self.source}; {self.reading}"
-        return next(
-            (why for (said, where), why in self.known.items() if said in text and where in judged), ""
-        )
+        return next((why for (said, where), why in reasons.items() if said in text and where in judged), "")
 
 
 def curve(rows: Rows, at: str, value: str, **where: Any) -> Curve:
@@ -126,6 +143,11 @@ def is_same(one: float, other: float) -> bool:
     return abs(one - other) <= SAME * max(abs(one), abs(other))
 
 
+def is_less(one: float, other: float) -> bool:
+    """Return whether a value is less than another, by more than `SAME`."""
+    return one < other and not is_same(one, other)
+
+
 def knee(one: Curve, other: Curve) -> float | None:
     """Return the last point up to which two curves are the same; None if they differ at the first."""
     last = None
@@ -142,17 +164,27 @@ def is_flat(curve: Curve, beyond: float) -> bool:
     return len(values) > 1 and is_same(min(values), max(values))
 
 
-def correlation(curve: Curve, up_to: float) -> float:
-    """Return Pearson's r of the points of a curve up to `up_to`; 0 for fewer than three, or a constant curve."""
-    points = [(at, value) for at, value in curve.items() if at <= up_to]
-    if len(points) < 3 or len({value for _, value in points}) < 2:
+def correlation(curve: Curve, up_to: float, *, across: Scale = "linear", up: Scale = "linear") -> float:
+    """Return Pearson's r of the points of a curve up to `up_to`, on axes of these scales.
+
+    It is 0 for fewer than three points, or a constant curve. What has no logarithm is left out of a logarithmic axis.
+    """
+    points = {(SCALES[across](at), SCALES[up](value)) for at, value in curve.items() if at <= up_to}
+    shown = sorted(point for point in points if np.isfinite(point).all())
+    if len(shown) < 3 or len({value for _, value in shown}) < 2:
         return 0.0
-    return float(np.corrcoef(np.array(points).T)[0, 1])
+    return float(np.corrcoef(np.array(shown).T)[0, 1])
 
 
-def slopes(curve: Curve) -> list[float]:
-    """Return the slope of a curve from each point to the next."""
-    return [(later[1] - one[1]) / (later[0] - one[0]) for one, later in pairwise(sorted(curve.items()))]
+def slopes(curve: Curve, across: Scale = "linear") -> list[float]:
+    """Return the slope of a curve from each point to the next, by the distance of the points on the axis."""
+    points = [(SCALES[across](at), value) for at, value in sorted(curve.items())]
+    return [(later[1] - one[1]) / (later[0] - one[0]) for one, later in pairwise(points)]
+
+
+def by_decades(curve: Curve) -> dict[float, float]:
+    """Return the points of a curve at powers of ten: those that are as far apart as the eye sees on its axis."""
+    return {at: value for at, value in curve.items() if at > 0 and log10(at).is_integer()}
 
 
 def exponent(curve: Curve) -> float:
@@ -167,14 +199,15 @@ def exponent(curve: Curve) -> float:
     return float(np.polyfit(across, up, 1)[0])
 
 
-def rises(values: Sequence[float]) -> bool:
-    """Return whether values never fall from one to the next."""
-    return all(later >= one for one, later in pairwise(values))
+def never_falls(values: Sequence[float]) -> bool:
+    """Return whether no value is below an earlier one by more than `SAME`."""
+    highest = np.maximum.accumulate(np.array(values)).tolist()
+    return all(later >= top or is_same(later, top) for later, top in zip(values, highest, strict=True))
 
 
 def grows(values: Sequence[float]) -> bool:
     """Return whether values end above their beginning and never fall below an earlier one, by more than `SAME`."""
-    return _never_below(values) and values[-1] > values[0] and not is_same(values[0], values[-1])
+    return never_falls(values) and is_less(values[0], values[-1])
 
 
 def falls(values: Sequence[float]) -> bool:
@@ -182,17 +215,20 @@ def falls(values: Sequence[float]) -> bool:
     return grows(values[::-1])
 
 
+def steepens(curve: Curve) -> bool:
+    """Return whether a curve rises by ever more from one power of ten to the next, and never falls.
+
+    Values that are the same are no rise, whatever their last digits are.
+    """
+    values = list(by_decades(curve).values())
+    steps = [0.0 if is_same(*pair) else pair[1] - pair[0] for pair in pairwise(values)]
+    return len(steps) > 1 and min(steps) >= 0 and grows(steps)
+
+
 def peaks(values: Sequence[float]) -> bool:
     """Return whether values rise from their beginning to their highest, and fall from there to their end."""
     top = max(values)
-    return all(end < top and not is_same(end, top) for end in (values[0], values[-1]))
-
-
-def _never_below(values: Sequence[float]) -> bool:
-    highest = np.maximum.accumulate(np.array(values))
-    return all(
-        later >= top or is_same(later, top) for later, top in zip(values, highest.tolist(), strict=True)
-    )
+    return all(is_less(end, top) for end in (values[0], values[-1]))
 
 
 def rounded(curve: Curve, digits: int = 6) -> dict[float, float]:

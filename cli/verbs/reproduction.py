@@ -55,7 +55,7 @@ def _print_statement(each: Mapping[str, Any]) -> None:
     if each["holds"] and each["fitted"]:
         word = "[green]holds, being fitted[/]"
     if each["known"]:
-        word = "[yellow]known not to hold[/]"
+        word = "[yellow]holds under no reading[/]" if each["impossible"] else "[yellow]known not to hold[/]"
     console.out.print(f"{word}: {escape(each['text'])}", soft_wrap=True, highlight=False)
     console.out.print(f"    measured: {each['measured']}", soft_wrap=True, markup=False, highlight=False)
     if each["known"]:

@@ -297,7 +297,7 @@ def _alike(rows: Sequence[Mapping[str, float]], value: str) -> bool:
 
 def _readings(source: str) -> Iterator[tuple[Sentences, float]]:
     for taken, words in READINGS.items():
-        yield Sentences(source, KNOWN, words, FITTED_BY if taken == FITTED_MBIT else ""), taken
+        yield Sentences(source, KNOWN, words, (FITTED_BY,) if taken == FITTED_MBIT else ()), taken
 
 
 def _prefixes(rows: Rows, source: str) -> Iterator[tuple[Sentences, list[Mapping[str, float]]]]:

@@ -16,17 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..statements import HARDLY, Rows, Sentences, Statement, exponent
+from ..statements import HARDLY, SAME, Rows, Sentences, Statement, exponent
 from .runs import NOBODY, VICTIMS, WATCHED_HEARTBEATS
 
-_SMALL: Final = (
-    "all are asked or told over the links of the tree, of which there is one less than clusters, so that small trees "
-    "take a little less in proportion"
-)
-KNOWN: Final = {
-    ("nor more messages than in proportion", "dies: NEB"): _SMALL,
-    ("nor more messages than in proportion", "dies: DEB"): _SMALL,
-}
+KNOWN: Final[dict[tuple[str, str], str]] = {}
 """Why a sentence does not hold, by words of it, and of the victim."""
 
 
@@ -76,9 +69,9 @@ def _growth(said: Sentences, mine: Rows) -> list[Statement]:
             not power > HARDLY,
         ),
         ours(
-            "nor more messages than in proportion (exponent at most 1)",
+            f"nor more messages than in proportion (exponent at most {1 + SAME})",
             {"messages": messages, "exponent": _shown(more)},
-            not more > 1,
+            not more > 1 + SAME,
         ),
     ]
 

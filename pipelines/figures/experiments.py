@@ -39,18 +39,18 @@ BUCKETS: Final = (24, 32)
 def tct_by_point(links: DataFrame) -> DataFrame:
     """Return the total cost of the tree, `tct`, and its parts `events` and `control`, by point (paper 1, 5.1).
 
+    `answers`, which the paper has not, stand beside it; `tct_each` is that of each run.
+
     Parameters
     ----------
     links
-        The columns of `POINT`, `run`, and the numbers of messages with `events` and of `control` messages
-        that a broker sent over its links of one kind.
+        The columns of `POINT`, `run`, and the numbers of messages with `events`, of `control` messages, and of
+        `answers` to these, that a broker sent over its links of one kind.
     """
-    sums = links.groupBy(*POINT, "run").agg(
-        F.sum("events").alias("events"), F.sum("control").alias("control")
-    )
-    return over_runs(
-        sums.withColumn("tct", F.col("events") + F.col("control")), POINT, ("tct", "events", "control")
-    )
+    parts = ("events", "control", "answers")
+    sums = links.groupBy(*POINT, "run").agg(*(F.sum(name).alias(name) for name in parts))
+    found = sums.withColumn("tct", F.col("events") + F.col("control"))
+    return over_runs(found, POINT, ("tct", *parts), each=("tct",))
 
 
 def aed_by_point(heard: DataFrame) -> DataFrame:
@@ -66,13 +66,14 @@ def aed_by_point(heard: DataFrame) -> DataFrame:
     -----
     The delay of a subscriber is ``(last - first) / notifications``; its mean over subscribers is returned.
     The second figure is the time from the first publication to the last notification, divided by all
-    notifications.
+    notifications. Both also come as a list with the value of each run (suffix `_each`).
     """
     mine = ratio(F.col("last") - F.col("first"), F.col("notifications"))
     whole = ratio(F.max("last") - F.min("first"), F.sum("notifications"))
     each = heard.where("notifications > 0").groupBy(*POINT, "run")
     found = each.agg(F.avg(mine).alias("aed_seconds"), whole.alias("seconds_per_notification"))
-    return over_runs(found, POINT, ("aed_seconds", "seconds_per_notification"))
+    names = ("aed_seconds", "seconds_per_notification")
+    return over_runs(found, POINT, names, each=names)
 
 
 def distribution_by_point(nodes: DataFrame) -> DataFrame:
@@ -177,11 +178,16 @@ def reliability_by_point(totals: DataFrame) -> DataFrame:
 
 
 def over_runs(
-    values: DataFrame, point: Sequence[str], names: Sequence[str], extremes: Sequence[str] = ()
+    values: DataFrame,
+    point: Sequence[str],
+    names: Sequence[str],
+    extremes: Sequence[str] = (),
+    each: Sequence[str] = (),
 ) -> DataFrame:
     """Return the mean of each value over runs, its standard deviation (suffix `_stddev`), and the number of `runs`.
 
-    It is the sample standard deviation; for one run it is 0. `extremes` also get `_min` and `_max`.
+    It is the sample standard deviation; for one run it is 0. `extremes` also get `_min` and `_max`, and `each` a list of
+    all values in the order of the runs, `_each`.
     """
     means = [F.avg(name).alias(name) for name in names]
     spreads = [F.coalesce(F.stddev_samp(name), F.lit(0.0)).alias(f"{name}_stddev") for name in names]
@@ -190,7 +196,12 @@ def over_runs(
         for name in extremes
         for word, end in (("min", F.min), ("max", F.max))
     ]
-    return values.groupBy(*point).agg(*means, *spreads, *ends, F.count("*").alias("runs")).orderBy(*point)
+    lists = [
+        F.sort_array(F.collect_list(F.struct("run", name))).getField(name).alias(f"{name}_each")
+        for name in each
+    ]
+    found = values.groupBy(*point).agg(*means, *spreads, *ends, *lists, F.count("*").alias("runs"))
+    return found.orderBy(*point)
 
 
 def healing_by_victim(subscribers: DataFrame) -> DataFrame:

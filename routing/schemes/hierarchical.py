@@ -77,6 +77,12 @@ class MergedHierarchical(NodeRouter):
     merges = True
 
 
+class ForwardingHierarchical(NodeRouter):
+    """Hierarchical routing under which every subscription goes up to the root."""
+
+    forwards_all = True
+
+
 class QuenchedHierarchical(QuenchedHybrid):
     """Quenching on a tree without clusters."""
 
@@ -103,6 +109,7 @@ class Hierarchical(NodeRouter):
         "quench": QuenchedHierarchical,
         "merge": MergedHierarchical,
         "quench+merge": QuenchedMergedHierarchical,
+        "all": ForwardingHierarchical,
     }
 
 

@@ -1,7 +1,8 @@
 """Hybrid routing (paper 1), and its options: a tree of multicast clusters, as `clusters` has it.
 
-``+quench`` is `quenching`, ``+merge`` announces merged filters (`interest.merging`), and with ``+fanout`` the members
-of a cluster pass a message on to each other, which a layer outside of the router does (`broker.fanout`).
+``+quench`` is `quenching`, ``+merge`` announces merged filters (`interest.merging`), ``+all`` announces all of them
+(`interest.forwarding`), and with ``+fanout`` the members of a cluster pass a message on to each other, which a layer
+outside of the router does (`broker.fanout`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ class MergedHybrid(ClusterRouter):
     merges = True
 
 
+class ForwardingHybrid(ClusterRouter):
+    """Hybrid routing under which every subscription goes up to the root, as in figure 2 of the paper."""
+
+    forwards_all = True
+
+
 class FannedHybrid(ClusterRouter):
     """Hybrid routing for networks without multicast."""
 
@@ -35,4 +42,5 @@ class Hybrid(ClusterRouter):
         "quench": QuenchedHybrid,
         "merge": MergedHybrid,
         "quench+merge": QuenchedMergedHybrid,
+        "all": ForwardingHybrid,
     }

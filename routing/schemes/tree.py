@@ -36,6 +36,7 @@ from ...protocol.messages.pubsub import (
 from ...protocol.messages.recovery import Recovery
 from ..filters.filter import Filter
 from ..interest.announcer import Announcer, AnnouncerSteps
+from ..interest.forwarding import ForwardingAnnouncer
 from ..interest.merging import MergingAnnouncer
 from ..matching.covering_dag import CoveringDag
 from ..matching.table import RoutingTable
@@ -64,6 +65,8 @@ class TreeRouter:
     floods: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     """Whether filters are announced as one merged filter where that filter is exactly their union."""
+    forwards_all: ClassVar[bool] = False
+    """Whether every subscription goes up to the root, also one that another covers or equals."""
     relays: ClassVar[bool] = True
     """Whether a broker announces the filters of other brokers too, and not only those of its own clients."""
 
@@ -71,8 +74,7 @@ class TreeRouter:
         self.position = position
         self.table = RoutingTable()
         self.dag = CoveringDag(self.table.index)
-        announcer = MergingAnnouncer if self.merges else Announcer
-        self.announcer = announcer(self.dag, top=position.role == "REB")
+        self.announcer = self._announcer_type()(self.dag, top=position.role == "REB")
         self.strays = 0
         self._subscriptions: dict[ClientId, dict[int, Filter]] = {}
         self._handlers: dict[type, Callable[[Link, Any], list[Effect]]] = {
@@ -87,6 +89,10 @@ class TreeRouter:
             Unadvertise: self._on_unadvertise,
             Gone: self._on_gone,
         }
+
+    @classmethod
+    def _announcer_type(cls) -> type[Announcer]:
+        return MergingAnnouncer if cls.merges else ForwardingAnnouncer if cls.forwards_all else Announcer
 
     @staticmethod
     def positions(positions: Sequence[Position]) -> list[Position]:
@@ -237,6 +243,8 @@ class TreeRouter:
         effects: list[Effect] = []
         if self.table.add(item, link, holder):
             effects += self._carry_out(self.announcer.hold(item, self.table.slot(item)))
+        elif isinstance(self.announcer, ForwardingAnnouncer):
+            effects += self._carry_out(self.announcer.again(item))
         return effects + self._carry_out(self.announcer.wait(waiter, item))
 
     def _release(self, item: Any, link: Link, holder: Link) -> list[Effect]:

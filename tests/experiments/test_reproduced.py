@@ -22,7 +22,7 @@ def made(rows=()):
     ("name", "options", "said"),
     [
         ("figure 4", {}, "no experiment 'figure 4': there are tct"),
-        ("tct", {"preset": "huge"}, "huge: it must be small or paper or quick"),
+        ("tct", {"preset": "huge"}, "huge: it must be small or paper or calibrated or quick"),
         ("tct", {"runs": 0}, "runs is 0"),
         ("tct", {"out_dir": 3}, "out_dir is 3"),
     ],

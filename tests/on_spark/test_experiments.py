@@ -36,14 +36,15 @@ POINT = ("hrm", 2, 3, 0.001)
 def test_tct_is_the_sum_over_links_and_the_mean_over_runs(spark):
     """Reference: paper 1, 5.1."""
     rows = [
-        (*POINT, 0, 7, "up", 10, 1),
-        (*POINT, 0, 8, "multicast", 5, 2),
-        (*POINT, 1, 7, "up", 20, 0),
-        ("hr", 2, 3, 0.001, 0, 7, "up", 100, 4),
+        (*POINT, 1, 7, "up", 20, 0, 0),
+        (*POINT, 0, 7, "up", 10, 1, 5),
+        (*POINT, 0, 8, "multicast", 5, 2, 0),
+        ("hr", 2, 3, 0.001, 0, 7, "up", 100, 4, 0),
     ]
-    names = [*KEYS, "broker", "link_kind", "events", "control"]
+    names = [*KEYS, "broker", "link_kind", "events", "control", "answers"]
     found = {row["curve"]: row.asDict() for row in tct_by_point(spark.createDataFrame(rows, names)).collect()}
     assert (found["hrm"]["tct"], found["hrm"]["events"], found["hrm"]["control"]) == (19.0, 17.5, 1.5)
+    assert found["hrm"]["tct_each"] == [18, 20] and found["hrm"]["answers"] == 2.5, "which are not in the cost"
     assert found["hrm"]["tct_stddev"] == pytest.approx(2**0.5) and found["hrm"]["runs"] == 2
     assert (found["hr"]["tct"], found["hr"]["tct_stddev"], found["hr"]["runs"]) == (104.0, 0.0, 1)
 
@@ -57,6 +58,7 @@ def test_aed_is_a_subscribers_and_the_quotient_of_all_stands_beside(spark):
     ]
     names = [*KEYS, "subscriber", "notifications", "first", "last"]
     (row,) = aed_by_point(spark.createDataFrame(rows, names)).collect()
+    assert row["aed_seconds_each"] == [1.5] and row["seconds_per_notification_each"] == [pytest.approx(5 / 6)]
     assert (row["aed_seconds"], row["seconds_per_notification"]) == (1.5, pytest.approx(5 / 6))
 
 

@@ -20,6 +20,7 @@ WITH_OPTIONS = [
     "hybrid+quench+merge",
     "hierarchical+quench+merge",
     "hierarchical+nodes",
+    "hybrid+all",
 ]
 NAMES = [*SCHEMES, *WITH_OPTIONS]
 NETWORKS = {
