@@ -7,7 +7,7 @@ Rules
   here with its reason.
 * Rates are those of the mean node, as in the sentences before and after the one about 20 %, and in the title
   of figure 9. The sentence about 20 % says "in the system"; so it is judged both ways.
-* What is in an order may violate it by what is "the same" (`statements.SAME`), and what is more is more by more than that.
+* What is in an order may violate it by what is "the same" (`statements.SAME`); what is more is so by more than that.
 * The percentages are those of all brokers; the same statements are judged for those of the way if there are
   any.
 
@@ -179,7 +179,9 @@ def _utilisation(last: Ends) -> list[Said]:
     for resource in ("cpu", "memory", "bandwidth"):
         used = {name: round(row[resource], 3) for name, row in last.items()}
         ordered.append(
-            _statement(f"{resource} utilisation: full <= 20 % <= 40 % <= none", used, never_falls(_in_order(used)))
+            _statement(
+                f"{resource} utilisation: full <= 20 % <= 40 % <= none", used, never_falls(_in_order(used))
+            )
         )
     for other, where in (("memory", "the text"), ("bandwidth", "the caption")):
         both = {name: (round(row["cpu"], 3), round(row[other], 3)) for name, row in last.items()}

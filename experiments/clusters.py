@@ -80,8 +80,8 @@ class Plan:
     placement
         Where subscribers are.
     often_to
-        By publishers, the subscribers up to which points are run that often; beyond, where runs cost the most and differ
-        the least, they are run once. Without an entry all are run that often.
+        By publishers, the subscribers up to which points are run that often; beyond, where runs cost the most
+        and differ the least, they are run once. Without an entry all are run that often.
     once
         Curves that are run once.
     forwarded
@@ -225,8 +225,12 @@ class _Seen(SimulatedTelemetry):
         """Count an effect that is carried out at `now`."""
         if isinstance(effect, Deliver):
             self._notify(now, effect)
-        elif isinstance(effect, (Send, Multicast)) and (column := KINDS.get(type(effect.message))) is not None:
-            kind = "multicast" if isinstance(effect, Multicast) else "up" if effect.to == host.parent else "down"
+        elif (
+            isinstance(effect, (Send, Multicast)) and (column := KINDS.get(type(effect.message))) is not None
+        ):
+            kind = (
+                "multicast" if isinstance(effect, Multicast) else "up" if effect.to == host.parent else "down"
+            )
             self._links.setdefault((host.id, kind), [0, 0, 0])[column] += 1
 
     def _notify(self, now: float, effect: Deliver) -> None:

@@ -9,8 +9,8 @@ Rules
 * The figures' axis of subscribers is logarithmic: it runs from 1 to 10,000. TCT runs over three decades of its own, so
   "nearly linearly" is judged with both axes logarithmic; delays do not, so "ever steeper" is judged from one power of
   ten to the next. What linear axes show stands beside it.
-* Under the preset `calibrated` the sentences that chose a parameter are `fitted`: the place of subscribers was chosen by
-  the critical point, the axes of figure 4 by its lines, and the time of a copy by one knee.
+* Under the preset `calibrated` the sentences that chose a parameter are `fitted`: the place of subscribers was chosen
+  by the critical point, the axes of figure 4 by its lines, and the time of a copy by one knee.
 
 Source: paper 1, section 5.2.
 """
@@ -89,25 +89,25 @@ IMPOSSIBLE: Final = {
         "multiplied by the publishers, and what part they differ by does not depend on how many there are"
     ),
     ("there is a knee up to which the cost of both is nearly the same", "every broker a node"): (
-        "a broker has at most eight brokers below it, so even the flattest tree of 1,100 nodes is 3.39 deep in the mean, "
-        "and that of 100 clusters 3.08 with the multicast: hr's way to the root, which each event goes, is 10 % longer "
-        "before the first subscriber"
+        "a broker has at most eight brokers below it, so even the flattest tree of 1,100 nodes is 3.39 deep in the "
+        "mean, and that of 100 clusters 3.08 with the multicast: hr's way to the root, which each event goes, is 10 % "
+        "longer before the first subscriber"
     ),
     ("hybrid's delay grows up to a critical point, and then falls", "of a subscriber"): (
         "a broker sends in the order of arrival, and all events take the same copies there: a further subscriber adds "
         "copies, and makes nothing earlier"
     ),
     ("hybrid's delay grows up to a critical point, and then falls", "of all together"): (
-        "the time of the run is divided by all notifications, which each subscriber multiplies: the quotient falls from "
-        "the first subscriber on, under hr as well"
+        "the time of the run is divided by all notifications, which each subscriber multiplies: the quotient falls "
+        "from the first subscriber on, under hr as well"
     ),
     ("hr's delay grows with subscribers, ever steeper", "of all together"): (
-        "the time of the run is divided by all notifications: ten times the subscribers would have to make the run more "
-        "than ten times as long, but its copies grow by less than ten times"
+        "the time of the run is divided by all notifications: ten times the subscribers would have to make the run "
+        "more than ten times as long, but its copies grow by less than ten times"
     ),
     ("and the difference grows with subscribers", "of all together"): (
-        "what the two runs differ by is at most what hr's further copies take, which end at one for each broker, and is "
-        "divided by all notifications, which do not end"
+        "what the two runs differ by is at most what hr's further copies take, which end at one for each broker, and "
+        "is divided by all notifications, which do not end"
     ),
 }
 """Why a sentence can hold under no reading, in the same way."""
@@ -306,9 +306,7 @@ def _same_runs(one: Samples, other: Samples) -> list[dict[float, Sequence[float]
 
 
 def _curves_of(pairs: Mapping[int, _Pair], name: str) -> dict[int, Curve]:
-    return {
-        publishers: pair.hybrid if name == "hybrid" else pair.other for publishers, pair in pairs.items()
-    }
+    return {publishers: pair.hybrid if name == "hybrid" else pair.other for publishers, pair in pairs.items()}
 
 
 def _from_critical(curve: Curve) -> dict[float, float]:

@@ -1,7 +1,7 @@
 """How much a knee depends on the runs: it is read off means of a few networks.
 
-Rule: a knee is that of the means over runs. Beside it are the knees of single runs, and of means over as many runs, drawn
-from them with replacement; the share of these that agrees says how much the runs decide.
+Rule: a knee is that of the means over runs. Beside it are the knees of single runs, and of means over as many runs,
+drawn from them with replacement; the share of these that agrees says how much the runs decide.
 
 Source: paper 1, 5.1 (each point is the mean of ten runs).
 """
@@ -45,7 +45,11 @@ class Spread:
         """Return it as plain data; of one run, the knee alone."""
         if len(self.of_runs) < 2:
             return {"knee": self.knee}
-        return {"knee": self.knee, "of each run": list(self.of_runs), "resamples that agree": round(self.agree, 2)}
+        return {
+            "knee": self.knee,
+            "of each run": list(self.of_runs),
+            "resamples that agree": round(self.agree, 2),
+        }
 
 
 def spread(one: Samples, other: Samples) -> Spread:
@@ -54,7 +58,9 @@ def spread(one: Samples, other: Samples) -> Spread:
     every = range(runs)
     found = _knee(one, other, every)
     rng = random.Random("knees")
-    drawn = [_knee(one, other, [rng.randrange(runs) for _ in every]) for _ in range(RESAMPLES if runs > 1 else 1)]
+    drawn = [
+        _knee(one, other, [rng.randrange(runs) for _ in every]) for _ in range(RESAMPLES if runs > 1 else 1)
+    ]
     return Spread(
         found,
         tuple(_knee(one, other, [run]) for run in every),

@@ -186,8 +186,8 @@ def over_runs(
 ) -> DataFrame:
     """Return the mean of each value over runs, its standard deviation (suffix `_stddev`), and the number of `runs`.
 
-    It is the sample standard deviation; for one run it is 0. `extremes` also get `_min` and `_max`, and `each` a list of
-    all values in the order of the runs, `_each`.
+    It is the sample standard deviation; for one run it is 0. `extremes` also get `_min` and `_max`, and `each` a list
+    of all values in the order of the runs, `_each`.
     """
     means = [F.avg(name).alias(name) for name in names]
     spreads = [F.coalesce(F.stddev_samp(name), F.lit(0.0)).alias(f"{name}_stddev") for name in names]

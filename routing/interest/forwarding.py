@@ -3,8 +3,8 @@
 Rules
 -----
 * Each filter that a broker holds is announced, under a token of its own, whether or not another covers it.
-* A filter that is wanted once more, by another client or by a broker below that already wants it, is announced once more
-  (`again`), with the same token: a broker above that has it already passes it on.
+* A filter that is wanted once more, by another client or by a broker below that already wants it, is announced once
+  more (`again`), with the same token: a broker above that has it already passes it on.
 * Tables hold a filter once for each link, whoever wants it there. So a withdrawal goes up when nobody below wants
   the filter any more, and not for each subscription.
 

@@ -86,11 +86,17 @@ def test_figure_4_as_the_paper_has_it_holds():
     ("wrong", "said"),
     [
         (lambda c, p, s: p * min(s, 1_000), "beyond the critical point hybrid's TCT is smaller"),
-        (lambda c, p, s: p * min(s, 1_000) * (0.96 if c == "hrm" else 1), "beyond the critical point hybrid's"),
+        (
+            lambda c, p, s: p * min(s, 1_000) * (0.96 if c == "hrm" else 1),
+            "beyond the critical point hybrid's",
+        ),
         (lambda c, p, s: p * s * (1 if c == "hrm" else 2), "TCT tends to a constant: hr"),
         (lambda c, p, s: as_the_paper_says(c, 100, s), "the more publishers, the larger the difference"),
         (lambda c, p, s: p * s * (1 if c == "hrm" else 2), "there is a knee up to which the cost"),
-        (lambda c, p, s: p * (s + 1e6 * (c != "hrm" and s > 50)), "and the difference grows with subscribers"),
+        (
+            lambda c, p, s: p * (s + 1e6 * (c != "hrm" and s > 50)),
+            "and the difference grows with subscribers",
+        ),
         (lambda c, p, s: p * (1 if s < 1_000 else 1e6), "TCT grows nearly linearly: hybrid"),
     ],
     ids=["same", "within 5 %", "rising", "as many", "no knee", "flat gap", "step"],
@@ -113,10 +119,12 @@ def test_a_difference_grows_although_it_ripples_within_what_is_the_same():
         fall = 0.97 if curve != "hrm" and subscribers == 10_000 else 1
         return delay(curve, publishers, min(subscribers, 1_000)) * fall
 
-    for value, holds in ((1, True), (0.8, False)):
-        said = judge_aed(
-            figure_5(lambda c, p, s: rippled(c, p, s) * (value if s == 10_000 and c != "hrm" else 1))
-        )
+    def fallen(curve, publishers, subscribers):
+        part = 0.8 if curve != "hrm" and subscribers == 10_000 else 1
+        return rippled(curve, publishers, subscribers) * part
+
+    for curve, holds in ((rippled, True), (fallen, False)):
+        said = judge_aed(figure_5(curve))
         assert {each.holds for each in said if "difference grows" in each.text} == {holds}
 
 
@@ -156,7 +164,9 @@ def test_a_point_is_measured_link_by_link_and_subscriber_by_subscriber():
         heard, links = tables["heard"], tables["links"]
         assert len(heard["subscriber"]) == 200 and set(heard["notifications"].tolist()) == {5}
         assert (heard["last"] > heard["first"]).all()
-        assert links["control"].sum() == links["answers"].sum() == 23, "each broker tells one of what it wants"
+        assert links["control"].sum() == links["answers"].sum() == 23, (
+            "each broker tells one of what it wants"
+        )
 
 
 def test_with_all_forwarded_each_subscriber_costs_its_way_to_the_root_and_events_cost_the_same():
@@ -167,7 +177,10 @@ def test_with_all_forwarded_each_subscriber_costs_its_way_to_the_root_and_events
         assert plain["events"].sum() == all_of_them["events"].sum()
         assert plain["control"].sum() == 23, "each broker but the root tells one other of what it wants"
         ways = (place.broker for place in SMALL.positions() if place.role == "NEB")
-        far = {broker: round(1 + (SMALL.path_seconds(broker, 3) - GROUP_SECONDS) / LINK_SECONDS) for broker in ways}
+        far = {
+            broker: round(1 + (SMALL.path_seconds(broker, 3) - GROUP_SECONDS) / LINK_SECONDS)
+            for broker in ways
+        }
         point = Point(curve, 3, 40, 0, 0.001, SMALL, "even")
         rng = random.Random("clusters/0/3/40")
         assert all_of_them["control"].sum() == sum(
@@ -246,7 +259,7 @@ def test_an_event_costs_the_same_however_many_publish():
 
 @pytest.mark.parametrize("send_seconds", [0.001, 0.05])
 def test_a_further_subscriber_makes_nothing_earlier(send_seconds):
-    """Each of the same subscribers has its last notification no earlier when others come. Reference: paper 1, 5.2 (2)."""
+    """The same subscribers have their last notifications no earlier when others come. Reference: paper 1, 5.2 (2)."""
     found = []
     for many in (3, 18, 60):
         seen = clusters._Seen()
@@ -257,7 +270,9 @@ def test_a_further_subscriber_makes_nothing_earlier(send_seconds):
             telemetry=seen,
             keep_notifications=False,
         )
-        at = places(Point("hrm", 1, many, 0, send_seconds, ROUND, "even"), sorted(net.hosts), random.Random(5))
+        at = places(
+            Point("hrm", 1, many, 0, send_seconds, ROUND, "even"), sorted(net.hosts), random.Random(5)
+        )
         for number, broker in enumerate(at):
             net.subscribe(f"s{number:02}", broker, "kind = 1")
         net.run()

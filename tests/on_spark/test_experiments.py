@@ -44,7 +44,9 @@ def test_tct_is_the_sum_over_links_and_the_mean_over_runs(spark):
     names = [*KEYS, "broker", "link_kind", "events", "control", "answers"]
     found = {row["curve"]: row.asDict() for row in tct_by_point(spark.createDataFrame(rows, names)).collect()}
     assert (found["hrm"]["tct"], found["hrm"]["events"], found["hrm"]["control"]) == (19.0, 17.5, 1.5)
-    assert found["hrm"]["tct_each"] == [18, 20] and found["hrm"]["answers"] == 2.5, "which are not in the cost"
+    assert found["hrm"]["tct_each"] == [18, 20] and found["hrm"]["answers"] == 2.5, (
+        "which are not in the cost"
+    )
     assert found["hrm"]["tct_stddev"] == pytest.approx(2**0.5) and found["hrm"]["runs"] == 2
     assert (found["hr"]["tct"], found["hr"]["tct_stddev"], found["hr"]["runs"]) == (104.0, 0.0, 1)
 

@@ -1,4 +1,4 @@
-"""Every subscription goes up to the root, also one that another covers. Reference: paper 1, figure 2 (lines 32 to 34)."""
+"""Every subscription goes up to the root, also one that another covers. Reference: paper 1, figure 2."""
 
 from collections import Counter
 
