@@ -123,7 +123,7 @@ class Payloads:
 
     Parameters
     ----------
-    seat_of
+    hosted_broker
         Returns the hosted broker of an id; BrokerUnavailable if there is none.
     actor_of
         Returns the actor of a broker; None if it is here.
@@ -135,12 +135,12 @@ class Payloads:
 
     def __init__(
         self,
-        seat_of: Callable[[BrokerId], HostedBroker],
+        hosted_broker: Callable[[BrokerId], HostedBroker],
         actor_of: Callable[[BrokerId], Awaitable[Any]],
         died: Callable[[BrokerId, BrokerId], None],
         carry_out: Callable[[HostedBroker, Effect], None],
     ) -> None:
-        self._seat_of = seat_of
+        self._hosted_broker = hosted_broker
         self._actor_of = actor_of
         self._died = died
         self._carry_out = carry_out
@@ -148,7 +148,7 @@ class Payloads:
         self._payloads: dict[tuple[BrokerId, str], tuple[Payload, Bytes]] = {}
 
     def _mesh_router(self, broker: BrokerId) -> MeshRouter:
-        router = self._seat_of(broker).broker.router
+        router = self._hosted_broker(broker).broker.router
         if not isinstance(router, MeshRouter):
             raise InputError(
                 f"scheme {type(router).__name__.lower()!r} cannot tell at a publisher's broker who wants a payload: "
@@ -230,7 +230,7 @@ class Payloads:
 
     async def payload(self, at: BrokerId, name: str, start: int) -> tuple[int, Bytes]:
         """Return the size of a payload, and its bytes from byte `start` on, for a client of this broker."""
-        router, heals = self._mesh_router(at), self._seat_of(at).broker.ask(Heals())
+        router, heals = self._mesh_router(at), self._hosted_broker(at).broker.ask(Heals())
         if (at, name) not in self._payloads and heals:
             for other in router.neighbours():
                 if await self._fetched(at, other, name):
@@ -302,7 +302,7 @@ class Payloads:
         self._make_room(broker, payload, whole)
         if not known and payload.notifies:
             for effect in self._mesh_router(broker).deliver(payload.batch):
-                self._carry_out(self._seat_of(broker), effect)
+                self._carry_out(self._hosted_broker(broker), effect)
 
     def _make_room(self, broker: BrokerId, payload: Payload, whole: Bytes) -> None:
         self._payloads[broker, payload.name] = payload, whole

@@ -45,7 +45,7 @@ class HostAdmission:
     ----------
     config
         The admission configuration of the brokers; None for a network without admission control.
-    seats
+    hosted_brokers
         A live view of the host's brokers.
     drive
         Passes an event to a broker and carries out the effects.
@@ -54,11 +54,11 @@ class HostAdmission:
     def __init__(
         self,
         config: AdmissionConfig | None,
-        seats: Mapping[BrokerId, HostedBroker],
+        hosted_brokers: Mapping[BrokerId, HostedBroker],
         drive: Drive,
     ) -> None:
         self.config = config
-        self._seats = seats
+        self._hosted_brokers = hosted_brokers
         self._drive = drive
         self._measuring: asyncio.Task[None] | None = None
         self._burden_seconds, self._share = 0.0, 1.0
@@ -72,26 +72,26 @@ class HostAdmission:
         """Raise InputError in a network without admission control."""
         required(self.config)
 
-    def inform(self, seat: HostedBroker, client: ClientId, news: News, number: int = 0) -> None:
+    def inform(self, hosted: HostedBroker, client: ClientId, news: News, number: int = 0) -> None:
         """Pass news of the broker to its client; `number` is set if the client must acknowledge the news."""
         match news:
             case Judgement(dry=True):
-                seat.answers.give((client, WouldAdmit, news.number), news)
+                hosted.answers.give((client, WouldAdmit, news.number), news)
             case Judgement(admitted=False):
-                seat.answers.refuse((client, Register, news.number), rejection(client, news))
+                hosted.answers.refuse((client, Register, news.number), rejection(client, news))
             case Judgement():
                 pass  # answered when the subscription is installed
             case Everywhere():
-                seat.answers.give((client, Advertise, news.number), number)
+                hosted.answers.give((client, Advertise, news.number), number)
             case HeldBack():
-                seat.answers.owe((client, Events, news.number))
+                hosted.answers.owe((client, Events, news.number))
             case LetIn():
-                seat.answers.give((client, Events, news.number))
+                hosted.answers.give((client, Events, news.number))
             case OverQuota():
-                seat.answers.owe((client, Events, news.number))
-                seat.answers.refuse((client, Events, news.number), RateExceeded(news.reason))
+                hosted.answers.owe((client, Events, news.number))
+                hosted.answers.refuse((client, Events, news.number), RateExceeded(news.reason))
             case Answers(here=True):
-                seat.answers.give((client, Register, news.number), news.begins)
+                hosted.answers.give((client, Register, news.number), news.begins)
             case Standing() | Answers() | Unanswered():
                 pass  # the broker keeps it and answers queries
 
@@ -101,10 +101,10 @@ class HostAdmission:
         """From now on, make each event that a broker here takes in cost this CPU time, at this share of a CPU."""
         self._burden_seconds, self._share = cpu_seconds, share
 
-    def take_in(self, seat: HostedBroker, message: Events | Directed, since: float | None) -> bool:
+    def take_in(self, hosted: HostedBroker, message: Events | Directed, since: float | None) -> bool:
         """Return whether to take in events that have waited since `since`; if so, spend the burden on them first."""
         if too_long(since, time.time(), self.deadline_seconds):
-            seat.expired_events += len(message.batch)
+            hosted.expired_events += len(message.batch)
             return False
         if self._burden_seconds:
             work = self._burden_seconds * len(message.batch)
@@ -125,13 +125,13 @@ class HostAdmission:
 
     async def _measure(self, config: AdmissionConfig) -> None:
         meters: Mapping[BrokerId, CapacityMeter] = {
-            broker: CapacityMeter(config.utilisation_max) for broker in self._seats
+            broker: CapacityMeter(config.utilisation_max) for broker in self._hosted_brokers
         }
         while True:
-            for broker, seat in self._seats.items():
+            for broker, hosted in self._hosted_brokers.items():
                 meter = meters[broker]
-                if meter.sample(time.monotonic(), time.process_time(), seat.events_in):
-                    self._drive(seat, Received(broker, CapacityMeasured(meter.highest)))
+                if meter.sample(time.monotonic(), time.process_time(), hosted.events_in):
+                    self._drive(hosted, Received(broker, CapacityMeasured(meter.highest)))
             await asyncio.sleep(config.sample_seconds)
 
 

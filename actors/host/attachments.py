@@ -49,7 +49,7 @@ class Attachments:
 
     Parameters
     ----------
-    seats
+    hosted_brokers
         A live view of the host's brokers.
     limits
         The limits of the network.
@@ -66,7 +66,7 @@ class Attachments:
 
     def __init__(
         self,
-        seats: Mapping[BrokerId, HostedBroker],
+        hosted_brokers: Mapping[BrokerId, HostedBroker],
         limits: Limits,
         handle: Handle,
         drive: Drive,
@@ -74,7 +74,7 @@ class Attachments:
     ) -> None:
         self._departures = departures or Departures()
         self.sessions: dict[str, Session] = {}
-        self._seats = seats
+        self._hosted_brokers = hosted_brokers
         self._limits = limits
         self._handle = handle
         self._drive = drive
@@ -104,13 +104,13 @@ class Attachments:
         queue = self.sessions.pop(name, None)
         if queue is None:
             return
-        for seat in list(self._seats.values()):
-            for client in [client for client, owner in seat.owners.items() if owner is queue]:
-                if client in seat.durable:
-                    del seat.owners[client]
+        for hosted in list(self._hosted_brokers.values()):
+            for client in [client for client, owner in hosted.owners.items() if owner is queue]:
+                if client in hosted.durable:
+                    del hosted.owners[client]
                 else:
-                    self.let_go(seat, client)
-            self._withdraw(seat, [client for client, owner in seat.offering.items() if owner is queue])
+                    self.let_go(hosted, client)
+            self._withdraw(hosted, [client for client, owner in hosted.offering.items() if owner is queue])
         queue.end()
 
     def give_up(self, name: str) -> None:
@@ -148,13 +148,13 @@ class Attachments:
         self._taken[ticket, client] = session, Taken(kind, client, ticket)
         if len(self._taken) > TAKEN_MAX:
             del self._taken[next(iter(self._taken))]
-        queue, seat = self.sessions.get(session), self._seats.get(broker)
-        if seat is not None and not durable:
+        queue, hosted = self.sessions.get(session), self._hosted_brokers.get(broker)
+        if hosted is not None and not durable:
             if kind == "publisher":
-                if queue is not None and seat.offering.get(client) is queue:
-                    self._withdraw(seat, [client])
-            elif seat.owners.get(client) is queue and (queue is not None or client not in seat.offering):
-                self.let_go(seat, client)
+                if queue is not None and hosted.offering.get(client) is queue:
+                    self._withdraw(hosted, [client])
+            elif hosted.owners.get(client) is queue and (queue is not None or client not in hosted.offering):
+                self.let_go(hosted, client)
         if queue is not None:
             queue.wake()
 
@@ -170,121 +170,121 @@ class Attachments:
 
     # Publishers that advertise.
 
-    def offers(self, seat: HostedBroker, publisher: ClientId, session: str) -> None:
+    def offers(self, hosted: HostedBroker, publisher: ClientId, session: str) -> None:
         """Note that a publisher advertises, and which process it is in."""
-        seat.offering[publisher] = self.session(session)
+        hosted.offering[publisher] = self.session(session)
 
     def bury(self, *, subscribers: bool = True) -> None:
         """Withdraw the advertisements of dead processes, and detach their subscribers that are not durable."""
         now = time.monotonic()
-        for seat in list(self._seats.values()):
-            self._withdraw(seat, [client for client, owner in seat.offering.items() if owner.gone(now)])
+        for hosted in list(self._hosted_brokers.values()):
+            self._withdraw(hosted, [client for client, owner in hosted.offering.items() if owner.gone(now)])
             owners = dict.fromkeys(
-                owner for client, owner in seat.owners.items() if client not in seat.durable
+                owner for client, owner in hosted.owners.items() if client not in hosted.durable
             )
             for owner in owners if subscribers else ():
                 if owner.gone(now):
                     self.give_up(owner.name)
 
-    def _withdraw(self, seat: HostedBroker, publishers: list[ClientId]) -> None:
+    def _withdraw(self, hosted: HostedBroker, publishers: list[ClientId]) -> None:
         for publisher in publishers:
-            del seat.offering[publisher]
-            self._handle(seat, publisher, Detach())
+            del hosted.offering[publisher]
+            self._handle(hosted, publisher, Detach())
 
     # Brokers.
 
-    def seat_of(self, broker: BrokerId) -> HostedBroker:
-        """Return the seat of a broker.
+    def hosted_broker(self, broker: BrokerId) -> HostedBroker:
+        """Return a broker of this host.
 
         Raises
         ------
         BrokerUnavailable
             If the broker is not on this host, or has left.
         """
-        if broker not in self._seats or self._seats[broker].broker.ask(TurnsAway()):
+        if broker not in self._hosted_brokers or self._hosted_brokers[broker].broker.ask(TurnsAway()):
             raise BrokerUnavailable(f"broker {broker} is not on this host, or has left")
-        return self._seats[broker]
+        return self._hosted_brokers[broker]
 
-    def open_seat(self, broker: BrokerId) -> HostedBroker:
-        """Return a seat at which clients may start something; raise BrokerLeaving if the broker is about to leave."""
+    def open_broker(self, broker: BrokerId) -> HostedBroker:
+        """Return a hosted broker at which clients may start something; raise BrokerLeaving if it is about to leave."""
         if broker in self._leaving:
             raise BrokerLeaving(f"broker {broker} is leaving the network: continue at another broker")
-        return self.seat_of(broker)
+        return self.hosted_broker(broker)
 
     def dismiss(self, broker: BrokerId) -> None:
         """Let clients start nothing more at a broker, and tell its clients to go to another one."""
         self._leaving[broker] = None
 
     def farewells(self) -> list[Farewell]:
-        """Return the farewells for every poll; there is at most one for each broker that was ever seated here."""
+        """Return the farewells for every poll; there is at most one for each broker that was ever hosted here."""
         return [Farewell(broker) for broker in self._leaving]
 
     # Subscribers that come and go.
 
-    def own(self, seat: HostedBroker, client: ClientId, session: str) -> None:
+    def own(self, hosted: HostedBroker, client: ClientId, session: str) -> None:
         """Record that a subscriber is in this process; raise ClientError if it is in another one."""
         owner = self.session(session)
-        if seat.owners.setdefault(client, owner) is not owner:
-            at = seat.broker.position.broker
+        if hosted.owners.setdefault(client, owner) is not owner:
+            at = hosted.broker.position.broker
             raise ClientError(f"subscriber {client!r} is attached to broker {at} by another process")
 
-    def take_over(self, seat: HostedBroker, client: ClientId, session: str) -> None:
+    def take_over(self, hosted: HostedBroker, client: ClientId, session: str) -> None:
         """Attach a subscriber to this process, and detach it from the process that had it before."""
-        before, mine = seat.owners.get(client), self.session(session)
-        seat.owners[client] = mine
+        before, mine = hosted.owners.get(client), self.session(session)
+        hosted.owners[client] = mine
         if before is not None and before is not mine:
             self._end_unused(before)
-        seat.absent.here(client)
+        hosted.absent.here(client)
 
     def _end_unused(self, queue: Session) -> None:
         """Drop the queue of a process that has no subscribers left; it may be dead and never fetch it."""
-        if not any(queue in seat.owners.values() for seat in self._seats.values()):
+        if not any(queue in hosted.owners.values() for hosted in self._hosted_brokers.values()):
             self.sessions.pop(queue.name, None)
             queue.end()
 
-    def let_go(self, seat: HostedBroker, client: ClientId) -> None:
+    def let_go(self, hosted: HostedBroker, client: ClientId) -> None:
         """Detach a client and end its subscriptions; events that waited for its quota are refused."""
-        self._handle(seat, client, Detach())
-        for question in seat.answers.of(client, Events):
-            seat.answers.refuse(
+        self._handle(hosted, client, Detach())
+        for question in hosted.answers.of(client, Events):
+            hosted.answers.refuse(
                 question, ClientError(f"{client!r} has gone: event {question[2]} was not taken")
             )
-        for _, _, number in seat.answers.of(client, Register):
-            self.cancelled(seat, client, number)
-        seat.owners.pop(client, None)
+        for _, _, number in hosted.answers.of(client, Register):
+            self.cancelled(hosted, client, number)
+        hosted.owners.pop(client, None)
 
-    def let_all_go(self, seat: HostedBroker) -> None:
+    def let_all_go(self, hosted: HostedBroker) -> None:
         """Detach all clients of a broker; they continue elsewhere once they notice, and receive what they missed."""
-        for client in list(seat.owners):
-            self.let_go(seat, client)
+        for client in list(hosted.owners):
+            self.let_go(hosted, client)
 
-    def cancelled(self, seat: HostedBroker, client: ClientId, number: int) -> None:
+    def cancelled(self, hosted: HostedBroker, client: ClientId, number: int) -> None:
         """Forget a subscription, and end the call that waits for its installation."""
         error = ClientError(f"subscription {number} of {client!r} was cancelled meanwhile")
-        seat.answers.refuse((client, Register, number), error)
+        hosted.answers.refuse((client, Register, number), error)
 
     # What subscribers are told besides events.
 
     def catch_up(self, queue: Session) -> None:
         """Have withheld events redelivered to durable subscribers of a process that has read everything."""
-        for seat in list(self._seats.values()):
-            for client, first in seat.absent.catching_up(queue, seat.owners):
-                self._handle(seat, client, Again(first))
+        for hosted in list(self._hosted_brokers.values()):
+            for client, first in hosted.absent.catching_up(queue, hosted.owners):
+                self._handle(hosted, client, Again(first))
 
-    def tell_losses(self, seat: HostedBroker, client: ClientId, losses: tuple[Lost, ...]) -> None:
+    def tell_losses(self, hosted: HostedBroker, client: ClientId, losses: tuple[Lost, ...]) -> None:
         """Tell a subscriber which events it may have lost, if its process is connected."""
-        owner = seat.owners.get(client)
+        owner = hosted.owners.get(client)
         if owner is not None:
-            owner.put(loss_batch(owner, client, losses), seat.tally)
+            owner.put(loss_batch(owner, client, losses), hosted.tally)
 
-    def drain_soon(self, seat: HostedBroker, number: int) -> None:
+    def drain_soon(self, hosted: HostedBroker, number: int) -> None:
         """Tell the broker when all processes have acknowledged what was delivered; do not wait for durable ones."""
-        sessions = {owner: None for client, owner in seat.owners.items() if client not in seat.durable}
+        sessions = {owner: None for client, owner in hosted.owners.items() if client not in hosted.durable}
 
         async def drain() -> None:
             for session in sessions:
                 await session.passed()
-            self._drive(seat, Drained(number))
+            self._drive(hosted, Drained(number))
 
         task = asyncio.get_running_loop().create_task(drain())
         self._draining.add(task)

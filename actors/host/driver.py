@@ -106,7 +106,7 @@ class Driver:
 
     Parameters
     ----------
-    seats
+    hosted_brokers
         A live view of the host's brokers.
     ways
         The transport to other brokers.
@@ -131,7 +131,7 @@ class Driver:
 
     def __init__(
         self,
-        seats: Mapping[BrokerId, HostedBroker],
+        hosted_brokers: Mapping[BrokerId, HostedBroker],
         ways: Transport,
         clock: Clock,
         attachments: Attachments,
@@ -143,7 +143,7 @@ class Driver:
         end: Callable[[StateDamaged], None],
     ) -> None:
         self.handled = 0
-        self._seats = seats
+        self._hosted_brokers = hosted_brokers
         self._transport = ways
         self._clock = clock
         self._attachments = attachments
@@ -158,27 +158,27 @@ class Driver:
 
     def handle(
         self,
-        seat: HostedBroker,
+        hosted: HostedBroker,
         source: Link,
         message: Given,
         pressure: Backpressure | None = None,
     ) -> None:
         """Pass a message to a broker; note the queues that this fills in `pressure`."""
-        if self._resting is not None and seat.rests_until is not None:
-            self._resting.wake(seat)
+        if self._resting is not None and hosted.rests_until is not None:
+            self._resting.wake(hosted)
         self.handled += not is_beat(message)
         carried = message.message if isinstance(message, Numbered) else message
         if isinstance(carried, CARRIERS):
-            if not self._admission.take_in(seat, carried, None if pressure is None else pressure.since):
+            if not self._admission.take_in(hosted, carried, None if pressure is None else pressure.since):
                 if not isinstance(message, Numbered):
                     return
                 carried = _emptied(carried)
                 message = replace(message, message=carried)  # it must still be acknowledged
-            seat.events_in += len(carried.batch)
-        if isinstance(message, TIMED) or self._clock.is_late(seat.told_at):
-            self.tell_time(seat)
-        self.drive(seat, Received(source, message), pressure)
-        self._telemetry.flush_when_due(seat)
+            hosted.events_in += len(carried.batch)
+        if isinstance(message, TIMED) or self._clock.is_late(hosted.told_at):
+            self.tell_time(hosted)
+        self.drive(hosted, Received(source, message), pressure)
+        self._telemetry.flush_when_due(hosted)
 
     async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
         """Take in the heartbeat of another host; `stands` says what changes in the heartbeats that it replaces."""
@@ -190,25 +190,25 @@ class Driver:
         if self._resting is not None:
             self._resting.reborn(broker)
 
-    def tell_time(self, seat: HostedBroker) -> None:
+    def tell_time(self, hosted: HostedBroker) -> None:
         """Tell a broker the time: the wall clock as it was at the start, monotonic since then."""
-        seat.told_at = self._clock.now()
-        self.drive(seat, Ticked(seat.told_at))
+        hosted.told_at = self._clock.now()
+        self.drive(hosted, Ticked(hosted.told_at))
 
     def drive(
         self,
-        seat: HostedBroker,
+        hosted: HostedBroker,
         event: Happened,
         pressure: Backpressure | None = None,
     ) -> None:
         """Pass an event to a broker, and carry out its effects, now or when everything before them is stable."""
-        if self._resting is not None and seat.rests_until is not None:
-            self._resting.wake(seat)
-        commits = seat.commits
+        if self._resting is not None and hosted.rests_until is not None:
+            self._resting.wake(hosted)
+        commits = hosted.commits
         if commits is not None and commits.error is not None:
             return
         try:
-            effects = seat.broker.handle(event)
+            effects = hosted.broker.handle(event)
         except StateDamaged as error:
             self._end(error)
             return
@@ -219,110 +219,110 @@ class Driver:
             return
         if commits is None:
             for effect in effects:
-                self.carry_out(seat, effect, pressure)
+                self.carry_out(hosted, effect, pressure)
             return
         for effect in effects:
-            commits.put(effect, partial(self.carry_out, seat, effect, pressure))
+            commits.put(effect, partial(self.carry_out, hosted, effect, pressure))
 
     # Its effects carried out.
 
-    def carry_out(self, seat: HostedBroker, effect: Effect, pressure: Backpressure | None = None) -> None:
+    def carry_out(self, hosted: HostedBroker, effect: Effect, pressure: Backpressure | None = None) -> None:
         """Carry out an effect of a broker."""
         if isinstance(effect, SENDS) and isinstance(effect.message, LASTING):
-            if self._holds_back(seat, effect):
+            if self._holds_back(hosted, effect):
                 return
         now = time.time()
-        seat.telemetry.effect(now, effect)
+        hosted.telemetry.effect(now, effect)
         match effect:
             case Send(to, message):
-                self._put(seat, self._box(seat, to), message, pressure)
+                self._put(hosted, self._box(hosted, to), message, pressure)
             case Multicast(message):
-                if seat.group is not None:
-                    self._put(seat, seat.group, message, pressure)
+                if hosted.group is not None:
+                    self._put(hosted, hosted.group, message, pressure)
             case Regroup(members):
-                seat.group = self._transport.regroup(seat.broker.position.broker, members, seat.group)
+                hosted.group = self._transport.regroup(hosted.broker.position.broker, members, hosted.group)
             case Renew(to, over_group):
-                seat.renew(to, over_group)
+                hosted.renew(to, over_group)
             case Deliver():
-                self._deliver(seat, effect, now, pressure)
+                self._deliver(hosted, effect, now, pressure)
             case Propose(client, broker):
-                if (owner := seat.owners.get(client)) is not None:  # publishers do not poll
-                    owner.propose(client, broker, seat.tally)
+                if (owner := hosted.owners.get(client)) is not None:  # publishers do not poll
+                    owner.propose(client, broker, hosted.tally)
             case Confirm(client, subscription):
-                seat.answers.give((client, Register, subscription), effect.begins)
+                hosted.answers.give((client, Register, subscription), effect.begins)
             case Flushed(client, number):
-                seat.answers.give((client, Flush, number))
+                hosted.answers.give((client, Flush, number))
             case TellLost(client, losses):
-                self._attachments.tell_losses(seat, client, losses)
+                self._attachments.tell_losses(hosted, client, losses)
             case Drain(number):
-                self._attachments.drain_soon(seat, number)
+                self._attachments.drain_soon(hosted, number)
             case Inform(client, news):
-                self._admission.inform(seat, client, news, effect.number)
+                self._admission.inform(hosted, client, news, effect.number)
             case Acknowledge(client, "events", number):
-                seat.answers.give((client, Numbered, number))
+                hosted.answers.give((client, Numbered, number))
             case TickAt(at):
-                self._tick_at(seat, at)
+                self._tick_at(hosted, at)
             case Meet(brokers):
                 self._transport.prepare(brokers)
 
-    def _tick_at(self, seat: HostedBroker, at: float) -> None:
+    def _tick_at(self, hosted: HostedBroker, at: float) -> None:
         """Tell a broker the time at `at`, if it is still here then."""
-        broker = seat.broker.position.broker
+        broker = hosted.broker.position.broker
 
         def tick() -> None:
-            if self._seats.get(broker) is not seat:
+            if self._hosted_brokers.get(broker) is not hosted:
                 return
             if self._clock.now() < at:  # the timer of the loop is coarser than the clock
-                self._tick_at(seat, at)
+                self._tick_at(hosted, at)
             else:
-                self.tell_time(seat)
+                self.tell_time(hosted)
 
         asyncio.get_running_loop().call_later(max(0.0, at - self._clock.now()), tick)
 
-    def _box(self, seat: HostedBroker, to: BrokerId) -> Outbox:
-        box = seat.links.get(to)
+    def _box(self, hosted: HostedBroker, to: BrokerId) -> Outbox:
+        box = hosted.links.get(to)
         if box is None:
-            box = seat.links[to] = self._transport.link(seat.broker.position.broker, to)
+            box = hosted.links[to] = self._transport.link(hosted.broker.position.broker, to)
         return box
 
-    def _holds_back(self, seat: HostedBroker, effect: Send | Multicast) -> bool:
+    def _holds_back(self, hosted: HostedBroker, effect: Send | Multicast) -> bool:
         """Return whether the heartbeat of this host replaces a heartbeat of a broker."""
         if self._resting is None:
             return False
         if isinstance(effect, Send):
-            box = self._box(seat, effect.to)
-            return self._resting.holds_back(seat, effect.to, (effect.to,), effect.message, box)
-        if seat.group is None:
+            box = self._box(hosted, effect.to)
+            return self._resting.holds_back(hosted, effect.to, (effect.to,), effect.message, box)
+        if hosted.group is None:
             return True  # the group is empty
         return self._resting.holds_back(
-            seat, GROUP, seat.broker.ask(OtherMembers()), effect.message, seat.group
+            hosted, GROUP, hosted.broker.ask(OtherMembers()), effect.message, hosted.group
         )
 
     def _put(
-        self, seat: HostedBroker, box: Outbox, message: LinkMessage, pressure: Backpressure | None
+        self, hosted: HostedBroker, box: Outbox, message: LinkMessage, pressure: Backpressure | None
     ) -> None:
         if isinstance(message, Numbered) and box.full:
             return  # it is retransmitted
         box.put(message)
         if isinstance(message, CARRIERS):
-            seat.events_out += len(message.batch)
+            hosted.events_out += len(message.batch)
         if pressure is not None and box.full:
             pressure.outboxes[box] = None
 
     def _deliver(
-        self, seat: HostedBroker, deliver: Deliver, now: float, pressure: Backpressure | None
+        self, hosted: HostedBroker, deliver: Deliver, now: float, pressure: Backpressure | None
     ) -> None:
-        seat.delivered(now, deliver)
-        here = seat.absent.reachable(deliver, seat.owners, seat.durable)
+        hosted.delivered(now, deliver)
+        here = hosted.absent.reachable(deliver, hosted.owners, hosted.durable)
         if here is None:
             return
         deliver = here
-        owners = [seat.owners[client] for client in deliver.clients]
+        owners = [hosted.owners[client] for client in deliver.clients]
         for session, delivery in split(deliver, owners):
             if deliver.number:
-                delivery = replace(delivery, broker=seat.broker.position.broker, note=deliver.number)
-            session.put(delivery, seat.tally)
-            if pressure is not None and session.full and delivery.clients[0] not in seat.durable:
+                delivery = replace(delivery, broker=hosted.broker.position.broker, note=deliver.number)
+            session.put(delivery, hosted.tally)
+            if pressure is not None and session.full and delivery.clients[0] not in hosted.durable:
                 pressure.sessions[session] = None
 
     async def room(self, pressure: Backpressure) -> None:

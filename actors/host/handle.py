@@ -230,13 +230,13 @@ class HostHandle:
 
     # Launching, and brokers that are started again.
 
-    def seat(self, positions: Sequence[Position], life: int = 0) -> ObjectRef[None]:
+    def start_brokers(self, positions: Sequence[Position], life: int = 0) -> ObjectRef[None]:
         """Make the brokers of these positions."""
-        return self._call("seat", positions, life)
+        return self._call("start_brokers", positions, life)
 
-    def seat_newcomer(self, position: Position, life: int) -> ObjectRef[None]:
+    def start_newcomer(self, position: Position, life: int) -> ObjectRef[None]:
         """Make a broker that joins a running network."""
-        return self._call("seat_newcomer", position, life)
+        return self._call("start_newcomer", position, life)
 
     def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> ObjectRef[None]:
         """Make the links of every broker of the host."""
@@ -306,9 +306,9 @@ class HostHandle:
         """Ask whether a broker has left the network."""
         return self._call("left", broker)
 
-    def unseat(self, broker: BrokerId) -> ObjectRef[int]:
+    def end_broker(self, broker: BrokerId) -> ObjectRef[int]:
         """Remove a broker that has left; the answer is how many brokers are still there."""
-        return self._call("unseat", broker)
+        return self._call("end_broker", broker)
 
     # Faults, for tests.
 

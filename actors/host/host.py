@@ -126,28 +126,34 @@ class BrokerHost:
         self._stable = stable
         self._stores = None if stable is None else BrokerStores(stable, recovery)
         self._hosts: dict[BrokerId, Any] = {}
-        self.seats: dict[BrokerId, HostedBroker] = {}
+        self.hosted_brokers: dict[BrokerId, HostedBroker] = {}
         log = HOST.of(network=network)
         self.log = log
         self.clock = Clock(recovery, still_seconds)
         self.departures = Departures()
         self.channels = self._make_channels(channels)
-        self.telemetry = HostTelemetry(self.seats, collector, self.log)
-        self.admission = HostAdmission(admission, self.seats, self._drive)
+        self.telemetry = HostTelemetry(self.hosted_brokers, collector, self.log)
+        self.admission = HostAdmission(admission, self.hosted_brokers, self._drive)
         self.transport = self._make_transport()
-        self.attachments = Attachments(self.seats, limits, self._handle, self._drive, self.departures)
+        self.attachments = Attachments(
+            self.hosted_brokers, limits, self._handle, self._drive, self.departures
+        )
         self.resting: Resting | None = None
         if recovery is not None:
             into = self._handle, self._drive, self._tell_time
-            self.resting = Resting(self.seats, self.transport, recovery, self.clock, *into)
+            self.resting = Resting(self.hosted_brokers, self.transport, recovery, self.clock, *into)
         self.driver = self._make_driver()
         stability = None if stable is None or recovery is not None else stable.stability
         self.numbered: NumberedLinks | None = None
         if stability is not None:
-            self.numbered = NumberedLinks(self.seats, self.attachments, self.driver, stability)
-        self.metering = Metering(self.seats, network, self.log)
-        self.payloads = Payloads(self.attachments.seat_of, self._actor_of, self._died, self.driver.carry_out)
-        self.rest = QuietWait(self.seats, self.attachments, self.driver, self.numbered, limits, recovery)
+            self.numbered = NumberedLinks(self.hosted_brokers, self.attachments, self.driver, stability)
+        self.metering = Metering(self.hosted_brokers, network, self.log)
+        self.payloads = Payloads(
+            self.attachments.hosted_broker, self._actor_of, self._died, self.driver.carry_out
+        )
+        self.rest = QuietWait(
+            self.hosted_brokers, self.attachments, self.driver, self.numbered, limits, recovery
+        )
         self.incoming = self._make_incoming()
         self.ticking = self._make_ticking(stability)
         # The client processes that the rendezvous point was told of, and when.
@@ -172,7 +178,7 @@ class BrokerHost:
         return Transport(
             self._limits,
             self.recovery,
-            self.seats,
+            self.hosted_brokers,
             self.receive,
             died=self._died,
             reborn=self._drop_links,
@@ -186,7 +192,7 @@ class BrokerHost:
 
     def _make_driver(self) -> Driver:
         return Driver(
-            self.seats,
+            self.hosted_brokers,
             self.transport,
             self.clock,
             self.attachments,
@@ -200,7 +206,7 @@ class BrokerHost:
 
     def _make_incoming(self) -> Incoming:
         return Incoming(
-            self.seats,
+            self.hosted_brokers,
             self._limits,
             self.transport,
             self.departures,
@@ -214,7 +220,7 @@ class BrokerHost:
 
     def _make_ticking(self, stability: Stability | None) -> Ticking:
         return Ticking(
-            self.seats,
+            self.hosted_brokers,
             self.driver,
             self.clock,
             self.attachments,
@@ -230,27 +236,29 @@ class BrokerHost:
 
     # What parts that are made before the driver pass to the brokers by it.
 
-    def _handle(self, seat: HostedBroker, source: Link, message: Given) -> None:
-        self.driver.handle(seat, source, message)
+    def _handle(self, hosted: HostedBroker, source: Link, message: Given) -> None:
+        self.driver.handle(hosted, source, message)
 
-    def _drive(self, seat: HostedBroker, event: Happened) -> None:
-        self.driver.drive(seat, event)
+    def _drive(self, hosted: HostedBroker, event: Happened) -> None:
+        self.driver.drive(hosted, event)
 
-    def _tell_time(self, seat: HostedBroker) -> None:
-        self.driver.tell_time(seat)
+    def _tell_time(self, hosted: HostedBroker) -> None:
+        self.driver.tell_time(hosted)
 
     def _lost(self, host: Any) -> None:
         self.transport.lost(host)
 
     # Set-up.
 
-    async def seat(self, positions: Sequence[Position], life: int = 0) -> None:
+    async def start_brokers(self, positions: Sequence[Position], life: int = 0) -> None:
         """Make the brokers of these positions; `life` is how often they have been started before."""
         for position in positions:
-            self._take_seat(position, life)
+            self._host_broker(position, life)
         self._asleep = False
 
-    def _take_seat(self, position: Position, life: int, *, joins: bool = False, again: bool = False) -> None:
+    def _host_broker(
+        self, position: Position, life: int, *, joins: bool = False, again: bool = False
+    ) -> None:
         """Make a broker, from its store if it has one."""
         broker = position.broker
         store = None if self._stores is None else self._stores.store_of(broker, life, again=again)
@@ -269,15 +277,15 @@ class BrokerHost:
             admission=self.admission.config,
         )
         machine = boot(make, store, log)
-        seat = self.seats[broker] = HostedBroker(machine, telemetry, self.metering.of(position))
+        hosted = self.hosted_brokers[broker] = HostedBroker(machine, telemetry, self.metering.of(position))
         log.info("broker %d starts", broker)
         if store is not None:
-            failed = seat.answers.refuse_all if self.recovery is None else self._end
-            seat.commits = Commits(f"broker {broker}", store, failed, log)
+            failed = hosted.answers.refuse_all if self.recovery is None else self._end
+            hosted.commits = Commits(f"broker {broker}", store, failed, log)
 
-    async def seat_newcomer(self, position: Position, life: int) -> None:
+    async def start_newcomer(self, position: Position, life: int) -> None:
         """Make a broker that joins a running network: in life 0 with a whole new cluster, else in an existing one."""
-        self._take_seat(position, life, joins=not life)
+        self._host_broker(position, life, joins=not life)
 
     async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
         """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here.
@@ -286,45 +294,45 @@ class BrokerHost:
         """
         self.transport.ask_at(rendezvous)
         self.admission.measure_soon()
-        self._hosts = {broker: host for broker, host in hosts.items() if broker not in self.seats}
-        for seat in self.seats.values():
-            position = seat.broker.position
-            seat.group = self.transport.group(position, hosts)
+        self._hosts = {broker: host for broker, host in hosts.items() if broker not in self.hosted_brokers}
+        for hosted in self.hosted_brokers.values():
+            position = hosted.broker.position
+            hosted.group = self.transport.group(position, hosts)
             for other in position.neighbours:
                 self.transport.meet(other, hosts)
-                seat.links[other] = self.transport.link(position.broker, other)
+                hosted.links[other] = self.transport.link(position.broker, other)
 
     relink = later_of("transport", Transport.relink)
 
     async def _actor_of(self, broker: BrokerId) -> Any:
         """Return the actor of a broker; None if the broker is here."""
-        if broker in self.seats or self.recovery is None:
+        if broker in self.hosted_brokers or self.recovery is None:
             return self._hosts.get(broker)
         return await self.transport.actor_of(broker)
 
     def _drop_links(self, broker: BrokerId) -> None:
         self.driver.reborn(broker)
-        for seat in self.seats.values():
-            if broker in seat.links:
-                seat.links[broker].begin_anew()
+        for hosted in self.hosted_brokers.values():
+            if broker in hosted.links:
+                hosted.links[broker].begin_anew()
 
     def _died(self, source: BrokerId, other: BrokerId) -> None:
         if self.recovery is None:
-            self.driver.handle(self.seats[source], other, Gone(other))
+            self.driver.handle(self.hosted_brokers[source], other, Gone(other))
         else:  # once the call has failed, so that what is lost with it is known first
             asyncio.get_running_loop().call_soon(self._learn_dead, source, other)
 
     def _learn_dead(self, source: BrokerId, other: BrokerId) -> None:
-        seat = self.seats.get(source)
-        if seat is not None:
-            self.driver.tell_time(seat)  # what is now known is not undone by what was heard before
-            self.driver.drive(seat, Died(other))
-            self.driver.tell_time(seat)
+        hosted = self.hosted_brokers.get(source)
+        if hosted is not None:
+            self.driver.tell_time(hosted)  # what is now known is not undone by what was heard before
+            self.driver.drive(hosted, Died(other))
+            self.driver.tell_time(hosted)
 
     def _missed(self, source: BrokerId, missed: Missed) -> None:
-        seat = self.seats.get(source)
-        if seat is not None:
-            self.driver.drive(seat, missed)
+        hosted = self.hosted_brokers.get(source)
+        if hosted is not None:
+            self.driver.drive(hosted, missed)
 
     async def inject(self, fault: Callable[[BrokerHost], T]) -> T:
         """Call this with the host and return its answer: the door by which a test causes faults in here."""
@@ -348,7 +356,7 @@ class BrokerHost:
         # A message that is lost is repeated, and without a rendezvous point no name is taken.
         with suppress(RayError, ValueError):
             point = ray.get_actor(rendezvous_name(self._network), namespace=NAMESPACE)
-            await point.hear.remote(list(self.seats), heard)
+            await point.hear.remote(list(self.hosted_brokers), heard)
             self._told_heard = heard, now
 
     # Time, and lives.
@@ -371,8 +379,8 @@ class BrokerHost:
                 raise BrokerUnavailable("the network is still being launched")
             me = ray.get_runtime_context().current_actor
             for place in directory.positions:
-                if directory.hosts[place.broker] == me and place.broker not in self.seats:
-                    self._take_seat(place, 0, again=True)
+                if directory.hosts[place.broker] == me and place.broker not in self.hosted_brokers:
+                    self._host_broker(place, 0, again=True)
             await self.connect(directory.hosts)
             await self.begin()
             self._asleep = False
@@ -454,7 +462,7 @@ class BrokerHost:
     async def survey(self) -> dict[BrokerId, dict[str, Any]]:
         """Return the place of each broker here, in a network that heals."""
         self.ticking.raise_error()
-        found = {broker: host_survey.standing_of(seat) for broker, seat in self.seats.items()}
+        found = {broker: host_survey.standing_of(hosted) for broker, hosted in self.hosted_brokers.items()}
         return {broker: standing for broker, standing in found.items() if standing is not None}
 
     async def describe(self) -> dict[BrokerId, dict[str, int]]:
@@ -462,40 +470,50 @@ class BrokerHost:
         if self._asleep:
             await self._wake()
         links = self.transport.carriers()
-        return {broker: host_survey.sizes_of(seat) | links for broker, seat in self.seats.items()}
+        return {
+            broker: host_survey.sizes_of(hosted) | links for broker, hosted in self.hosted_brokers.items()
+        }
 
     async def look(self) -> dict[BrokerId, host_survey.Look]:
         """Return the status of each broker here, for `Network.status`."""
         if self._asleep:
             await self._wake()
         links = self.transport.carriers()
-        return {broker: host_survey.look_at(seat, links) for broker, seat in self.seats.items()}
+        return {broker: host_survey.look_at(hosted, links) for broker, hosted in self.hosted_brokers.items()}
 
     async def check(self) -> None:
         """Assert every broker's invariants; for tests."""
         if self._asleep:
             await self._wake()
-        for seat in self.seats.values():
-            seat.broker.check()
+        for hosted in self.hosted_brokers.values():
+            hosted.broker.check()
 
     async def accepted_here(self, *publishers: ClientId) -> dict[ClientId, int]:
         """Return the last sequence that any broker here accepted from each of these publishers, or from all."""
-        return host_survey.accepted_here((seat.broker for seat in self.seats.values()), publishers)
+        return host_survey.accepted_here(
+            (hosted.broker for hosted in self.hosted_brokers.values()), publishers
+        )
 
     async def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters of the durable subscribers here, oldest first."""
-        return [letter for seat in self.seats.values() for letter in host_survey.dead_letters(seat.broker)]
+        return [
+            letter
+            for hosted in self.hosted_brokers.values()
+            for letter in host_survey.dead_letters(hosted.broker)
+        ]
 
     async def books(self) -> dict[BrokerId, dict[str, Any]]:
         """Return the books of every broker here."""
         if self._asleep:
             await self._wake()
-        found = {broker: host_survey.books_of(seat.broker) for broker, seat in self.seats.items()}
+        found = {
+            broker: host_survey.books_of(hosted.broker) for broker, hosted in self.hosted_brokers.items()
+        }
         return {broker: books for broker, books in found.items() if books is not None}
 
     async def seen(self) -> dict[BrokerId, host_survey.Seen]:
         """Return the routes and the books of every broker here, for checks of the whole network."""
-        return {broker: host_survey.seen_of(seat.broker) for broker, seat in self.seats.items()}
+        return {broker: host_survey.seen_of(hosted.broker) for broker, hosted in self.hosted_brokers.items()}
 
     async def cpu_seconds(self) -> float:
         """Return the CPU time that this process has used so far."""
@@ -513,25 +531,25 @@ class BrokerHost:
 
     async def attached(self, broker: BrokerId) -> int:
         """Return how many subscribers a broker has; 0 if it has left."""
-        return len(self.seats[broker].owners) if broker in self.seats else 0
+        return len(self.hosted_brokers[broker].owners) if broker in self.hosted_brokers else 0
 
     async def detach_all(self, broker: BrokerId) -> None:
         """Detach all clients of a broker; they continue elsewhere once they notice, and receive what they missed."""
-        if broker in self.seats:
-            self.attachments.let_all_go(self.seats[broker])
+        if broker in self.hosted_brokers:
+            self.attachments.let_all_go(self.hosted_brokers[broker])
 
     async def left(self, broker: BrokerId) -> bool:
         """Return whether a broker has left the network."""
-        seat = self.seats.get(broker)
-        return seat is None or seat.broker.ask(HasLeft())
+        hosted = self.hosted_brokers.get(broker)
+        return hosted is None or hosted.broker.ask(HasLeft())
 
-    async def unseat(self, broker: BrokerId) -> int:
+    async def end_broker(self, broker: BrokerId) -> int:
         """Remove a broker that has left and handed over everything; return how many brokers are still here."""
-        seat = self.seats.get(broker)
-        if seat is not None:
-            for box in seat.boxes():
+        hosted = self.hosted_brokers.get(broker)
+        if hosted is not None:
+            for box in hosted.boxes():
                 await box.drained()
             await self.telemetry.flush()
-            self.seats.pop(broker, None)
+            self.hosted_brokers.pop(broker, None)
             self.driver.reborn(broker)
-        return len(self.seats)
+        return len(self.hosted_brokers)

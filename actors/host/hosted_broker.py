@@ -2,7 +2,7 @@
 
 Rules
 -----
-* A seat has no behaviour of its own except to count, and to tell when all effects of its broker have been
+* A hosted broker has no behaviour of its own except to count, and to tell when all effects of its broker have been
   carried out.
 * `answers` holds the replies that the broker owes its clients.
 """

@@ -60,7 +60,7 @@ class Incoming:
 
     Parameters
     ----------
-    seats
+    hosted_brokers
         A live view of the host's brokers.
     limits
         The limits of the network.
@@ -76,7 +76,7 @@ class Incoming:
 
     def __init__(
         self,
-        seats: Mapping[BrokerId, HostedBroker],
+        hosted_brokers: Mapping[BrokerId, HostedBroker],
         limits: Limits,
         ways: Transport,
         departures: Departures,
@@ -87,7 +87,7 @@ class Incoming:
         wake: Callable[[], Awaitable[None]],
         service: Callable[[BrokerId, int], Awaitable[None]],
     ) -> None:
-        self._seats = seats
+        self._hosted_brokers = hosted_brokers
         self._events_max = limits.call_events_max * 4
         self._transport = ways
         self._departures = departures
@@ -142,8 +142,8 @@ class Incoming:
     def _hand_on(
         self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], since: tuple[float, ...]
     ) -> str | Awaitable[str]:
-        seat = self._seats.get(to)
-        if seat is None:
+        hosted = self._hosted_brokers.get(to)
+        if hosted is None:
             return self.node()  # the broker has left
         pressure = Backpressure(since)
         departures = self._departures
@@ -151,15 +151,15 @@ class Incoming:
         try:
             for message in messages:
                 again = isinstance(message, SENT_AGAIN)  # events leave in all directions: nobody waits
-                self._driver.handle(seat, source, message, pressure.from_clients() if again else pressure)
+                self._driver.handle(hosted, source, message, pressure.from_clients() if again else pressure)
         finally:
             left = departures.go()
-        if left and seat.commits is None and not pressure.filled:
+        if left and hosted.commits is None and not pressure.filled:
             return self.node()
-        return self._settled(seat, pressure)
+        return self._settled(hosted, pressure)
 
-    async def _settled(self, seat: HostedBroker, pressure: Backpressure) -> str:
-        await seat.stable()
+    async def _settled(self, hosted: HostedBroker, pressure: Backpressure) -> str:
+        await hosted.stable()
         await self._driver.room(pressure)
         return self.node()
 
@@ -201,35 +201,35 @@ class Incoming:
     ) -> Any:
         if messages and isinstance(carried(messages[0]), OWNED):
             self._attachments.require_own(session, client)
-        seat = self._seat_for(at, client, messages, session)
+        hosted = self._hosted_for(at, client, messages, session)
         owed = questions(client, messages)
         published = () if self._admission.config is None else publications(client, messages)
-        answers = [seat.answers.owe(question) for question in owed]
+        answers = [hosted.answers.owe(question) for question in owed]
         pressure = Backpressure(since)
         if self._numbered is not None:
-            return self._take_numbered(seat, client, messages, (owed, published, answers), pressure)
+            return self._take_numbered(hosted, client, messages, (owed, published, answers), pressure)
         departures = self._departures
         departures.hold()
         try:
-            taken = [self._take(seat, client, message, pressure) for message in messages]
+            taken = [self._take(hosted, client, message, pressure) for message in messages]
         except BaseException:
-            _forget(seat, owed, published)
+            _forget(hosted, owed, published)
             raise
         finally:
             left = departures.go()
-        settled = left and not published and seat.commits is None and not pressure.filled
+        settled = left and not published and hosted.commits is None and not pressure.filled
         if settled and all(
             kind is Register and answer.done() for (_, kind, _), answer in zip(owed, answers, strict=True)
         ):
             try:
                 return answer_to(owed, [answer.result() for answer in answers] or taken)
             finally:
-                _forget(seat, owed, published)
-        return self._answered(seat, (owed, published, answers), taken, pressure)
+                _forget(hosted, owed, published)
+        return self._answered(hosted, (owed, published, answers), taken, pressure)
 
     async def _take_numbered(
         self,
-        seat: HostedBroker,
+        hosted: HostedBroker,
         client: ClientId,
         messages: Sequence[Request],
         asked: Asked,
@@ -240,70 +240,70 @@ class Incoming:
         try:
             for message in messages:
                 if isinstance(message, Numbered) and isinstance(message.message, Events):
-                    await self._numbered.publish(seat, client, message, pressure)
+                    await self._numbered.publish(hosted, client, message, pressure)
                 else:
-                    taken.append(self._take(seat, client, message, pressure))
+                    taken.append(self._take(hosted, client, message, pressure))
         except BaseException:
-            _forget(seat, *asked[:2])
+            _forget(hosted, *asked[:2])
             raise
-        return await self._answered(seat, asked, taken, pressure)
+        return await self._answered(hosted, asked, taken, pressure)
 
     async def _answered(
-        self, seat: HostedBroker, asked: Asked, taken: list[Any], pressure: Backpressure
+        self, hosted: HostedBroker, asked: Asked, taken: list[Any], pressure: Backpressure
     ) -> Any:
         """Return the answer to a request whose messages the broker has taken."""
         owed, published, answers = asked
         try:
-            await seat.stable()
+            await hosted.stable()
             await self._driver.room(pressure)
             if published:
-                answers = [*answers, *seat.answers.owed(published)]
+                answers = [*answers, *hosted.answers.owed(published)]
             given = await asyncio.gather(*answers) if answers else None
         finally:
-            _forget(seat, owed, published)
+            _forget(hosted, owed, published)
         return answer_to(owed, given or taken)
 
-    def _seat_for(
+    def _hosted_for(
         self, at: BrokerId, client: ClientId, messages: Sequence[Request], session: str
     ) -> HostedBroker:
-        """Return the seat that a request is for, after checking that the client may make it there."""
+        """Return the hosted broker that a request is for, after checking that the client may make it there."""
         kinds = set(map(type, messages))
-        if Detach in kinds and at in self._seats:
-            return self._seats[at]  # also if the broker has left already
+        if Detach in kinds and at in self._hosted_brokers:
+            return self._hosted_brokers[at]  # also if the broker has left already
         begins = not kinds.isdisjoint(BEGINNING)
-        seat = self._attachments.open_seat(at) if begins else self._attachments.seat_of(at)
-        if WouldAdmit in kinds or (Advertise in kinds and not seat.broker.takes_advertisements):
+        hosted = self._attachments.open_broker(at) if begins else self._attachments.hosted_broker(at)
+        if WouldAdmit in kinds or (Advertise in kinds and not hosted.broker.takes_advertisements):
             self._admission.require()
         if self._numbered is not None and Back in kinds and session:
-            self._numbered.reattach(seat, client, session)
+            self._numbered.reattach(hosted, client, session)
         elif Resume in kinds:
-            self._attachments.take_over(seat, client, session)
+            self._attachments.take_over(hosted, client, session)
         elif Register in kinds:
-            self._attachments.own(seat, client, session)
+            self._attachments.own(hosted, client, session)
         elif Advertise in kinds and session:
-            self._attachments.offers(seat, client, session)
-        return seat
+            self._attachments.offers(hosted, client, session)
+        return hosted
 
-    def _take(self, seat: HostedBroker, client: ClientId, message: Request, pressure: Backpressure) -> Any:
+    def _take(self, hosted: HostedBroker, client: ClientId, message: Request, pressure: Backpressure) -> Any:
         """Take one message of a client; return the answer, if it is a question that the host can answer."""
         match message:
             case Events():
                 if not message.again:
-                    seat.telemetry.published(time.time(), message.batch)
-                self._driver.handle(seat, client, message, pressure)
+                    hosted.telemetry.published(time.time(), message.batch)
+                self._driver.handle(hosted, client, message, pressure)
             case Cancel(number):
-                self._driver.handle(seat, client, message)
-                self._attachments.cancelled(seat, client, number)
+                self._driver.handle(hosted, client, message)
+                self._attachments.cancelled(hosted, client, number)
             case Detach():
-                self._attachments.let_go(seat, client)
+                self._attachments.let_go(hosted, client)
             case Away():
-                seat.owners.pop(client, None)
+                hosted.owners.pop(client, None)
             case Accepted() | Lacking() | WhoAnswers():
-                return host_survey.answer(seat.broker, client, message)
+                return host_survey.answer(hosted.broker, client, message)
             case Stored(about):
-                return 0 if self._numbered is None else self._numbered.heard_from(seat, client, about)
+                return 0 if self._numbered is None else self._numbered.heard_from(hosted, client, about)
             case _:
-                self._driver.handle(seat, client, message)  # not a question
+                self._driver.handle(hosted, client, message)  # not a question
         return None
 
     def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any] | Later[list[Any]]:
@@ -326,6 +326,6 @@ Asked = tuple[Sequence[Question], Sequence[Question], list[asyncio.Future[Any]]]
 """The questions of a request; the publications in it that may be answered later; the answers to the questions."""
 
 
-def _forget(seat: HostedBroker, owed: Sequence[Question], published: Sequence[Question]) -> None:
+def _forget(hosted: HostedBroker, owed: Sequence[Question], published: Sequence[Question]) -> None:
     for question in (*owed, *published):
-        seat.answers.forget(question)
+        hosted.answers.forget(question)

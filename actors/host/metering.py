@@ -28,7 +28,7 @@ class Metering:
 
     Parameters
     ----------
-    seats
+    hosted_brokers
         A live view of the host's brokers.
     network
         The network's name; None exports nothing.
@@ -36,9 +36,11 @@ class Metering:
         The log of the host.
     """
 
-    def __init__(self, seats: Mapping[BrokerId, HostedBroker], network: str | None, log: Log = HOST) -> None:
+    def __init__(
+        self, hosted_brokers: Mapping[BrokerId, HostedBroker], network: str | None, log: Log = HOST
+    ) -> None:
         self._log = log
-        self._seats = seats
+        self._hosted_brokers = hosted_brokers
         self._network = network
         self._instruments = None if network is None else Instruments()
         self._looks = 0
@@ -68,16 +70,20 @@ class Metering:
         Resting brokers are exported in turn, since their state does not change.
         """
         self._looks += 1
-        here = {broker: seat.metrics for broker, seat in self._seats.items() if seat.metrics is not None}
+        here = {
+            broker: hosted.metrics
+            for broker, hosted in self._hosted_brokers.items()
+            if hosted.metrics is not None
+        }
         for broker, metrics in self._here.items():
             if here.get(broker) is not metrics:
                 metrics.leave()
         self._here = here
         for broker, metrics in here.items():
-            seat = self._seats[broker]
-            if seat.rests_until is not None and (self._looks + broker) % LOOKS_A_REST:
+            hosted = self._hosted_brokers[broker]
+            if hosted.rests_until is not None and (self._looks + broker) % LOOKS_A_REST:
                 continue
-            metrics.look(place_of(seat), sizes_of(seat))
+            metrics.look(place_of(hosted), sizes_of(hosted))
 
     def _say_end(self, looking: asyncio.Task[None]) -> None:
         if not looking.cancelled() and looking.exception() is not None:

@@ -33,7 +33,7 @@ class NumberedLinks:
 
     Parameters
     ----------
-    seats
+    hosted_brokers
         A live view of the host's brokers.
     attachments
         Their clients.
@@ -45,18 +45,18 @@ class NumberedLinks:
 
     def __init__(
         self,
-        seats: Mapping[BrokerId, HostedBroker],
+        hosted_brokers: Mapping[BrokerId, HostedBroker],
         attachments: Attachments,
         driver: Driver,
         stability: Stability,
     ) -> None:
-        self._seats = seats
+        self._hosted_brokers = hosted_brokers
         self._attachments = attachments
         self._driver = driver
         self._again_seconds = stability.retransmit_seconds
 
     async def publish(
-        self, seat: HostedBroker, publisher: ClientId, adv: Numbered, pressure: Backpressure
+        self, hosted: HostedBroker, publisher: ClientId, adv: Numbered, pressure: Backpressure
     ) -> None:
         """Take numbered events from a publisher; return when they are stable.
 
@@ -67,17 +67,17 @@ class NumberedLinks:
         ClientError
             If earlier events of the publisher are missing.
         """
-        batch, broker, last = adv.message.batch, seat.broker, adv.number
+        batch, broker, last = adv.message.batch, hosted.broker, adv.number
         if not adv.message.again:
-            seat.telemetry.published(batch.published_at[-1], batch)
+            hosted.telemetry.published(batch.published_at[-1], batch)
         adv = replace(adv, message=Events(batch))  # to the broker a retransmission is the same message
         question = publisher, Numbered, last
-        acknowledged = seat.answers.owe(question)
+        acknowledged = hosted.answers.owe(question)
         try:
             while True:
-                self._driver.handle(seat, publisher, adv, pressure)
+                self._driver.handle(hosted, publisher, adv, pressure)
                 pressure.uncounted()
-                await seat.stable()
+                await hosted.stable()
                 heard = broker.ask(HeardFrom(publisher, "events"))
                 if heard >= last:
                     return
@@ -85,18 +85,18 @@ class NumberedLinks:
                     raise ClientError(f"publisher {publisher!r}: {heard + 1} to {adv.before} are missing")
                 await asyncio.wait([acknowledged], timeout=self._again_seconds)
         finally:
-            seat.answers.forget(question)
+            hosted.answers.forget(question)
 
-    def heard_from(self, seat: HostedBroker, client: ClientId, about: str) -> int:
+    def heard_from(self, hosted: HostedBroker, client: ClientId, about: str) -> int:
         """Return the last number of a client that a broker has taken, about "events" or "subscriptions"."""
-        return seat.broker.ask(HeardFrom(client, about))
+        return hosted.broker.ask(HeardFrom(client, about))
 
-    def reattach(self, seat: HostedBroker, client: ClientId, session: str) -> None:
+    def reattach(self, hosted: HostedBroker, client: ClientId, session: str) -> None:
         """Attach a returning subscriber to this process, unless another live process has it."""
-        before = seat.owners.get(client)
+        before = hosted.owners.get(client)
         if before is not None and before.gone(time.monotonic()):
-            del seat.owners[client]
-        self._attachments.own(seat, client, session)
+            del hosted.owners[client]
+        self._attachments.own(hosted, client, session)
 
     def acknowledge(self, session: str, number: int) -> None:
         """Acknowledge to the brokers what a client process has received.
@@ -116,18 +116,18 @@ class NumberedLinks:
             for client in delivery.clients
         }
         for (broker, client), note in notes.items():
-            self._driver.handle(self._seats[broker], client, Ack(note), None)
+            self._driver.handle(self._hosted_brokers[broker], client, Ack(note), None)
 
     async def at_rest(self) -> bool:
         """Wait until all is stable; return whether the other brokers have acknowledged everything by then."""
-        seats = self._seats.values()
-        for seat in seats:
-            await seat.stable()
-        if any(seat.broker.ask(OwedToBrokers()) for seat in seats):
+        hosted_brokers = self._hosted_brokers.values()
+        for hosted in hosted_brokers:
+            await hosted.stable()
+        if any(hosted.broker.ask(OwedToBrokers()) for hosted in hosted_brokers):
             await asyncio.sleep(self._again_seconds / 4)
             return False
-        for seat in seats:
+        for hosted in hosted_brokers:
             # Acknowledged messages are removed from the file; otherwise the next life would send them again.
-            self._driver.tell_time(seat)
-            await seat.stable()
+            self._driver.tell_time(hosted)
+            await hosted.stable()
         return True

@@ -26,7 +26,7 @@ class QuietWait:
 
     Parameters
     ----------
-    seats
+    hosted_brokers
         A live view of its brokers.
     attachments, driver, numbered
         Those of the host; `numbered` is None where brokers do not number messages. Numbered ones must be acknowledged.
@@ -36,14 +36,14 @@ class QuietWait:
 
     def __init__(
         self,
-        seats: Mapping[BrokerId, HostedBroker],
+        hosted_brokers: Mapping[BrokerId, HostedBroker],
         attachments: Attachments,
         driver: Driver,
         numbered: NumberedLinks | None,
         limits: Limits,
         recovery: Recovery | None,
     ) -> None:
-        self._seats = seats
+        self._hosted_brokers = hosted_brokers
         self._attachments = attachments
         self._driver = driver
         self._numbered = numbered
@@ -71,7 +71,7 @@ class QuietWait:
                 return handled
 
     async def _come(self, deliveries: bool) -> None:
-        boxes = [box for seat in self._seats.values() for box in seat.boxes()]
+        boxes = [box for hosted in self._hosted_brokers.values() for box in hosted.boxes()]
         while True:
             for box in boxes:
                 await box.drained()
@@ -99,8 +99,8 @@ class QuietWait:
         if self._patience is None or not queue.silent(time.monotonic(), self._patience):
             return False
         return all(
-            client in seat.durable
-            for seat in self._seats.values()
-            for client, owner in seat.owners.items()
+            client in hosted.durable
+            for hosted in self._hosted_brokers.values()
+            for client, owner in hosted.owners.items()
             if owner is queue
         )

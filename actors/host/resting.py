@@ -41,7 +41,7 @@ class Resting:
 
     Parameters
     ----------
-    seats
+    hosted_brokers
         A live view of the host's brokers.
     ways
         The transport to other brokers.
@@ -57,7 +57,7 @@ class Resting:
 
     def __init__(
         self,
-        seats: Mapping[BrokerId, HostedBroker],
+        hosted_brokers: Mapping[BrokerId, HostedBroker],
         ways: Transport,
         recovery: Recovery,
         clock: Clock,
@@ -66,7 +66,7 @@ class Resting:
         tell_time: Callable[[HostedBroker], None],
     ) -> None:
         self.standing = Standing(recovery.heartbeat_seconds, ways.host_of, ways.own_life)
-        self._seats = seats
+        self._hosted_brokers = hosted_brokers
         self._ways = ways
         self._seconds = recovery.heartbeat_seconds
         self._clock = clock
@@ -82,13 +82,13 @@ class Resting:
     # Heartbeats of brokers here.
 
     def holds_back(
-        self, seat: HostedBroker, link: BrokerLink, to: Sequence[BrokerId], beat: Any, box: Outbox
+        self, hosted: HostedBroker, link: BrokerLink, to: Sequence[BrokerId], beat: Any, box: Outbox
     ) -> bool:
         """Take in a heartbeat of a broker; return whether the heartbeat of this host replaces it."""
         if self._ways.passage is not None:
             return False
         return self.standing.says(
-            seat.broker.position.broker, link, to, beat, self._clock.now(), clear=box.clear
+            hosted.broker.position.broker, link, to, beat, self._clock.now(), clear=box.clear
         )
 
     # Time.
@@ -97,7 +97,7 @@ class Resting:
         """Send the heartbeat when it is due, and wake brokers that are due, before the others are told the time."""
         now = self._clock.now()
         if now - self._went_on_at > self._seconds:
-            self._wake(lambda seat: True)
+            self._wake(lambda hosted: True)
         self._went_on_at = now
         if now >= self._beat_at:
             self._beat_at = now + self._seconds
@@ -110,47 +110,47 @@ class Resting:
         fallen, self._silent = silent - self._silent, silent
         if fallen:
             self._wake(
-                lambda seat: not fallen.isdisjoint(self.standing.speakers(seat.broker.position.broker))
+                lambda hosted: not fallen.isdisjoint(self.standing.speakers(hosted.broker.position.broker))
             )
-        self._wake(lambda seat: seat.rests_until is not None and now >= seat.rests_until)
+        self._wake(lambda hosted: hosted.rests_until is not None and now >= hosted.rests_until)
 
-    def try_rest(self, seat: HostedBroker) -> None:
+    def try_rest(self, hosted: HostedBroker) -> None:
         """Let a broker rest that has just been told the time, if it can."""
-        if self._ways.passage is not None or (seat.commits is not None and not seat.commits.idle):
+        if self._ways.passage is not None or (hosted.commits is not None and not hosted.commits.idle):
             return
-        now, broker = self._clock.now(), seat.broker.position.broker
+        now, broker = self._clock.now(), hosted.broker.position.broker
         self.standing.lapse(broker, now)
-        until = seat.broker.pipeline.rests_until()
+        until = hosted.broker.pipeline.rests_until()
         if until <= now + self._seconds:
             return
-        listens_to = seat.broker.ask(ListensTo())
+        listens_to = hosted.broker.ask(ListensTo())
         if self.standing.vouched(broker, now) == listens_to and self.standing.all_held(broker, listens_to):
-            seat.rests_until = until
+            hosted.rests_until = until
 
     # Waking.
 
     def _wake(self, whom: Callable[[HostedBroker], bool]) -> None:
-        for seat in list(self._seats.values()):
-            if seat.rests_until is not None and whom(seat):
-                self.wake(seat)
+        for hosted in list(self._hosted_brokers.values()):
+            if hosted.rests_until is not None and whom(hosted):
+                self.wake(hosted)
 
-    def wake(self, seat: HostedBroker) -> None:
+    def wake(self, hosted: HostedBroker) -> None:
         """Tell a resting broker that it rested, and the time."""
-        broker, until = seat.broker.position.broker, self._went_on_at
-        heard = self.standing.heard(broker, seat.told_at)
-        seat.rests_until, seat.told_at = None, until
+        broker, until = hosted.broker.position.broker, self._went_on_at
+        heard = self.standing.heard(broker, hosted.told_at)
+        hosted.rests_until, hosted.told_at = None, until
         self.standing.renew(broker, until)
-        self._drive(seat, Rested(until, heard))
-        self._tell_time(seat)
+        self._drive(hosted, Rested(until, heard))
+        self._tell_time(hosted)
 
     def stop(self) -> None:
         """Wake all brokers, and let every heartbeat be sent by itself from now on."""
-        self._wake(lambda seat: True)
+        self._wake(lambda hosted: True)
         self.standing.forget_all()
 
     def reborn(self, broker: BrokerId) -> None:
         """Forget what was said by and to a broker that has restarted or left."""
-        self._wake(lambda seat: broker in seat.broker.ask(ListensTo()))
+        self._wake(lambda hosted: broker in hosted.broker.ask(ListensTo()))
         self.standing.forget(broker)
 
     # Other hosts.
@@ -177,12 +177,12 @@ class Resting:
         known = [
             each
             for each in stands
-            if each.to in self._seats and await self._ways.current(each.source, each.life)
+            if each.to in self._hosted_brokers and await self._ways.current(each.source, each.life)
         ]
         news = self.standing.hears(host, known, self._clock.now())
         for each in news:
             self._hand(
-                self._seats[each.to], each.source, each.beat
+                self._hosted_brokers[each.to], each.source, each.beat
             )  # what was sent before may have been lost
         self._hand_on(host, {(each.source, each.to) for each in news})
 
@@ -190,8 +190,8 @@ class Resting:
         self, host: Host, news: set[tuple[BrokerId, BrokerId]] | frozenset[Any] = frozenset()
     ) -> None:
         """Pass the standing heartbeats of a host to the brokers that are awake, except those passed just now."""
-        for broker, seat in list(self._seats.items()):
-            if seat.rests_until is None:
+        for broker, hosted in list(self._hosted_brokers.items()):
+            if hosted.rests_until is None:
                 for source, beat in self.standing.beats(broker, host):
                     if (source, broker) not in news:
-                        self._hand(seat, source, beat)
+                        self._hand(hosted, source, beat)

@@ -62,14 +62,14 @@ class Look(NamedTuple):
     store_seconds: float = 0.0
 
 
-def look_at(seat: HostedBroker, links: Mapping[str, int]) -> Look:
+def look_at(hosted: HostedBroker, links: Mapping[str, int]) -> Look:
     """Return the status of a broker; `links` is what its host adds to the sizes."""
-    sent: dict[BrokerLink, int] = {to: box.sent_events for to, box in seat.links.items()}
-    if seat.group is not None:
-        sent[GROUP] = seat.group.sent_events
-    sizes, latencies = {**sizes_of(seat), **links}, seat.latencies.counts(time.time())
-    seconds = 0.0 if seat.commits is None else seat.commits.seconds
-    return Look(sizes, sent, latencies, books_of(seat.broker), seconds)
+    sent: dict[BrokerLink, int] = {to: box.sent_events for to, box in hosted.links.items()}
+    if hosted.group is not None:
+        sent[GROUP] = hosted.group.sent_events
+    sizes, latencies = {**sizes_of(hosted), **links}, hosted.latencies.counts(time.time())
+    seconds = 0.0 if hosted.commits is None else hosted.commits.seconds
+    return Look(sizes, sent, latencies, books_of(hosted.broker), seconds)
 
 
 def seen_of(broker: Broker) -> Seen:
@@ -77,33 +77,33 @@ def seen_of(broker: Broker) -> Seen:
     return Seen(routes_of(broker), seen_books(broker))
 
 
-def standing_of(seat: HostedBroker) -> dict[str, Any] | None:
+def standing_of(hosted: HostedBroker) -> dict[str, Any] | None:
     """Return a broker's place in the network; None in a network that does not heal."""
-    return seat.broker.ask(Survey())
+    return hosted.broker.ask(Survey())
 
 
-def place_of(seat: HostedBroker) -> Position:
+def place_of(hosted: HostedBroker) -> Position:
     """Return a broker's current place, also in a network that does not heal."""
-    position, here = seat.broker.position, standing_of(seat)
+    position, here = hosted.broker.position, standing_of(hosted)
     return position if here is None else standing(position, {position.broker: here})
 
 
-def sizes_of(seat: HostedBroker) -> dict[str, int]:
+def sizes_of(hosted: HostedBroker) -> dict[str, int]:
     """Return the sizes of a broker's state, its queues included."""
-    boxes = seat.boxes()
+    boxes = hosted.boxes()
     return {
-        **seat.broker.describe(),
-        "subscribers": len(seat.owners),
+        **hosted.broker.describe(),
+        "subscribers": len(hosted.owners),
         "outbox_events": sum(box.events for box in boxes),
         "lost_events": sum(box.lost_events for box in boxes),
-        "shed_notifications": seat.tally.shed,
-        "telemetry_rows_dropped": sum(seat.telemetry.dropped_rows.values()),
-        "expired_events": seat.expired_events + sum(box.expired_events for box in boxes),
-        "resting": int(seat.rests_until is not None),
-        "events_in": seat.events_in,
-        "events_out": seat.events_out,
-        "notifications": seat.notifications,
-        **({} if seat.commits is None else {"commits": seat.commits.made}),
+        "shed_notifications": hosted.tally.shed,
+        "telemetry_rows_dropped": sum(hosted.telemetry.dropped_rows.values()),
+        "expired_events": hosted.expired_events + sum(box.expired_events for box in boxes),
+        "resting": int(hosted.rests_until is not None),
+        "events_in": hosted.events_in,
+        "events_out": hosted.events_out,
+        "notifications": hosted.notifications,
+        **({} if hosted.commits is None else {"commits": hosted.commits.made}),
     }
 
 

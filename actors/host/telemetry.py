@@ -33,7 +33,7 @@ class HostTelemetry:
 
     Parameters
     ----------
-    seats
+    hosted_brokers
         A live view of the host's brokers.
     collector
         The actor that collects telemetry; None collects none.
@@ -41,9 +41,11 @@ class HostTelemetry:
         The log of the host.
     """
 
-    def __init__(self, seats: Mapping[BrokerId, HostedBroker], collector: Any, log: Log = HOST) -> None:
+    def __init__(
+        self, hosted_brokers: Mapping[BrokerId, HostedBroker], collector: Any, log: Log = HOST
+    ) -> None:
         self._log = log
-        self._seats = seats
+        self._hosted_brokers = hosted_brokers
         self._collector = collector
         self._source = uuid4().hex
         self._handed = dict.fromkeys(SCHEMAS, 0)
@@ -53,21 +55,21 @@ class HostTelemetry:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._drops: dict[int, dict[str, int]] = {}
 
-    def flush_when_due(self, seat: HostedBroker) -> None:
+    def flush_when_due(self, hosted: HostedBroker) -> None:
         """Schedule a flush, so that a broker's rows are sent in time."""
         if self._collector is None:
             return
-        if seat.telemetry.rows >= FLUSH_ROWS:
+        if hosted.telemetry.rows >= FLUSH_ROWS:
             self.flush_soon()
         elif self._flush_timer is None:
             self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush_soon)
 
     def carried_out(self, broker: BrokerId, row: CarriedOut) -> None:
         """Record the report of a load that a broker here sent to its group."""
-        seat = self._seats.get(broker)
-        if seat is not None:
-            seat.telemetry.carried_out(time.time(), row)
-            self.flush_when_due(seat)
+        hosted = self._hosted_brokers.get(broker)
+        if hosted is not None:
+            hosted.telemetry.carried_out(time.time(), row)
+            self.flush_when_due(hosted)
 
     def flush_soon(self) -> None:
         """Flush in the background, if there is anything to send."""
@@ -80,7 +82,7 @@ class HostTelemetry:
             self._flushing = asyncio.get_running_loop().create_task(self._flush_rows())
 
     async def _flush_rows(self) -> None:
-        if self._unsent is not None or any(seat.telemetry.rows for seat in self._seats.values()):
+        if self._unsent is not None or any(hosted.telemetry.rows for hosted in self._hosted_brokers.values()):
             await self.flush()
 
     async def flush(self) -> None:
@@ -94,11 +96,13 @@ class HostTelemetry:
 
     def _gather(self) -> HandOver:
         """Empty the buffers of all brokers into a flush."""
-        for seat in self._seats.values():
-            drops = seat.telemetry.dropped_rows
+        for hosted in self._hosted_brokers.values():
+            drops = hosted.telemetry.dropped_rows
             self._drops[id(drops)] = drops  # stays after the broker has left
         dropped = {name: sum(drops[name] for drops in self._drops.values()) for name in SCHEMAS}
-        tables = tuple(seat.telemetry.flush() for seat in self._seats.values() if seat.telemetry.rows)
+        tables = tuple(
+            hosted.telemetry.flush() for hosted in self._hosted_brokers.values() if hosted.telemetry.rows
+        )
         return HandOver(self._source, dict(self._handed), tables, dropped)
 
     async def _hand_over(self, flush: HandOver) -> bool:

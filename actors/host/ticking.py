@@ -53,7 +53,7 @@ class Ticking:
 
     Parameters
     ----------
-    seats
+    hosted_brokers
         A live view of the host's brokers.
     driver, clock, attachments, telemetry, resting
         Those of the host; no resting in a network that does not heal.
@@ -73,7 +73,7 @@ class Ticking:
 
     def __init__(
         self,
-        seats: Mapping[BrokerId, HostedBroker],
+        hosted_brokers: Mapping[BrokerId, HostedBroker],
         driver: Driver,
         clock: Clock,
         attachments: Attachments,
@@ -87,7 +87,7 @@ class Ticking:
         *,
         keeps: bool,
     ) -> None:
-        self._seats = seats
+        self._hosted_brokers = hosted_brokers
         self._driver = driver
         self._clock = clock
         self._attachments = attachments
@@ -134,12 +134,12 @@ class Ticking:
         if resting is not None:
             resting.turn()
         told = 0
-        for seat in list(self._seats.values()):
-            if seat.rests_until is None:
-                await self._service(seat.broker.position.broker)
-                self._driver.tell_time(seat)
+        for hosted in list(self._hosted_brokers.values()):
+            if hosted.rests_until is None:
+                await self._service(hosted.broker.position.broker)
+                self._driver.tell_time(hosted)
                 if resting is not None:
-                    resting.try_rest(seat)
+                    resting.try_rest(hosted)
                 told += 1
                 if told % TOLD_AT_ONCE == 0:
                     await asyncio.sleep(0)

@@ -61,7 +61,7 @@ class Transport:
     ----------
     limits, recovery
         The configuration of the network.
-    seated
+    hosted
         The brokers on this host.
     receive
         How local brokers are passed messages: ``receive(to, source, messages, life, since)``.
@@ -94,7 +94,7 @@ class Transport:
         self,
         limits: Limits,
         recovery: Recovery | None,
-        seated: Container[BrokerId],
+        hosted: Container[BrokerId],
         receive: Receive,
         died: Callable[[BrokerId, BrokerId], None],
         reborn: Callable[[BrokerId], None],
@@ -116,7 +116,7 @@ class Transport:
         self._unreached: set[Any] = set()  # hosts to which the last heartbeat failed
         self._limits = limits
         self._recovery = recovery
-        self._seated = seated
+        self._hosted = hosted
         self._receive = receive
         self._died = died
         self._reborn = reborn
@@ -144,7 +144,7 @@ class Transport:
         """Return the peer of a broker, made from its actor if it is not known yet."""
         peer = self._peers.get(broker)
         if peer is None:
-            local = broker in self._seated
+            local = broker in self._hosted
             if not local:
                 self._actors[broker] = hosts[broker]
                 handle = self.handle_of(hosts[broker])
@@ -156,12 +156,12 @@ class Transport:
 
     def meet(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> None:
         """Know another broker from the start, unless it has meanwhile left a network that heals."""
-        if broker in hosts or broker in self._seated or self._recovery is None:
+        if broker in hosts or broker in self._hosted or self._recovery is None:
             self.peer(broker, hosts)
 
     def host_of(self, broker: BrokerId) -> Any:
         """Return the known actor of a broker, None for a broker here; raise KeyError for an unknown one."""
-        return None if broker in self._seated else self._actors[broker]
+        return None if broker in self._hosted else self._actors[broker]
 
     def handle_of(self, host: Any) -> HostHandle:
         """Return the handle by which a host is called."""
@@ -173,7 +173,7 @@ class Transport:
 
     def unreached(self, broker: BrokerId) -> bool:
         """Return whether the last heartbeat to the host of a broker failed."""
-        return broker not in self._seated and self._actors.get(broker) in self._unreached
+        return broker not in self._hosted and self._actors.get(broker) in self._unreached
 
     def own_life(self, broker: BrokerId) -> int:
         """Return the life of a broker here."""
@@ -181,7 +181,7 @@ class Transport:
 
     def told_dead(self, source: BrokerId, to: BrokerId) -> None:
         """Tell a broker here that the process of another broker was found dead."""
-        if source in self._seated:
+        if source in self._hosted:
             self._died(source, to)
 
     def carriers(self) -> dict[str, int]:
@@ -211,7 +211,7 @@ class Transport:
         return host, life
 
     async def _find(self, broker: BrokerId) -> Peer:
-        if broker not in self._peers and broker not in self._seated:
+        if broker not in self._peers and broker not in self._hosted:
             host, life = await self._whereabouts(broker)
             if broker not in self._peers:
                 self._lives[broker] = max(life, self.life_of(broker))
@@ -221,7 +221,7 @@ class Transport:
     def prepare(self, brokers: Iterable[BrokerId]) -> None:
         """Find the actors of brokers that are likely to be sent to soon, and open channels to them."""
         for broker in brokers:
-            if broker not in self._seated:
+            if broker not in self._hosted:
                 task = asyncio.get_running_loop().create_task(self._prepare(broker))
                 self.preparing.add(task)
                 task.add_done_callback(self.preparing.discard)
@@ -291,7 +291,7 @@ class Transport:
     def regroup(self, source: BrokerId, members: Sequence[BrokerId], known: Outbox | None) -> Outbox | None:
         """Set the group of a broker here from now on; return the outbox to it, a new one if there was none."""
         reach = self._reach(source, GROUP_LANE)
-        peers = [Peer(other, reach, other in self._seated) for other in members]
+        peers = [Peer(other, reach, other in self._hosted) for other in members]
         if known is not None:
             known.put(Regrouped(tuple(peers)))
             return known

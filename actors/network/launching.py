@@ -405,16 +405,16 @@ def launch_hosts(
     stages: Stages,
     life: int = 0,
 ) -> list[tuple[Any, Sequence[Position]]]:
-    """Start all host actors at once and seat the brokers; the started actors are in `actors`, also on failure."""
+    """Start all host actors at once and their brokers; the started actors are in `actors`, also on failure."""
     positions = directory.positions
     made: list[tuple[Any, Sequence[Position]]] = []
     waiting: dict[Any, int] = {}
-    for seated in actors_of(positions, directory.nodes, brokers_per_actor):
-        host = _start_host(directory, [position.broker for position in seated], life)
+    for hosted in actors_of(positions, directory.nodes, brokers_per_actor):
+        host = _start_host(directory, [position.broker for position in hosted], life)
         actors.append(host)
-        made.append((host, seated))
-        directory.hosts.update(dict.fromkeys([position.broker for position in seated], host))
-        waiting[HostHandle(host).seat(seated, life)] = len(seated)
+        made.append((host, hosted))
+        directory.hosts.update(dict.fromkeys([position.broker for position in hosted], host))
+        waiting[HostHandle(host).start_brokers(hosted, life)] = len(hosted)
     ready = 0
     pending = list(waiting)
     while pending:
@@ -429,8 +429,8 @@ def launch_hosts(
 def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], rendezvous: Any) -> None:
     """Give each host the actors of its brokers' neighbours, and no others."""
     calls = []
-    for host, seated in made:
-        needed = {other for position in seated for other in position.neighbours}
+    for host, hosted in made:
+        needed = {other for position in hosted for other in position.neighbours}
         # A position may name a broker that has since left an earlier network.
         known = {broker: directory.hosts[broker] for broker in sorted(needed) if broker in directory.hosts}
         calls.append(HostHandle(host).connect(known, None if directory.recovery is None else rendezvous))
@@ -459,7 +459,7 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
     try:
         for place in places:
             hosts[place.broker] = _start_host(directory, [place.broker], members=place.members)
-        ray.get([HostHandle(hosts[place.broker]).seat_newcomer(place, life) for place in places])
+        ray.get([HostHandle(hosts[place.broker]).start_newcomer(place, life) for place in places])
         known = {**directory.hosts, **hosts}
         for place in places:  # skips neighbours that have left in the meantime
             met = {other: known[other] for other in place.neighbours if other in known}
@@ -479,7 +479,7 @@ def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerI
     _end_unborn(directory, rendezvous, brokers, life)
     host = _start_host(directory, brokers, life)
     try:
-        ray.get(HostHandle(host).seat(positions, life))
+        ray.get(HostHandle(host).start_brokers(positions, life))
         known, met = directory.hosts, {other for position in positions for other in position.neighbours}
         ray.get(
             HostHandle(host).connect(

@@ -211,13 +211,13 @@ class Operations:
             answer(HostHandle(host).tell(broker, RENDEZVOUS, [LeaveNetwork()]))
             return True
 
-        def unseated() -> bool:
+        def ended() -> bool:
             if answer(HostHandle(host).left(broker)):
-                rest.append(answer(HostHandle(host).unseat(broker)))
+                rest.append(answer(HostHandle(host).end_broker(broker)))
             return bool(rest)
 
         try:
-            if not all(self._until(partial(_reached, step), deadline) for step in (told, unseated)):
+            if not all(self._until(partial(_reached, step), deadline) for step in (told, ended)):
                 one = self._hosts.survey().get(broker, {})
                 raise BrokerUnavailable(f"broker {broker} has not left in time: it waits {_waits(one)}")
         except ActorDiedError:

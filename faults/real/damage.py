@@ -23,4 +23,4 @@ class Damage:
 
     def __call__(self, host: BrokerHost) -> int:
         """Damage it, and return how many entries were damaged."""
-        return damage(host.seats[self.broker].broker, self.what, Random(self.seed))
+        return damage(host.hosted_brokers[self.broker].broker, self.what, Random(self.seed))

@@ -63,7 +63,9 @@ class LinkFaultTable:
         faults = host.transport.passage
         if not isinstance(faults, HostLinkFaults):
             heartbeat = 1.0 if host.recovery is None else host.recovery.heartbeat_seconds
-            faults = host.transport.passage = HostLinkFaults(heartbeat, seed=min(host.seats, default=0))
+            faults = host.transport.passage = HostLinkFaults(
+                heartbeat, seed=min(host.hosted_brokers, default=0)
+            )
         faults.set(self)
 
 

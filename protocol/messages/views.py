@@ -48,7 +48,7 @@ class MembershipView:
         The number of dimensions of the cube.
     cluster_max
         How many brokers a node cluster may have before it is split.
-    seats
+    members
         The brokers, in rising order.
     repair_window_seconds
         How far back the view's round repairs losses: events accepted since then may be missing somewhere.

@@ -145,13 +145,13 @@ class CubeMembers:
         return done
 
     def _place(self, broker: BrokerId, vertex: int) -> LabelChange:
-        """Give a broker the first free seat at a vertex."""
+        """Give a broker the first free place at a vertex."""
         bits = LABEL_BITS - self.dimensions
         taken = {label for other, label in self.labels.items() if other != broker}
-        seat = 0
-        while (vertex << bits) + _turned(seat, bits) in taken:
-            seat += 1
-        self.labels[broker] = (vertex << bits) + _turned(seat, bits)
+        place = 0
+        while (vertex << bits) + _turned(place, bits) in taken:
+            place += 1
+        self.labels[broker] = (vertex << bits) + _turned(place, bits)
         return LabelChange("placed", broker, self.bits(vertex))
 
     # Leaving.

@@ -41,7 +41,7 @@ class Nobody(PackedCalls):
 def test_a_broker_that_leaves_asks_its_subscribers_to_move_and_then_takes_nothing() -> None:
     async def test() -> None:
         host, nobody = BrokerHost("hypercube", Limits.for_tests(), recovery=SETTINGS), Nobody()
-        await host.seat(POSITIONS[:1])
+        await host.start_brokers(POSITIONS[:1])
         await host.connect({place.broker: nobody for place in POSITIONS[1:]}, nobody)
         subscribing = asyncio.create_task(host.request(0, "c", [Register(1, to_filter("x > 1"))], "process"))
         await asyncio.sleep(0)

@@ -172,7 +172,9 @@ def starts_it_again_and_ends(net: rv.Network, broker: int) -> Any:
     directory, point = net._hosts.directory, net._hosts.rendezvous
     life = ray.get(point.start_again.remote([broker], directory.hosts[broker], "who ended"))
     unborn = launching._start_host(directory, [broker], life)
-    ray.get(unborn.seat.remote([directory.positions[broker]], life))  # it has opened the store of the broker
+    ray.get(
+        unborn.hosted.remote([directory.positions[broker]], life)
+    )  # it has opened the store of the broker
     ray.get(point.give_up.remote("who ended"))  # which happens by itself after a minute
     return unborn  # in a detached network it would live without a handle, here it does not
 

@@ -71,8 +71,8 @@ class Hosts:
         def carry_out(_: Any, effect: Any) -> None:
             self.notified[me] += effect.clients == ("reader",)
 
-        seat: Any = SimpleNamespace(broker=broker)
-        return Payloads(lambda _: seat, actor_of, died, carry_out)
+        hosted: Any = SimpleNamespace(broker=broker)
+        return Payloads(lambda _: hosted, actor_of, died, carry_out)
 
     def wire(self, source: int, to: int) -> Any:
         """Return the handle by which a host, or a publisher, calls another host."""

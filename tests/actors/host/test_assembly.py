@@ -89,7 +89,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
 
 async def use(host: BrokerHost) -> None:
     """Let a host do what hosts do."""
-    await host.seat(PLACE)
+    await host.start_brokers(PLACE)
     await host.connect({})
     await host.begin()
     if host.numbered is None:

@@ -106,10 +106,12 @@ def test_a_store_that_does_not_answer_is_seen_in_the_look_at_its_broker() -> Non
         while not commits.seconds:
             await asyncio.sleep(0)
         place = ClusterTree(1, 1).positions()[0]
-        seat = HostedBroker(Broker(place), TelemetryBuffer(place, Limits.for_tests()), None, commits=commits)
-        assert look_at(seat, {}).store_seconds > 0.0
+        hosted = HostedBroker(
+            Broker(place), TelemetryBuffer(place, Limits.for_tests()), None, commits=commits
+        )
+        assert look_at(hosted, {}).store_seconds > 0.0
         store.gate.set()
         await commits.stable()
-        assert commits.seconds == 0.0 == look_at(seat, {}).store_seconds
+        assert commits.seconds == 0.0 == look_at(hosted, {}).store_seconds
 
     go(test)

@@ -62,8 +62,8 @@ def test_where_others_can_take_over_a_process_ends_whose_broker_cannot_commit(
     async def live() -> None:
         recovery = Recovery.for_tests() if heals else None
         host = BrokerHost("hybrid", Limits.for_tests(), recovery=recovery, stable=Stable(tmp_path))
-        await host.seat(ClusterTree(1, 1).positions())
-        commits = host.seats[0].commits
+        await host.start_brokers(ClusterTree(1, 1).positions())
+        commits = host.hosted_brokers[0].commits
         assert commits is not None
 
         def full(writes: Any) -> None:

@@ -67,18 +67,18 @@ class Net:
         self.gate = asyncio.Event()
         self.gate.set()
         self.hosts: dict[int, BrokerHost] = {}
-        self.seated: list[tuple[BrokerHost, list[Position]]] = []
+        self.hosted: list[tuple[BrokerHost, list[Position]]] = []
         for start in range(0, len(self.positions), brokers_per_host):
             host = BrokerHost(scheme_name, limits)
             mine = self.positions[start : start + brokers_per_host]
-            self.seated.append((host, list(mine)))
+            self.hosted.append((host, list(mine)))
             self.hosts.update(dict.fromkeys([position.broker for position in mine], host))
 
     async def start(self) -> "Net":
-        for host, mine in self.seated:
-            await host.seat(mine)
+        for host, mine in self.hosted:
+            await host.start_brokers(mine)
         handles = {broker: Handle(self, host) for broker, host in self.hosts.items()}
-        for host, _ in self.seated:
+        for host, _ in self.hosted:
             await host.connect(handles)
         return self
 
@@ -93,7 +93,7 @@ class Net:
     async def fetch(self) -> dict[str, list[tuple[str, int]]]:
         """Return the notifications of each client, in order, until every host has nothing more."""
         out: dict[str, list[tuple[str, int]]] = {}
-        for host, _ in self.seated:
+        for host, _ in self.hosted:
             acknowledged = 0
             while deliveries := await host.poll("process", acknowledged, 0.0):
                 for delivery in deliveries:
@@ -106,12 +106,12 @@ class Net:
     async def rest(self) -> None:
         """Wait until all is quiet: two rounds in which nobody handled anything."""
         before: list[int] = []
-        while before != (before := [await host.quiet(deliveries=False) for host, _ in self.seated]):
+        while before != (before := [await host.quiet(deliveries=False) for host, _ in self.hosted]):
             pass
 
     async def describe(self) -> dict[int, dict[str, int]]:
         found: dict[int, dict[str, int]] = {}
-        for host, _ in self.seated:
+        for host, _ in self.hosted:
             await host.check()
             found |= await host.describe()
         return found
@@ -311,10 +311,10 @@ def test_a_process_that_ends_leaves_nothing_behind() -> None:
             await net.subscribe(position.broker, f"c{position.broker}", f"x >= {position.broker}")
         await net.publish(TREE[0].broker, "p", [50])
         await net.rest()
-        resting = [asyncio.create_task(host.quiet()) for host, _ in net.seated]
+        resting = [asyncio.create_task(host.quiet()) for host, _ in net.hosted]
         await pause()
         assert not any(task.done() for task in resting)
-        for host, _ in net.seated:
+        for host, _ in net.hosted:
             await host.end_session("process")
             await host.end_session("nobody")
         await asyncio.gather(*resting)
@@ -349,14 +349,14 @@ def test_a_cut_link_holds_events_and_gives_them_in_order_when_it_is_mended() -> 
             await net.subscribe(broker, f"c{broker}", "x >= 0")
         ends = sorted((CHAIN[0].broker, CHAIN[1].broker))
         cut = LinkFaultTable(frozenset({(ends[0], ends[1])}))
-        for host, _ in net.seated:
+        for host, _ in net.hosted:
             await host.inject(cut)
         for i in range(5):
             await net.publish(leaf, "p", [i], i + 1)
         await pause(200)
         got = await net.fetch()
         assert len(got[f"c{CHAIN[3].broker}"]) == 5 and f"c{root}" not in got
-        for host, _ in net.seated:
+        for host, _ in net.hosted:
             await host.inject(LinkFaultTable())
         await net.publish(leaf, "p", [5], 6)
         await net.rest()
@@ -386,7 +386,7 @@ def test_a_broker_that_is_started_again_is_heard_under_its_new_life_only() -> No
         await net.subscribe(root, "c", "x >= 0")
         await net.rest()
         new = BrokerHost("hybrid", TINY)
-        await new.seat([PAIR[1]], 1)
+        await new.start_brokers([PAIR[1]], 1)
         point = Point(Handle(net, new))
         await here.connect({leaf: Handle(net, net.hosts[leaf])}, point)
         net.hosts[leaf] = new

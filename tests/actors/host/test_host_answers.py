@@ -22,7 +22,7 @@ ADVERT = Advertise(1, WANTED, 0)
 async def host_of(name: str = "hypercube", recovery: Recovery | None = None) -> BrokerHost:
     """Return a host whose one broker is the whole network."""
     host = BrokerHost(name, Limits.for_tests(), recovery=recovery)
-    await host.seat(scheme(name).positions(ClusterTree(1, 1).positions()))
+    await host.start_brokers(scheme(name).positions(ClusterTree(1, 1).positions()))
     await host.connect({})
     return host
 
@@ -54,7 +54,7 @@ def test_a_subscription_is_answered_where_publishers_satisfy_it_as_long_as_they_
                 host.attachments.sessions["process of p"].heard(float("-inf"))
                 host.attachments.bury()
         assert not await here(host)
-        host.seats[0].broker.check()
+        host.hosted_brokers[0].broker.check()
 
     asyncio.run(run())
 
@@ -73,9 +73,9 @@ def test_without_admission_control_publishers_advertise_and_nobody_judges(name: 
 def test_a_scheme_that_takes_no_advertisements_says_so() -> None:
     async def run() -> None:
         host = await host_of()
-        router: Any = host.seats[0].broker.router
+        router: Any = host.hosted_brokers[0].broker.router
         assert Advertise in router.takes
-        host.seats[0].broker.pipeline._inward[0].pop(Advertise)
+        host.hosted_brokers[0].broker.pipeline._inward[0].pop(Advertise)
         with pytest.raises(InputError, match="no admission control"):
             await host.request(0, "p", [ADVERT])
 

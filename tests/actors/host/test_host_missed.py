@@ -43,7 +43,7 @@ def test_a_call_that_failed_makes_a_broker_ask_for_another_view(scheme_name: str
     async def run() -> None:
         one, other = scheme(scheme_name).positions(ClusterTree(2, 1).positions())
         host = BrokerHost(scheme_name, Limits.for_tests(), recovery=Recovery.for_tests())
-        await host.seat([one])
+        await host.start_brokers([one])
         member, point = Deaf(), Deaf()
         await host.connect({other.broker: member}, rendezvous=point)
         wants = Register(1, to_filter("x > 0"))
@@ -52,7 +52,7 @@ def test_a_call_that_failed_makes_a_broker_ask_for_another_view(scheme_name: str
             await asyncio.sleep(0)
         await host.quiet()
         asking.cancel()
-        effects = host.seats[one.broker].broker.handle(Ticked(time.monotonic()))
+        effects = host.hosted_brokers[one.broker].broker.handle(Ticked(time.monotonic()))
         (beat,) = [each.message for each in effects if isinstance(each, Send)]
         assert isinstance(beat, ViewBeat) and beat.wants_round
 
@@ -79,7 +79,7 @@ def test_what_was_lost_to_the_earlier_life_of_a_broker_makes_one_ask_for_another
     async def run() -> None:
         one, other = scheme(scheme_name).positions(ClusterTree(2, 1).positions())
         host = BrokerHost(scheme_name, Limits.for_tests(), recovery=Recovery.for_tests())
-        await host.seat([one])
+        await host.start_brokers([one])
         dead, alive = Dead(), Deaf()
         await host.connect({other.broker: dead}, rendezvous=Deaf())
         asking = asyncio.ensure_future(host.request(one.broker, "s", [Register(1, to_filter("x > 0"))]))
@@ -93,7 +93,7 @@ def test_what_was_lost_to_the_earlier_life_of_a_broker_makes_one_ask_for_another
             await host.quiet()
             await host.relink(other.broker, alive, 1)
         asking.cancel()
-        effects = host.seats[one.broker].broker.handle(Ticked(time.monotonic()))
+        effects = host.hosted_brokers[one.broker].broker.handle(Ticked(time.monotonic()))
         (beat,) = [each.message for each in effects if isinstance(each, Send)]
         assert isinstance(beat, ViewBeat) and beat.wants_round
 
@@ -119,7 +119,7 @@ def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_starte
     async def run() -> None:
         member, above, other, below = ClusterTree(2, 2).positions()
         host = BrokerHost("hybrid", Limits.for_tests(), recovery=Recovery.for_tests())
-        await host.seat([below])
+        await host.start_brokers([below])
         alive, asked = Process(), list[int]()
 
         async def whereabouts(broker: int) -> tuple[Any, int] | None:
@@ -157,7 +157,7 @@ def test_calls_of_a_new_life_go_on_in_the_order_in_which_they_came(
     async def run() -> None:
         above, below = ClusterTree(2, 1).positions()
         host = BrokerHost("hybrid", Limits.for_tests(), recovery=Recovery.for_tests())
-        await host.seat([below])
+        await host.start_brokers([below])
         answer, reborn = asyncio.Event(), Process()
 
         async def whereabouts(broker: int) -> tuple[Any, int]:
@@ -168,7 +168,7 @@ def test_calls_of_a_new_life_go_on_in_the_order_in_which_they_came(
         await host.connect({above.broker: Process()}, rendezvous=point)
         came: list[Any] = []
         monkeypatch.setattr(
-            host.driver, "handle", lambda seat, source, message, pressure: came.append(message)
+            host.driver, "handle", lambda hosted, source, message, pressure: came.append(message)
         )
 
         def call(message: Any) -> asyncio.Task[str]:
@@ -196,16 +196,16 @@ def test_what_a_member_missed_before_its_new_incarnation_was_heard_of_is_sent_ag
     async def run() -> None:
         low, one, other = (place.broker for place in ClusterTree(1, 3).positions())
         host = BrokerHost("hybrid", Limits.for_tests(), recovery=Recovery.for_tests())
-        await host.seat([ClusterTree(1, 3).positions()[one]])
+        await host.start_brokers([ClusterTree(1, 3).positions()[one]])
         speaks, alive = Process(), Process()
         await host.connect({other: speaks, low: Process(dead=True)}, rendezvous=Deaf())
-        group = host.seats[one].broker.layer(HealingBroker).group
-        host.driver.tell_time(host.seats[one])
+        group = host.hosted_brokers[one].broker.layer(HealingBroker).group
+        host.driver.tell_time(host.hosted_brokers[one])
 
         async def beat(*members: int) -> None:
             view = ClusterView(0, 1, other, members)
             await host.receive(one, other, [ClusterBeat(view, None, (), (0,), 1)])
-            host.driver.tell_time(host.seats[one])
+            host.driver.tell_time(host.hosted_brokers[one])
             await host.quiet()
 
         async def publish(sequence: int) -> None:
@@ -240,7 +240,7 @@ def test_a_call_that_failed_is_told_to_a_broker_with_any_options(scheme_name: st
     async def run() -> None:
         above, below = ClusterTree(2, 1).positions()
         host = BrokerHost(scheme_name, Limits.for_tests(), recovery=Recovery.for_tests())
-        await host.seat([below])
+        await host.start_brokers([below])
         parent = Deaf()
         await host.connect({above.broker: parent}, rendezvous=Deaf())
         events = Events(batch_of([{"x": 1}], publisher="p", first_sequence=1))

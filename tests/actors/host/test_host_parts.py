@@ -45,7 +45,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 LIMITS = Limits.for_tests()
 
 
-def seats(count: int = 1, recovery: Recovery | None = None) -> dict[int, HostedBroker]:
+def hosted_brokers(count: int = 1, recovery: Recovery | None = None) -> dict[int, HostedBroker]:
     places = ClusterTree(count, 1, degree=1).positions()
     return {
         place.broker: HostedBroker(Broker(place, "hybrid", recovery), TelemetryBuffer(place, LIMITS), None)
@@ -64,48 +64,48 @@ class Desk:
     """Attachments of some brokers, and what the brokers were handed."""
 
     def __init__(self, count: int = 1) -> None:
-        self.seats = seats(count)
+        self.hosted_brokers = hosted_brokers(count)
         self.handed: list[tuple[str, Any]] = []
         self.driven: list[Any] = []
         self.here = Attachments(
-            self.seats,
+            self.hosted_brokers,
             LIMITS,
             self.handle,
-            lambda seat, event: self.driven.append(event),
+            lambda hosted, event: self.driven.append(event),
         )
 
-    def handle(self, seat: HostedBroker, client: str, message: Any) -> None:
+    def handle(self, hosted: HostedBroker, client: str, message: Any) -> None:
         self.handed.append((client, message))
 
 
 def test_a_subscriber_is_in_one_process_until_it_is_taken_over() -> None:
     desk = Desk()
-    here, seat = desk.here, desk.seats[0]
+    here, hosted = desk.here, desk.hosted_brokers[0]
     for client in ("alice", "bob"):
-        here.own(seat, client, "first")
-    here.own(seat, "alice", "first")
+        here.own(hosted, client, "first")
+    here.own(hosted, "alice", "first")
     first = here.sessions["first"]
     with pytest.raises(ClientError, match="'alice' is attached to broker 0 by another process"):
-        here.own(seat, "alice", "second")
-    here.take_over(seat, "alice", "second")
+        here.own(hosted, "alice", "second")
+    here.take_over(hosted, "alice", "second")
     assert not first.ended and here.sessions["first"] is first, "bob is still there"
-    here.take_over(seat, "bob", "second")
+    here.take_over(hosted, "bob", "second")
     assert first.ended and "first" not in here.sessions, "nobody fetches what waits there"
-    assert set(seat.owners.values()) == {here.sessions["second"]}
+    assert set(hosted.owners.values()) == {here.sessions["second"]}
 
 
 def test_whoever_has_a_name_no_more_is_told_by_every_poll_and_says_nothing_in_it() -> None:
     """A publisher too, whose process does not poll in a network that does not heal; and nobody else's ends."""
     desk = Desk()
-    here, seat = desk.here, desk.seats[0]
+    here, hosted = desk.here, desk.hosted_brokers[0]
     for client in ("alice", "bob"):
-        here.own(seat, client, "first")
-    here.offers(seat, "carol", "first")
+        here.own(hosted, client, "first")
+    here.offers(hosted, "carol", "first")
     here.evict("subscriber", "alice", 0, "first", "t1", False)
     here.evict("publisher", "carol", 0, "first", "t2", False)
     here.evict("subscriber", "bob", 0, "before", "t3", False)
     here.evict("subscriber", "dora", 0, "first", "t4", True)
-    assert desk.handed == [("alice", Detach()), ("carol", Detach())] and list(seat.owners) == ["bob"]
+    assert desk.handed == [("alice", Detach()), ("carol", Detach())] and list(hosted.owners) == ["bob"]
     assert (
         [taken.name for taken in here.taken_from("first")]
         == ["alice", "carol", "dora"]
@@ -124,7 +124,9 @@ def test_whoever_has_a_name_no_more_is_told_by_every_poll_and_says_nothing_in_it
 def test_a_process_is_heard_as_long_as_it_polls_or_gives_a_sign_of_life() -> None:
     for seconds, heard in ((20.0, ["polls", "publishes"]), (0.0, list[str]())):
         desk = Desk()
-        here = Attachments(desk.seats, replace(LIMITS, session_seconds=seconds), desk.handle, lambda *_: None)
+        here = Attachments(
+            desk.hosted_brokers, replace(LIMITS, session_seconds=seconds), desk.handle, lambda *_: None
+        )
         here.session("polls")
         here.alive("publishes")
         assert here.heard() == heard
@@ -133,7 +135,7 @@ def test_a_process_is_heard_as_long_as_it_polls_or_gives_a_sign_of_life() -> Non
 def test_a_host_refuses_what_a_client_says_that_has_lost_its_name() -> None:
     async def test() -> None:
         host = BrokerHost("hybrid", LIMITS)
-        await host.seat(ClusterTree(1, 1).positions())
+        await host.start_brokers(ClusterTree(1, 1).positions())
         await host.connect({})
         await host.request(0, "s", [Register(1, to_filter("x > 0"))], "second")
         poll = asyncio.create_task(host.poll("first", 0, 20.0))
@@ -149,7 +151,7 @@ def test_a_host_refuses_what_a_client_says_that_has_lost_its_name() -> None:
         ):
             with pytest.raises(NameTaken):
                 await host.request(0, "s", [message], ticket)
-        assert list(host.seats[0].owners) == ["s"], "the next one has it"
+        assert list(host.hosted_brokers[0].owners) == ["s"], "the next one has it"
 
     go(test())
 
@@ -157,25 +159,25 @@ def test_a_host_refuses_what_a_client_says_that_has_lost_its_name() -> None:
 def test_a_process_that_ends_takes_its_subscribers_along_from_every_broker() -> None:
     desk = Desk(2)
     here = desk.here
-    for broker, seat in desk.seats.items():
-        here.own(seat, f"c{broker}", "process")
-        here.own(seat, "other", "another")
+    for broker, hosted in desk.hosted_brokers.items():
+        here.own(hosted, f"c{broker}", "process")
+        here.own(hosted, "other", "another")
     session = here.sessions["process"]
     here.end_session("process")
     here.end_session("nobody")
     assert session.ended and desk.handed == [("c0", Detach()), ("c1", Detach())]
-    assert [list(seat.owners) for seat in desk.seats.values()] == [["other"], ["other"]]
+    assert [list(hosted.owners) for hosted in desk.hosted_brokers.values()] == [["other"], ["other"]]
 
 
 def test_nothing_begins_at_a_broker_that_leaves_and_every_poll_says_so() -> None:
     here = Desk(2).here
     assert here.farewells() == []
     here.dismiss(1)
-    assert here.open_seat(0) and here.seat_of(1)
+    assert here.open_broker(0) and here.hosted_broker(1)
     with pytest.raises(BrokerLeaving, match="broker 1 is leaving"):
-        here.open_seat(1)
+        here.open_broker(1)
     with pytest.raises(BrokerUnavailable, match="broker 9 is not on this host"):
-        here.open_seat(9)
+        here.open_broker(9)
     assert [farewell.broker for farewell in here.farewells()] == [1]
 
 
@@ -184,12 +186,12 @@ def test_a_process_that_was_given_up_is_told_by_its_next_poll_until_it_ends_its_
 
     async def test() -> None:
         host = BrokerHost("hybrid", replace(LIMITS, session_seconds=0.0))
-        await host.seat(ClusterTree(1, 1).positions())
+        await host.start_brokers(ClusterTree(1, 1).positions())
         await host.connect({})
         await host.request(0, "s", [Register(1, to_filter("x > 0"))], "stopped")
         await host.request(0, "p", [Events(batch_of([{"x": 1}], publisher="p", first_sequence=1))])
         await host.quiet()  # nobody fetches what was delivered
-        assert not host.seats[0].owners
+        assert not host.hosted_brokers[0].owners
         for _ in range(2):
             assert await host.poll("stopped", 0, 0.0) == [GivenUp()]
         await host.end_session("stopped")
@@ -222,11 +224,11 @@ def test_a_process_that_stood_still_while_a_broker_left_is_told_by_its_next_poll
     async def test() -> None:
         places = ClusterTree(2, 1).positions()
         host = BrokerHost("hybrid", LIMITS, recovery=Recovery.for_tests())
-        await host.seat(places)
+        await host.start_brokers(places)
         await host.connect({})
         await host.dismiss(1)
         await host.detach_all(1)
-        assert await host.unseat(1) == 1
+        assert await host.end_broker(1) == 1
         told = await host.poll("late", 0, 0.0)
         assert [each.broker for each in told if isinstance(each, Farewell)] == [1]
 
@@ -236,15 +238,15 @@ def test_a_process_that_stood_still_while_a_broker_left_is_told_by_its_next_poll
 def test_who_is_let_go_waits_for_nothing_more_and_lacks_nothing() -> None:
     async def test() -> None:
         desk = Desk()
-        seat = desk.seats[0]
-        desk.here.own(seat, "alice", "process")
-        waiting = seat.answers.owe(("alice", Register, 3))
-        desk.here.cancelled(seat, "alice", 1)
+        hosted = desk.hosted_brokers[0]
+        desk.here.own(hosted, "alice", "process")
+        waiting = hosted.answers.owe(("alice", Register, 3))
+        desk.here.cancelled(hosted, "alice", 1)
         assert not waiting.done()
-        desk.here.let_all_go(seat)
+        desk.here.let_all_go(hosted)
         with pytest.raises(ClientError, match="subscription 3 of 'alice' was cancelled"):
             await waiting
-        assert not seat.owners
+        assert not hosted.owners
 
     go(test())
 
@@ -252,14 +254,14 @@ def test_who_is_let_go_waits_for_nothing_more_and_lacks_nothing() -> None:
 def test_losses_are_told_to_who_is_there_and_a_drain_ends_when_all_was_fetched() -> None:
     async def test() -> None:
         desk = Desk()
-        seat = desk.seats[0]
-        desk.here.own(seat, "alice", "process")
+        hosted = desk.hosted_brokers[0]
+        desk.here.own(hosted, "alice", "process")
         losses = (Lost("bob", 1, 3),)
         for client in ("alice", "nobody"):
-            desk.here.tell_losses(seat, client, losses)
+            desk.here.tell_losses(hosted, client, losses)
         (delivery,) = await desk.here.session("process").poll(0, 0.0, 10)
         assert delivery.losses == losses  # type: ignore[union-attr]
-        desk.here.drain_soon(seat, 5)
+        desk.here.drain_soon(hosted, 5)
         for _ in range(5):
             await asyncio.sleep(0)
         assert desk.driven == []
@@ -280,26 +282,26 @@ def some(count: int) -> Events:
 
 def test_events_that_wait_for_their_broker_past_the_deadline_are_dropped_and_counted() -> None:
     """The age of events does not matter: time spent waiting elsewhere does not count (paper 3, 5.1)."""
-    (seat,) = seats().values()
+    (hosted,) = hosted_brokers().values()
     office = HostAdmission(AdmissionConfig(deadline_seconds=5.0), {}, lambda *_: None)
     ancient = some(2)
     ancient.batch.published_at[:] = 0.0
     now = time.time()
-    assert office.take_in(seat, ancient, now - 2.0) and seat.expired_events == 0
-    assert not office.take_in(seat, some(3), now - 9.0)
-    assert seat.expired_events == sizes_of(seat)["expired_events"] == 3
-    assert office.take_in(seat, some(1), None), "it has just come"
-    assert HostAdmission(None, {}, lambda *_: None).take_in(seat, some(1), 0.0)
+    assert office.take_in(hosted, ancient, now - 2.0) and hosted.expired_events == 0
+    assert not office.take_in(hosted, some(3), now - 9.0)
+    assert hosted.expired_events == sizes_of(hosted)["expired_events"] == 3
+    assert office.take_in(hosted, some(1), None), "it has just come"
+    assert HostAdmission(None, {}, lambda *_: None).take_in(hosted, some(1), 0.0)
 
 
 def test_an_event_costs_what_its_broker_was_burdened_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    (seat,) = seats().values()
+    (hosted,) = hosted_brokers().values()
     office = HostAdmission(None, {}, lambda *_: None)
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
     office.burden(0.002, 0.01)
     before = time.thread_time()
-    office.take_in(seat, some(10), None)
+    office.take_in(hosted, some(10), None)
     assert time.thread_time() - before >= 0.02
     assert 0.0 < slept[0] <= 2.0, "of a hundredth of a CPU it stands still for most of the time"
 
@@ -318,10 +320,10 @@ def test_what_a_broker_says_answers_the_question_that_it_is_about(
     news: News, question: type, answer: Any
 ) -> None:
     async def test() -> None:
-        (seat,) = seats().values()
+        (hosted,) = hosted_brokers().values()
         asked: Question = ("alice", question, 1)
-        waiting = seat.answers.owe(asked)
-        HostAdmission(AdmissionConfig(), {}, lambda *_: None).inform(seat, "alice", news, 7)
+        waiting = hosted.answers.owe(asked)
+        HostAdmission(AdmissionConfig(), {}, lambda *_: None).inform(hosted, "alice", news, 7)
         if answer == "later":
             assert not waiting.done()
         elif answer is SubscriptionRejected:
@@ -343,11 +345,11 @@ def test_without_admission_control_nothing_can_be_asked_of_it() -> None:
 
 
 def test_a_broker_without_a_feature_says_nothing_of_it() -> None:
-    (seat,) = seats().values()
-    assert standing_of(seat) is None and books_of(seat.broker) is None
-    assert answer(seat.broker, "alice", Lacking()) == answer(seat.broker, "alice", WhoAnswers()) == {}
-    assert answer(seat.broker, "bob", Accepted()) == (0, []) and list(dead_letters(seat.broker)) == []
-    (healing,) = seats(recovery=Recovery.for_tests()).values()
+    (hosted,) = hosted_brokers().values()
+    assert standing_of(hosted) is None and books_of(hosted.broker) is None
+    assert answer(hosted.broker, "alice", Lacking()) == answer(hosted.broker, "alice", WhoAnswers()) == {}
+    assert answer(hosted.broker, "bob", Accepted()) == (0, []) and list(dead_letters(hosted.broker)) == []
+    (healing,) = hosted_brokers(recovery=Recovery.for_tests()).values()
     standing = standing_of(healing)
     assert standing is not None and standing["broker"] == 0
 
@@ -369,9 +371,9 @@ class Collector:
         self.taken.append(flush)
 
 
-def write_down(seat: HostedBroker, rows: int) -> None:
+def write_down(hosted: HostedBroker, rows: int) -> None:
     for _ in range(rows):
-        seat.telemetry.published(1.0, batch_of([{"x": 1}], publisher="p", first_sequence=1))
+        hosted.telemetry.published(1.0, batch_of([{"x": 1}], publisher="p", first_sequence=1))
 
 
 def rows_of(flush: HandOver) -> int:
@@ -380,10 +382,10 @@ def rows_of(flush: HandOver) -> int:
 
 def test_what_did_not_arrive_is_handed_over_again_before_what_is_new() -> None:
     async def test() -> None:
-        collector, here = Collector(), seats(2)
+        collector, here = Collector(), hosted_brokers(2)
         way = HostTelemetry(here, collector)
-        for seat in here.values():
-            write_down(seat, 2)
+        for hosted in here.values():
+            write_down(hosted, 2)
         collector.dead = True
         await way.flush()
         write_down(here[0], 3)
@@ -398,7 +400,7 @@ def test_what_did_not_arrive_is_handed_over_again_before_what_is_new() -> None:
 
 def test_a_flush_in_the_background_is_made_once_and_not_for_nothing() -> None:
     async def test() -> None:
-        collector, here = Collector(), seats()
+        collector, here = Collector(), hosted_brokers()
         way = HostTelemetry(here, collector)
         way.flush_soon()
         await asyncio.sleep(0)

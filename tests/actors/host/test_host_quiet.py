@@ -34,7 +34,7 @@ class Deaf:
 async def host_with(life: int, limits: Limits = LIMITS, recovery: Recovery | None = RECOVERY) -> BrokerHost:
     """Return a host of one broker, with an event waiting for a subscriber, durable if `life` is not 0."""
     host = BrokerHost("hybrid", limits, recovery=recovery)
-    await host.seat(ClusterTree(1, 1).positions())
+    await host.start_brokers(ClusterTree(1, 1).positions())
     await host.connect({}, Deaf())
     wanted = Register(1, to_filter("x >= 0"), admitted=bool(life))
     await host.request(0, "alice", [Resume({}, life=life), wanted] if life else [wanted], "first")
@@ -76,10 +76,10 @@ def test_who_is_gone_is_let_go_and_nobody_waits_until_it_has_read(life: int, hea
         flush = asyncio.ensure_future(host.request(0, "bob", [Flush(1)])) if heals else None
         if flush is not None:
             await asyncio.wait_for(flush, 10)
-        while goes and host.seats[0].owners:
+        while goes and host.hosted_brokers[0].owners:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.0 if goes else 3 * limits.session_seconds)
-        assert bool(host.seats[0].owners) is not goes
+        assert bool(host.hosted_brokers[0].owners) is not goes
         assert (await host.poll("first", 0, 0.0) == [GivenUp()]) is goes
 
     asyncio.run(run())
@@ -94,7 +94,7 @@ def test_a_host_that_stood_still_lets_nobody_go_whom_it_could_not_hear(
         monkeypatch.setattr(ticking, "time", SimpleNamespace(monotonic=lambda: next(stood_still)))
         await host.begin()
         await asyncio.sleep(0.2)
-        assert host.seats[0].owners and next(stood_still) >= 3.0
+        assert host.hosted_brokers[0].owners and next(stood_still) >= 3.0
 
     asyncio.run(run())
 

@@ -54,7 +54,7 @@ async def leaf(wire: Wire, limits: Limits | None = None, recovery: Recovery | No
     host = BrokerHost("hybrid", limits or Limits.for_tests(), recovery=recovery)
     host.transport.channels = wire  # type: ignore[assignment]
     place = next(each for each in ClusterTree(2, 1).positions() if each.broker == LEAF)
-    await host.seat([place])
+    await host.start_brokers([place])
     await host.connect({ROOT: "actor"})
     return host
 
@@ -178,7 +178,7 @@ def test_an_error_is_raised_at_once_and_leaves_no_answer_owed() -> None:
         host.driver.handle = _refuse  # type: ignore[method-assign]
         with pytest.raises(ClientError, match="not its own"):
             frames.begun(host, [packed(("request", (LEAF, "alice", [Register(1, ANY)], "process")))])
-        assert host.seats[LEAF].answers.of("alice", Register) == []
+        assert host.hosted_brokers[LEAF].answers.of("alice", Register) == []
 
     run(test)
 

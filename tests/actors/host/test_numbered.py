@@ -44,7 +44,7 @@ async def host_in(folder: Path, config: AdmissionConfig | None = None) -> Broker
     """Return the host of one broker, started from what an earlier one has left in the folder."""
     config = config or AdmissionConfig(capacity=Capacity(events_per_second=60))
     host = BrokerHost("hybrid", Limits.for_tests(), admission=config, stable=Stable(folder, stability=QUICK))
-    await host.seat(ClusterTree(1, 1).positions())
+    await host.start_brokers(ClusterTree(1, 1).positions())
     await host.connect({})
     await host.begin()
     return host
@@ -54,7 +54,7 @@ async def die(host: BrokerHost) -> None:
     """Close the file, as the end of the process does."""
     assert host.ticking._task is not None
     host.ticking._task.cancel()
-    store = host.seats[0].commits
+    store = host.hosted_brokers[0].commits
     assert store is not None
     await store.stable()
     store._store.close()  # type: ignore[attr-defined]
@@ -102,7 +102,7 @@ def test_what_was_advertised_is_there_after_a_crash_once_whatever_the_client_has
         await die(host)
         host = await host_in(tmp_path)
         assert (await host.books())[0]["advertisements"] == 0
-        assert not list(host.seats[0].commits._store.rows(TABLE)), "nobody waits for an answer"  # type: ignore[union-attr]
+        assert not list(host.hosted_brokers[0].commits._store.rows(TABLE)), "nobody waits for an answer"  # type: ignore[union-attr]
         await die(host)
 
     go(test())
@@ -124,7 +124,8 @@ def test_a_new_process_of_that_name_takes_back_what_an_earlier_one_has_left(tmp_
         fresh.send(advert(1, 15.0))
         assert await host.request(0, "bob", fresh.back()) > 0
         assert [
-            each.rate for each in host.seats[0].broker.layer(Admitting).admission.books.adverts.values()
+            each.rate
+            for each in host.hosted_brokers[0].broker.layer(Admitting).admission.books.adverts.values()
         ] == [15 * MICRO]  # type: ignore[union-attr]
         await die(host)
 
@@ -150,7 +151,7 @@ def test_subscriptions_are_there_after_a_crash_and_dry_runs_leave_nothing(
         await die(host)
         host = await host_in(tmp_path, AdmissionConfig(capacity=Capacity(60, entries=3)))
         assert await host.books() == before and before[0]["filters"] == 1
-        kept = host.seats[0].commits._store.rows(TABLE)  # type: ignore[union-attr]
+        kept = host.hosted_brokers[0].commits._store.rows(TABLE)  # type: ignore[union-attr]
         assert "somebody" not in str(list(kept))
         await die(host)
 
@@ -186,7 +187,7 @@ def test_events_that_waited_too_long_are_dropped_and_acknowledged(tmp_path: Path
         host = BrokerHost(
             scheme, Limits.for_tests(), admission=config, stable=Stable(tmp_path, stability=QUICK)
         )
-        await host.seat(ClusterTree(1, 1).positions())
+        await host.start_brokers(ClusterTree(1, 1).positions())
         await host.connect({})
         await host.begin()
         link = ClientLinks()

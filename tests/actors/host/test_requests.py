@@ -76,7 +76,7 @@ async def pair() -> tuple[BrokerHost, Far]:
     ways = {broker: Far() for broker in hosts}
     for place in places:
         ways[place.broker].host = hosts[place.broker]
-        await hosts[place.broker].seat([place])
+        await hosts[place.broker].start_brokers([place])
     for host in hosts.values():
         await host.connect(ways)
     return hosts[LEAF], ways[ROOT]
@@ -84,7 +84,7 @@ async def pair() -> tuple[BrokerHost, Far]:
 
 async def single(recovery: Recovery | None = None) -> BrokerHost:
     host = BrokerHost("hybrid", Limits.for_tests(), recovery=recovery)
-    await host.seat(ClusterTree(1, 1).positions())
+    await host.start_brokers(ClusterTree(1, 1).positions())
     await host.connect({})
     return host
 
@@ -218,10 +218,10 @@ def test_a_broker_that_has_left_may_be_told_again_to_let_its_clients_go() -> Non
             assert await host.attached(0) == attached
             await host.dismiss(0)
             await host.detach_all(0)
-        assert await host.unseat(0) == 0
+        assert await host.end_broker(0) == 0
         await host.dismiss(0)
         await host.detach_all(0)
-        assert await host.attached(0) == 0 and await host.unseat(0) == 0
+        assert await host.attached(0) == 0 and await host.end_broker(0) == 0
 
     go(test())
 
@@ -229,7 +229,7 @@ def test_a_broker_that_has_left_may_be_told_again_to_let_its_clients_go() -> Non
 async def quick(config: AdmissionConfig, rate: float) -> BrokerHost:
     """Return a host at which bob advertises `rate` events a second, which alice wants."""
     host = BrokerHost("hybrid", Limits.for_tests(), admission=config)
-    await host.seat(ClusterTree(1, 1).positions())
+    await host.start_brokers(ClusterTree(1, 1).positions())
     await host.connect({})
     await host.begin()
     await host.request(0, "bob", [Advertise(1, ANY, round(rate * MICRO))])
@@ -318,26 +318,26 @@ def test_a_subscriber_that_leaves_while_its_notification_waits_for_the_disk_stop
         host = BrokerHost(
             "hybrid", Limits.for_tests(), recovery=Recovery.for_tests(), stable=Stable(tmp_path)
         )
-        await host.seat(ClusterTree(1, 1).positions())
+        await host.start_brokers(ClusterTree(1, 1).positions())
         await host.connect({})
         for client in ("alice", "carol"):
             await host.request(0, client, [Register(1, ANY)], client)
-        seat = host.seats[0]
-        assert seat.commits is not None
-        seat.commits._store = store = Gated(seat.commits._store)
+        hosted = host.hosted_brokers[0]
+        assert hosted.commits is not None
+        hosted.commits._store = store = Gated(hosted.commits._store)
         publishing = asyncio.create_task(
             host.request(0, "bob", [Events(batch_of([{"x": 1}], publisher="bob"))])
         )
         await asyncio.sleep(0)
         leaving = asyncio.create_task(host.request(0, "alice", [Detach()]))
-        while "alice" in seat.owners:
+        while "alice" in hosted.owners:
             await asyncio.sleep(0)
         store.gate.set()
         await publishing
         await leaving
         (delivery,) = await host.poll("carol", 0, 1.0)
         assert delivery.clients == ("carol",)
-        seat.commits._store.store.close()
+        hosted.commits._store.store.close()
 
     go(test())
 
@@ -356,7 +356,7 @@ def test_a_broker_that_sees_that_its_state_is_damaged_ends_and_says_nothing_more
         await host.request(0, "bob", [Events(batch_of([{"x": 1}], publisher="bob")), HasPublished(1)])
         assert not ended
         assert await host.inject(Damage(0, "numbers", "seed 2")) > 0
-        accepted = host.seats[0].broker.layer(Replay)._accepted
+        accepted = host.hosted_brokers[0].broker.layer(Replay)._accepted
         accepted["bob"] = 1_000
         await host.request(0, "bob", [HasPublished(1)])
         (error,) = ended
@@ -377,7 +377,7 @@ def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
 
         async def lives(life: int) -> BrokerHost:
             host = BrokerHost("hybrid", Limits.for_tests(), recovery=recovery, stable=Stable(tmp_path))
-            await host.seat(places, life)
+            await host.start_brokers(places, life)
             await host.connect({})
             return host
 
@@ -386,8 +386,8 @@ def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
             batch = batch_of([{"x": 1}], publisher="bob", first_sequence=number)
             await host.request(0, "bob", [Events(batch)])
         for life, left in ((1, 8), (2, 0 if compares else 7)):
-            assert host.seats[0].commits is not None
-            host.seats[0].commits._store.close()
+            assert host.hosted_brokers[0].commits is not None
+            host.hosted_brokers[0].commits._store.close()
             if life == 2:
                 store = SqliteStore(Stable(tmp_path).backend().file_of(0))
                 key, _ = next(iter(store.rows(KEPT)))
@@ -399,7 +399,7 @@ def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
             host = await lives(life)
             last, kept = await host.request(0, "bob", [Accepted()])
             assert len(kept) == left and last == (8 if left else 0)
-        host.seats[0].commits._store.close()  # type: ignore[union-attr]
+        host.hosted_brokers[0].commits._store.close()  # type: ignore[union-attr]
 
     go(test())
 

@@ -96,7 +96,7 @@ class Net:
     async def start(self) -> "Net":
         for place in range(HOSTS):
             host = BrokerHost("hybrid", Limits.for_tests(), recovery=RECOVERY)
-            await host.seat([position for position in TREE if place_of(position.broker) == place])
+            await host.start_brokers([position for position in TREE if place_of(position.broker) == place])
             self.set_clock(host)
             self.hosts.append(host)
         self.handles = [Handle(host) for host in self.hosts]
@@ -114,14 +114,14 @@ class Net:
 
     def count(self, host: BrokerHost) -> None:
         """Count the events that the brokers of a host handle."""
-        for broker, seat in host.seats.items():
-            handle = seat.broker.handle
+        for broker, hosted in host.hosted_brokers.items():
+            handle = hosted.broker.handle
 
             def counted(event: Any, broker: BrokerId = broker, handle: Any = handle) -> Any:
                 self.told[broker] += 1
                 return handle(event)
 
-            seat.broker.handle = counted
+            hosted.broker.handle = counted
 
     async def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
         """Let time pass, tick by tick; return whether `until` became true."""
@@ -153,11 +153,11 @@ class Net:
     def resting(self) -> list[BrokerId]:
         """Return the brokers that rest, on running hosts."""
         going = [host for place, host in enumerate(self.hosts) if place not in self.stopped]
-        seats = {broker: seat for host in going for broker, seat in host.seats.items()}
-        return sorted(broker for broker, seat in seats.items() if seat.rests_until is not None)
+        hosted_brokers = {broker: hosted for host in going for broker, hosted in host.hosted_brokers.items()}
+        return sorted(broker for broker, hosted in hosted_brokers.items() if hosted.rests_until is not None)
 
     def healing(self, broker: BrokerId) -> Any:
-        return self.hosts[place_of(broker)].seats[broker].broker.layer(HealingBroker)
+        return self.hosts[place_of(broker)].hosted_brokers[broker].broker.layer(HealingBroker)
 
     async def never_rest(self) -> None:
         for host in self.hosts:
@@ -296,11 +296,11 @@ def test_a_host_that_stood_still_tells_its_brokers_so() -> None:
         await net.run(2.5)
         net.go_on(0)
         await net.run(TICK)
-        for seat in net.hosts[0].seats.values():
-            replay = seat.broker.layer(Replay)
+        for hosted in net.hosts[0].hosted_brokers.values():
+            replay = hosted.broker.layer(Replay)
             assert replay is not None and replay.rounds._asleep[0] == pytest.approx(2.75)
-        for seat in net.hosts[1].seats.values():
-            assert seat.broker.layer(Replay).rounds._asleep[0] == 0.0, "they rested"
+        for hosted in net.hosts[1].hosted_brokers.values():
+            assert hosted.broker.layer(Replay).rounds._asleep[0] == 0.0, "they rested"
 
     go(test)
 
@@ -320,7 +320,7 @@ def test_events_wake_those_on_their_way_and_are_kept_as_long_as_ever() -> None:
         (delivery,) = await reader.poll("process", 0, 0.0)
         assert delivery.batch.identity(0) == ("p", 1)
         assert await net.run(3, lambda: 3 in net.resting()), "what is kept does not keep it from resting"
-        kept = net.hosts[place_of(3)].seats[3].broker.layer(Replay)
+        kept = net.hosts[place_of(3)].hosted_brokers[3].broker.layer(Replay)
         assert kept is not None and len(kept.rounds.kept()) == 1
         await net.run(RECOVERY.retention_seconds + 2)
         assert not kept.rounds.kept(), "what is kept is forgotten in time"
@@ -333,10 +333,10 @@ def test_calls_are_taken_while_many_brokers_are_told_the_time() -> None:
     async def run() -> None:
         positions = ClusterTree(1, 2 * TOLD_AT_ONCE).positions()
         host = BrokerHost("hybrid", Limits.for_tests(), recovery=RECOVERY)
-        await host.seat(positions)
+        await host.start_brokers(positions)
         await host.connect({}, rendezvous=Point())
         told: list[BrokerId] = []
-        host.driver.tell_time = lambda seat: told.append(seat.broker.position.broker)  # type: ignore[method-assign]
+        host.driver.tell_time = lambda hosted: told.append(hosted.broker.position.broker)  # type: ignore[method-assign]
 
         async def call() -> int:
             return len(told)

@@ -28,19 +28,19 @@ class Asking:
 def test_it_is_told_the_time_once_when_that_has_come_unless_it_has_left() -> None:
     async def test() -> None:
         host = BrokerHost("hybrid", Limits.for_tests(), recovery=Recovery())
-        await host.seat(ClusterTree(2, 1).positions())
+        await host.start_brokers(ClusterTree(2, 1).positions())
         for broker in (0, 1):
-            host.seats[broker].broker = Asking(host.seats[broker].broker.position)  # type: ignore[assignment]
-        asking: Any = host.seats[0].broker
-        gone: Any = host.seats[1].broker
+            host.hosted_brokers[broker].broker = Asking(host.hosted_brokers[broker].broker.position)  # type: ignore[assignment]
+        asking: Any = host.hosted_brokers[0].broker
+        gone: Any = host.hosted_brokers[1].broker
         at = host.clock.now() + 0.02
-        for seat in list(host.seats.values()):
-            host.driver.carry_out(seat, TickAt(at))
-        del host.seats[1]
+        for hosted in list(host.hosted_brokers.values()):
+            host.driver.carry_out(hosted, TickAt(at))
+        del host.hosted_brokers[1]
         await asyncio.wait_for(asking.more.wait(), 10.0)
         assert asking.told[0] >= at and not gone.told
         asking.more.clear()
-        host.driver.carry_out(host.seats[0], TickAt(at - 1.0))
+        host.driver.carry_out(host.hosted_brokers[0], TickAt(at - 1.0))
         await asyncio.wait_for(asking.more.wait(), 10.0)
         assert len(asking.told) == 2
 

@@ -70,9 +70,9 @@ class Net:
 
 def test_who_is_out_of_reach_is_asked_again_until_it_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise what only this broker has accepted would be lost. Reference: promise 2; decision 0041."""
-    net = Net(monkeypatch, receive=[AWAY, AWAY, "node"], left=[AWAY, False, True], unseat=[AWAY, 0])
+    net = Net(monkeypatch, receive=[AWAY, AWAY, "node"], left=[AWAY, False, True], end_broker=[AWAY, 0])
     net.remove()
-    assert net.done.count("receive") == 3 and net.done.count("unseat") == 2
+    assert net.done.count("receive") == 3 and net.done.count("end_broker") == 2
     assert net.done[-2:] == ["forget", "kill"] and not net.dead
 
 
@@ -81,7 +81,7 @@ def test_who_was_out_of_reach_lets_its_clients_go_before_it_is_told_to_leave(
 ) -> None:
     """Its subscribers may still poll an actor that it shares, and would get nothing. Reference: promise 2."""
     host = {"dismiss": [AWAY, None], "attached": [AWAY], "detach_all": [AWAY, AWAY, None]}
-    net = Net(monkeypatch, receive=["node"], left=[True], unseat=[1], **host)
+    net = Net(monkeypatch, receive=["node"], left=[True], end_broker=[1], **host)
     net.remove()
     told = [what for what in net.done if what in ("dismiss", "detach_all", "receive")]
     assert told == ["dismiss", "detach_all", *["dismiss", "detach_all"] * 2, "receive"]
@@ -90,7 +90,7 @@ def test_who_was_out_of_reach_lets_its_clients_go_before_it_is_told_to_leave(
 
 def test_who_does_not_answer_is_asked_again_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     mute = GetTimeoutError("not in time")
-    net = Net(monkeypatch, dismiss=[mute, None], receive=["node"], left=[mute, True], unseat=[mute, 0])
+    net = Net(monkeypatch, dismiss=[mute, None], receive=["node"], left=[mute, True], end_broker=[mute, 0])
     net.remove(60.0)
     assert net.done[-2:] == ["forget", "kill"] and not net.dead
     net = Net(monkeypatch, receive=[mute])
@@ -100,23 +100,23 @@ def test_who_does_not_answer_is_asked_again_until_the_time_is_over(monkeypatch: 
 
 
 def test_who_stays_out_of_reach_stays_in_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = Net(monkeypatch, receive=["node"], left=[AWAY], unseat=[0], attached=[AWAY])
+    net = Net(monkeypatch, receive=["node"], left=[AWAY], end_broker=[0], attached=[AWAY])
     with pytest.raises(BrokerUnavailable, match="broker 3 has not left in time"):
         net.remove()
     assert "forget" not in net.done and "kill" not in net.done and not net.dead
 
 
 def test_who_dies_meanwhile_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = Net(monkeypatch, receive=["node"], left=[False, ActorDiedError()], unseat=[0])
+    net = Net(monkeypatch, receive=["node"], left=[False, ActorDiedError()], end_broker=[0])
     net.remove()
-    assert net.done[-2:] == ["forget", "kill"] and "unseat" not in net.done
+    assert net.done[-2:] == ["forget", "kill"] and "end_broker" not in net.done
 
 
 def test_who_has_left_and_was_not_forgotten_is_forgotten_when_it_is_removed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The process that made it leave ended before that: it is in no survey, and cannot be restarted."""
-    net = Net(monkeypatch, receive=["node"], left=[True], unseat=[0])
+    net = Net(monkeypatch, receive=["node"], left=[True], end_broker=[0])
     net.remove(broker=4)
     assert net.done[-2:] == ["forget", "kill"]
 

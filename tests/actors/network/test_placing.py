@@ -45,13 +45,13 @@ def test_no_node_takes_a_cluster_with_it(nodes: int, brokers_per_actor: int, mem
     positions = ClusterTree(7, members).positions()
     names = [f"n{number}" for number in range(nodes)]
     actors = actors_of(positions, names, brokers_per_actor)
-    assert sorted(place.broker for seated in actors for place in seated) == [p.broker for p in positions]
+    assert sorted(place.broker for hosted in actors for place in hosted) == [p.broker for p in positions]
     assert max(map(len, actors)) <= brokers_per_actor
-    stands = {place.broker: number for number, seated in enumerate(actors) for place in seated}
+    stands = {place.broker: number for number, hosted in enumerate(actors) for place in hosted}
     at = {place.broker: node_for(place.broker, place.members, names) for place in positions}
-    for seated in actors:
-        assert len({at[place.broker] for place in seated}) == 1, "an actor is on one node"
-        assert list(seated) == sorted(seated, key=lambda place: place.broker)
+    for hosted in actors:
+        assert len({at[place.broker] for place in hosted}) == 1, "an actor is on one node"
+        assert list(hosted) == sorted(hosted, key=lambda place: place.broker)
     for place in positions:
         there = Counter(at[member] for member in place.members)
         assert len(there) == min(nodes, members) and max(there.values()) - min(there.values()) <= 1
@@ -62,7 +62,7 @@ def test_no_node_takes_a_cluster_with_it(nodes: int, brokers_per_actor: int, mem
 
 def test_who_is_left_to_ray_follows_in_order() -> None:
     positions = ClusterTree(2, 3).positions()
-    assert [[p.broker for p in seated] for seated in actors_of(positions, (), 4)] == [[0, 1, 2, 3], [4, 5]]
+    assert [[p.broker for p in hosted] for hosted in actors_of(positions, (), 4)] == [[0, 1, 2, 3], [4, 5]]
 
 
 def test_who_comes_later_takes_a_node_with_the_fewest_of_its_cluster() -> None:
