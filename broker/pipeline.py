@@ -68,7 +68,7 @@ class Pipeline(Generic[L]):
         return frozenset(self._inward[0])
 
     def begin(self) -> None:
-        """Pass the state that layers around have restored from an earlier life to the layers inside.
+        """Pass the state that layers around have restored from an earlier incarnation to the layers inside.
 
         The resulting effects leave with the first step, when the time is known. Nothing is written: the state comes
         from the store, and a write now would carry a wrong time.

@@ -97,7 +97,7 @@ class Asked:
 
     @property
     def restarted(self) -> bool:
-        """Whether it heals and is not in its first life."""
+        """Whether it heals and is not in its first incarnation."""
         return self.heals and self.incarnation > 0
 
     @property
@@ -164,7 +164,7 @@ class Stack:
 
     @cached_property
     def identity(self) -> Identity:
-        """What the broker knows from an earlier life, read once; its rounds know it too."""
+        """What the broker knows from an earlier incarnation, read once; its rounds know it too."""
         times = self._asked.times
         rounds = Rounds(
             times.retention_events_max,
@@ -240,7 +240,7 @@ def _replay(asked: Asked, stack: Stack) -> Replay:
 
 
 def _membership(asked: Asked, stack: Stack) -> Any:
-    rounds = stack[Replay].rounds  # with what is retained from an earlier life
+    rounds = stack[Replay].rounds  # with what is retained from an earlier incarnation
     beginning = asked.incarnation, asked.seed, asked.joins
     return membership_of(asked.position, asked.scheme_name, asked.times, rounds, stack.identity, *beginning)
 

@@ -6,7 +6,7 @@ Rules
   broker it first sends these marks, and then registers everything again. An event at or below a mark is a
   duplicate and is dropped.
 * A durable subscriber also retains its *position*: what it has acknowledged. The position, the subscriptions
-  and the life number outlive the process (`record`). When it recovers or moves, it sends its position,
+  and the incarnation number outlive the process (`record`). When it recovers or moves, it sends its position,
   because it may need events again that it was given and has not acknowledged.
 * It also retains where each subscription begins, as the broker that confirmed it first has said: per publisher, the
   last sequence that it is not owed. Wherever it goes, the subscription begins there.
@@ -53,7 +53,7 @@ class SubscriberMachine:
 
     Attributes
     ----------
-    life
+    incarnation
         For a durable subscriber, how often it has come to a broker; 0 for one that is not durable.
     marks
         Per publisher, the last sequence that the subscriber was given.
@@ -83,9 +83,9 @@ class SubscriberMachine:
         "admitted",
         "answers",
         "durable",
+        "incarnation",
         "lacking",
         "last_number",
-        "life",
         "losses",
         "marks",
         "position",
@@ -100,7 +100,7 @@ class SubscriberMachine:
         self.answers: dict[int, Answers] = {}
         self._priorities: dict[int, int] = {}
         self._local_first: set[int] = set()
-        self.life = 0
+        self.incarnation = 0
         self.marks: dict[ClientId, int] = {}
         self.position: dict[ClientId, int] = {}
         self.losses: list[Lost] = []
@@ -228,15 +228,17 @@ class SubscriberMachine:
         if not news:
             return []
         self.position |= news
-        return [Consumed(news, self.life)]
+        return [Consumed(news, self.incarnation)]
 
     def has_had(self) -> HasHad | HasConsumed:
         """Return what the subscriber was given, or if durable what it has acknowledged, for the broker to compare."""
-        return HasConsumed(dict(self.position), self.life) if self.durable else HasHad(dict(self.marks))
+        return (
+            HasConsumed(dict(self.position), self.incarnation) if self.durable else HasHad(dict(self.marks))
+        )
 
     # Moves and restarts.
 
-    def arrive(self, now: float, away_seconds: float = 0.0, life: int = 0) -> list[ClientMessage]:
+    def arrive(self, now: float, away_seconds: float = 0.0, incarnation: int = 0) -> list[ClientMessage]:
         """Return the messages for a broker to which the subscriber comes: what it has had, and what is in force.
 
         Parameters
@@ -245,10 +247,10 @@ class SubscriberMachine:
             The time, on the clock that was used for the first subscription.
         away_seconds
             The longest time for which the subscriber may not have heard from its broker.
-        life
-            The number of its life there, if it is durable.
+        incarnation
+            The number of its incarnation there, if it is durable.
         """
-        self.life = life
+        self.incarnation = incarnation
         self.unconfirmed = set(self._subscriptions)
         self.lacking.clear()
         self.answers.clear()
@@ -262,7 +264,7 @@ class SubscriberMachine:
         begins = {number: self._begins[number] for number in numbers}
         if not self.durable:
             return Resume(dict(self.marks), since, away_seconds, ages_seconds=ages, begins=begins)
-        return Resume(dict(self.position), since, away_seconds, self.life, numbers, ages, begins)
+        return Resume(dict(self.position), since, away_seconds, self.incarnation, numbers, ages, begins)
 
     def _register(self, number: int, wanted: Filter) -> Register:
         priority, admitted = self._priorities.get(number, 0), number in self.admitted
@@ -272,7 +274,7 @@ class SubscriberMachine:
         """Return what must outlive the process of a durable subscriber: what is in force, except for some of it."""
         wanted = {number: item for number, item in self.in_force.items() if number not in without}
         return {
-            "life": self.life,
+            "life": self.incarnation,
             "position": dict(self.position),
             "subscriptions": wanted,
             "priorities": {number: self._priorities.get(number, 0) for number in wanted},
@@ -284,7 +286,7 @@ class SubscriberMachine:
 
     def restore(self, record: Mapping[str, Any]) -> None:
         """Restore what `record` returned."""
-        self.life, self._since = record["life"], record["since"]
+        self.incarnation, self._since = record["life"], record["since"]
         self.position, self._subscriptions = dict(record["position"]), dict(record["subscriptions"])
         # Records of earlier versions lack these.
         self._begun = dict(record.get("begun", {}))

@@ -85,7 +85,7 @@ class Faults:
         if self._news_dice.random() < share:
             for other in self._connected(dead):
                 if pair_of(other.id, dead.id) not in net.cuts.reasons:
-                    net.at(net.now + after_seconds, self._tell_dead, other, other.life, dead.id)
+                    net.at(net.now + after_seconds, self._tell_dead, other, other.incarnation, dead.id)
 
     def _connected(self, host: Host) -> list[Host]:
         """Return the processes of brokers that have sent something to a process, in order of their ids."""
@@ -105,14 +105,14 @@ class Faults:
         host = accused[int(pick * len(accused))]
         for other in self._connected(host):
             if self._news_dice.random() < share:
-                self._tell_dead(other, other.life, host.id)
+                self._tell_dead(other, other.incarnation, host.id)
         return host.id
 
-    def _tell_dead(self, other: Host, life: int, dead: BrokerId) -> None:
-        if other.alive and not other.paused and other.life == life:
+    def _tell_dead(self, other: Host, incarnation: int, dead: BrokerId) -> None:
+        if other.alive and not other.paused and other.incarnation == incarnation:
             now = Ticked(self._network.now)
             for event in (now, Died(dead), now):  # as a host does it
-                if other.alive and other.life == life:
+                if other.alive and other.incarnation == incarnation:
                     self._network.step(other, event)
 
     def _last(self, broker: BrokerId) -> bool:
@@ -168,12 +168,16 @@ class Faults:
         ):
             return False
         self._network.take_in(host, Received(RENDEZVOUS, LeaveNetwork()))
-        self._network.at(self._network.now, self._end_when_out, host, host.life)
+        self._network.at(self._network.now, self._end_when_out, host, host.incarnation)
         return True
 
-    def _end_when_out(self, host: Host, life: int) -> None:
-        if host.alive and host.life == life and not (host.machine.ask(HasLeft()) and self.crash(host.id)):
-            self._network.at(self._network.now + 0.25, self._end_when_out, host, life)
+    def _end_when_out(self, host: Host, incarnation: int) -> None:
+        if (
+            host.alive
+            and host.incarnation == incarnation
+            and not (host.machine.ask(HasLeft()) and self.crash(host.id))
+        ):
+            self._network.at(self._network.now + 0.25, self._end_when_out, host, incarnation)
 
     def slow(self, broker: BrokerId, factor: float) -> None:
         """Slow a broker down by `factor`; 1 restores its speed."""

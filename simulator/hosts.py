@@ -44,13 +44,13 @@ class Host:
     cluster
         Its cluster; -1 for the rendezvous point.
     boot
-        Makes the machine of one life, given the number of the life.
+        Makes the machine of one incarnation, given the number of the incarnation.
     store
         Where its machines store what must outlive them.
 
     Attributes
     ----------
-    life
+    incarnation
         How often it has been restarted: its incarnation.
     alive, paused, factor
         Its state; a factor above 1 is slow.
@@ -93,7 +93,7 @@ class Host:
         "group_ways",
         "handle",
         "id",
-        "life",
+        "incarnation",
         "links",
         "machine",
         "parent",
@@ -119,7 +119,7 @@ class Host:
         self.cluster = cluster
         self.parent = parent
         self.boot = boot
-        self.life = -1
+        self.incarnation = -1
         self.cleared = 0
         self.alive = self.paused = self.serving = self.retiring = self.gone = False
         self.factor = 1.0
@@ -137,16 +137,16 @@ class Host:
         self.start()
 
     def start(self) -> None:
-        """Start a new life."""
-        self.life += 1
+        """Start a new incarnation."""
+        self.incarnation += 1
         self.alive = self.plain = True
         try:
-            self.machine = self.boot(self.life)
+            self.machine = self.boot(self.incarnation)
         except StateDamaged:
             assert isinstance(self.store, SummedStore)
             self.store.clear()  # the store does not contain what was written: start with an empty one
             self.cleared += 1
-            self.machine = self.boot(self.life)
+            self.machine = self.boot(self.incarnation)
         self.handle = self.machine.handle
 
     def ways_of(self, over_group: bool) -> dict[BrokerId, Connection]:
@@ -154,7 +154,7 @@ class Host:
         return self.group_ways if over_group else self.ways
 
     def die(self) -> None:
-        """End this life; the machine stays for inspection until the next one."""
+        """End this incarnation; the machine stays for inspection until the next one."""
         self.alive = self.paused = self.serving = False
         self.factor = 1.0
         self.fuse = None

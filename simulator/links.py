@@ -73,15 +73,15 @@ class Connection:
     delay_seconds
         The minimum delay of a message.
     broken_life
-        The life of its source in which it has broken and has not been renewed; -1 for none.
+        The incarnation of its source in which it has broken and has not been renewed; -1 for none.
     held
         The messages that have arrived since it was cut, each with its ticket; None when there are none.
     plain
         Whether every message takes exactly `delay_seconds` outside of bad periods, as far as is known.
     source_life, target_life
-        The life of its source, and the life of its target that the source knows of.
+        The incarnation of its source, and the incarnation of its target that the source knows of.
     lost_at
-        When the first message was lost that was for another life of its target; None if none was.
+        When the first message was lost that was for another incarnation of its target; None if none was.
     """
 
     __slots__ = (
@@ -91,16 +91,16 @@ class Connection:
         "_random",
         "_ticket",
         "arrive",
-        "broken_life",
+        "broken_incarnation",
         "delay_seconds",
         "held",
         "last",
         "lost_at",
         "plain",
         "source",
-        "source_life",
+        "source_incarnation",
         "target",
-        "target_life",
+        "target_incarnation",
     )
 
     def __init__(
@@ -119,8 +119,8 @@ class Connection:
         self._arrive = arrive
         self._ticket: Ticket = [self]
         self.arrive: Callable[[Received], None] = MethodType(arrive, self._ticket)
-        self.broken_life = -1
-        self.source_life, self.target_life = source.life, target.life
+        self.broken_incarnation = -1
+        self.source_incarnation, self.target_incarnation = source.incarnation, target.incarnation
         self.lost_at: float | None = None
         self.plain = not (model.jitter_seconds or model.loss)
         self.delay_seconds = delay_seconds
@@ -146,7 +146,7 @@ class Connection:
     def break_off(self) -> None:
         """Lose the messages in flight, and those sent before it is renewed."""
         self.lose()
-        self.broken_life = self.source.life
+        self.broken_incarnation = self.source.incarnation
         self.plain = False
 
     @property
@@ -157,29 +157,36 @@ class Connection:
     @property
     def broken(self) -> bool:
         """Whether it has broken, and its source, which knows or will learn that, has not renewed it."""
-        return self.broken_life == self.source.life
+        return self.broken_incarnation == self.source.incarnation
 
     @property
     def knows_target(self) -> bool:
-        """Whether the source, in its present life, knows the present life of the target."""
-        return self.source_life == self.source.life and self.target_life == self.target.life
+        """Whether the source, in its present incarnation, knows the present incarnation of the target."""
+        return (
+            self.source_incarnation == self.source.incarnation
+            and self.target_incarnation == self.target.incarnation
+        )
 
     def meet(self) -> None:
-        """Note that the source knows the present life of the target."""
-        self.source_life, self.target_life, self.lost_at = self.source.life, self.target.life, None
+        """Note that the source knows the present incarnation of the target."""
+        self.source_incarnation, self.target_incarnation, self.lost_at = (
+            self.source.incarnation,
+            self.target.incarnation,
+            None,
+        )
 
     def reaches(self, leaves: float, *, counts: bool) -> bool:
-        """Return whether the target lives, in the life that the source knows of; if not, note a loss that `counts`.
+        """Return whether the target lives, as the source knows it; if not, note a loss that `counts`.
 
-        A process that starts asks where all others are. A process that runs already learns of a new life when it
+        A process that starts asks where all others are. A process that runs already learns of a new incarnation when it
         hears from it.
         """
         source, target = self.source, self.target
-        if self.source_life != source.life:
+        if self.source_incarnation != source.incarnation:
             self.meet()
         if RENDEZVOUS in (source.id, target.id):
             return target.alive  # the rendezvous point knows all brokers, and its address does not change
-        if target.alive and self.target_life == target.life:
+        if target.alive and self.target_incarnation == target.incarnation:
             return True
         if counts and self.lost_at is None:
             self.lost_at = leaves

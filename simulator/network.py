@@ -228,16 +228,18 @@ class SimulatedNetwork:
             self.start_ticking(host)
 
     def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
-        """Make the process of a broker; `before` is the number of its lives before this network's time."""
+        """Make the process of a broker; `before` is the number of its incarnations before this network's time."""
         store = None if self._make_store is None else self._make_store(place.broker)
         how: dict[str, Any] = {} if self.admission is None else {"admission": self.admission}
         if store is not None:
             how |= {"store": store, "stability": self.stability}
 
-        def boot(life: int) -> Any:
-            first = {"joins": True} if founds and not life else {}
+        def boot(incarnation: int) -> Any:
+            first = {"joins": True} if founds and not incarnation else {}
             there = self.positions[place.broker]
-            return self._make(there, self.scheme, self.recovery, life + before, self.seed, **first, **how)
+            return self._make(
+                there, self.scheme, self.recovery, incarnation + before, self.seed, **first, **how
+            )
 
         if self.telemetry is not None:
             self.telemetry.join(place)
@@ -253,9 +255,9 @@ class SimulatedNetwork:
     def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Any]:
         start = start_of(list(self.positions.values()), self.scheme)
 
-        def boot(life: int) -> Any:
+        def boot(incarnation: int) -> Any:
             machine = make(self.recovery, start)
-            if life:
+            if incarnation:
                 assert self.rendezvous is not None
                 machine.restore(self.rendezvous.machine.state())
             return machine
@@ -320,9 +322,9 @@ class SimulatedNetwork:
         if type(event) is Ticked:
             host.told_at = self.now
         elif self.recovery is not None and self.now - host.told_at > self.recovery.heartbeat_seconds:
-            life = host.life
+            incarnation = host.incarnation
             self.step(host, Ticked(self.now))
-            if not host.alive or host.life != life:
+            if not host.alive or host.incarnation != incarnation:
                 return
         self.steps += 1
         try:
@@ -376,10 +378,10 @@ class SimulatedNetwork:
     def tell_time(self, host: Host, after: float) -> None:
         """Tell a process the time once, in `after` seconds, if it is not told periodically."""
         if self._quotas:
-            self.at(self.now + after, self._tell_time, host, host.life)
+            self.at(self.now + after, self._tell_time, host, host.incarnation)
 
-    def _tell_time(self, host: Host, life: int) -> None:
-        if host.alive and host.life == life:
+    def _tell_time(self, host: Host, incarnation: int) -> None:
+        if host.alive and host.incarnation == incarnation:
             self.take_in(host, None)
 
     def start_ticking(self, host: Host) -> None:
@@ -388,20 +390,22 @@ class SimulatedNetwork:
         period = self._tick_seconds
         if period is not None:
             self.step(host, Ticked(self.now))
-            self.at(self.now + period * (1.0 - self.dice.random()), self._tick, host, host.life, period)
+            self.at(
+                self.now + period * (1.0 - self.dice.random()), self._tick, host, host.incarnation, period
+            )
 
     def _tick_at(self, host: Host, effect: TickAt) -> None:
         """Tell a broker the time when it has asked for that; a paused one is told with its next regular tick."""
-        self.at(effect.at, self._tick_once, host, host.life)
+        self.at(effect.at, self._tick_once, host, host.incarnation)
 
-    def _tick_once(self, host: Host, life: int) -> None:
-        if host.alive and host.life == life and not host.paused:
+    def _tick_once(self, host: Host, incarnation: int) -> None:
+        if host.alive and host.incarnation == incarnation and not host.paused:
             self.take_in(host, None)
 
-    def _tick(self, host: Host, life: int, period: float) -> None:
-        if not host.alive or host.life != life:
+    def _tick(self, host: Host, incarnation: int, period: float) -> None:
+        if not host.alive or host.incarnation != incarnation:
             return
-        self.at(self.now + period, self._tick, host, life, period)
+        self.at(self.now + period, self._tick, host, incarnation, period)
         if not host.paused:
             self.take_in(host, None)
 
@@ -424,10 +428,10 @@ class SimulatedNetwork:
 
     def _serve_later(self, host: Host) -> None:
         host.serving = True
-        self.at(self.now + SERVICE_SECONDS * host.factor, self._serve, host, host.life)
+        self.at(self.now + SERVICE_SECONDS * host.factor, self._serve, host, host.incarnation)
 
-    def _serve(self, host: Host, life: int) -> None:
-        if not host.serving or host.life != life:
+    def _serve(self, host: Host, incarnation: int) -> None:
+        if not host.serving or host.incarnation != incarnation:
             return
         host.serving = False
         if host.waiting:
@@ -454,10 +458,16 @@ class SimulatedNetwork:
 
     def _drain(self, host: Host, effect: Drain) -> None:
         # A connected client receives a message after this delay. By then it has all earlier deliveries.
-        self.at(self.now + self.links.client_seconds, self._drained, host, host.life, Drained(effect.number))
+        self.at(
+            self.now + self.links.client_seconds,
+            self._drained,
+            host,
+            host.incarnation,
+            Drained(effect.number),
+        )
 
-    def _drained(self, host: Host, life: int, event: Drained) -> None:
-        if host.alive and host.life == life:
+    def _drained(self, host: Host, incarnation: int, event: Drained) -> None:
+        if host.alive and host.incarnation == incarnation:
             self.take_in(host, event)
 
     # Queries.

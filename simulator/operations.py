@@ -123,7 +123,11 @@ class SimulatedOperations:
             network.hosts[broker].retiring = True
         for broker in leaving:
             for session in list(network.sessions.values()):
-                if session.home.id == broker and session.life == session.home.life and not session.left:
+                if (
+                    session.home.id == broker
+                    and session.incarnation == session.home.incarnation
+                    and not session.left
+                ):
                     target = network.clients.elsewhere(session)
                     assert target is not None, "somebody is not to leave"
                     network.clients.move(session, target)

@@ -63,7 +63,7 @@ class Queues:
         self._copies = cpu_counts == "copies"
         self._deadline = deadline_seconds
         self._network: SimulatedNetwork
-        self._cpu_free_at: dict[tuple[BrokerId, int], float] = {}  # by broker and its life
+        self._cpu_free_at: dict[tuple[BrokerId, int], float] = {}  # by broker and its incarnation
         self._link_free_at: dict[tuple[BrokerId, BrokerId], float] = {}
         self.dropped: dict[str, Counter[BrokerId]] = {"cpu": Counter(), "bandwidth": Counter()}
         self.mourn: Callable[[EventBatch, float, float], None] | None = None
@@ -78,22 +78,22 @@ class Queues:
     def pass_on(self, host: Host, given: Received | Drained | Missed) -> bool:
         """Return whether a broker may take an input at once; otherwise queue or drop the input."""
         network, now = self._network, self._network.now
-        start = max(now, self._cpu_free_at.get((host.id, host.life), 0.0))
+        start = max(now, self._cpu_free_at.get((host.id, host.incarnation), 0.0))
         batch = _events(given.message) if isinstance(given, Received) else None
         if batch is None:
             if start == now or network.recovery is None:
                 return True
-            network.at(start, self._served, host, host.life, given, 0)
+            network.at(start, self._served, host, host.incarnation, given, 0)
         elif too_long(now, start, self._deadline):
             self._drop("cpu", host, batch, start - now)
         else:
             done = start + len(batch) / self._capacity_of(host.id).events_per_second
-            self._cpu_free_at[host.id, host.life] = done
-            network.at(done, self._served, host, host.life, given, len(batch))
+            self._cpu_free_at[host.id, host.incarnation] = done
+            network.at(done, self._served, host, host.incarnation, given, len(batch))
         return False
 
-    def _served(self, host: Host, life: int, given: Received | Drained | Missed, events: int) -> None:
-        if host.alive and host.life == life:
+    def _served(self, host: Host, incarnation: int, given: Received | Drained | Missed, events: int) -> None:
+        if host.alive and host.incarnation == incarnation:
             self.taken_in[host.id] += events
             self.worked[host.id] += events
             self._network.serve(host, given)
@@ -116,9 +116,9 @@ class Queues:
         self.sent[link] += len(batch)
         if self._copies:
             self.worked[host.id] += len(batch)
-            busy = max(now, self._cpu_free_at.get((host.id, host.life), 0.0))
+            busy = max(now, self._cpu_free_at.get((host.id, host.incarnation), 0.0))
             seconds = len(batch) / self._capacity_of(host.id).events_per_second
-            self._cpu_free_at[host.id, host.life] = busy + seconds
+            self._cpu_free_at[host.id, host.incarnation] = busy + seconds
         return done
 
     def _drop(self, resource: str, host: Host, batch: EventBatch, waits: float) -> None:

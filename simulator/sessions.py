@@ -3,7 +3,7 @@
 Rules
 -----
 * A client detects `detect_seconds` after its broker's death that its connection is gone. It moves to the broker
-  that `clients.places` chooses, possibly the same broker in a new life, and looks again later if there is
+  that `clients.places` chooses, possibly the same broker in a new incarnation, and looks again later if there is
   none.
 * Where brokers number their messages, a client stays at its broker. When the broker is back, the client reconnects,
   sends BACK, and retransmits what is not acknowledged.
@@ -48,7 +48,7 @@ _Heard: TypeAlias = "Callable[[ClientSession, Any], None]"
 
 
 class ClientSession:
-    """A client, and where it is attached: to which life of a broker, over which of its connections.
+    """A client, and where it is attached: to which incarnation of a broker, over which of its connections.
 
     Attributes
     ----------
@@ -77,8 +77,8 @@ class ClientSession:
         "heard_at",
         "home",
         "homes",
+        "incarnation",
         "left",
-        "life",
         "link",
         "name",
         "news",
@@ -100,13 +100,13 @@ class ClientSession:
         self.connect(home)
 
     def connect(self, home: Host) -> None:
-        """Connect to the current life of a broker."""
-        self.home, self.life = home, home.life
+        """Connect to the current incarnation of a broker."""
+        self.home, self.incarnation = home, home.incarnation
 
     @property
     def connected(self) -> bool:
-        """Whether its broker is still in the life that the client connected to."""
-        return self.home.alive and self.home.life == self.life
+        """Whether its broker is still in the incarnation that the client connected to."""
+        return self.home.alive and self.home.incarnation == self.incarnation
 
     @property
     def machine(self) -> Any:
@@ -160,7 +160,9 @@ class Sessions:
         self.flushed: list[tuple[float, ClientId, int]] = []
         self.admitted: set[tuple[ClientId, int]] = set()
         self._over: set[tuple[ClientId, int]] = set()  # (publisher, last number) of what its quota refused
-        self._waiting: dict[tuple[BrokerId, int], list[FromClient]] = {}  # for quotas, by life of the broker
+        self._waiting: dict[
+            tuple[BrokerId, int], list[FromClient]
+        ] = {}  # for quotas, by incarnation of the broker
         self.keep = keep
         self._numbered = network.numbered
         self._heard_of = keep or network.numbered or network.recovery is not None
@@ -218,16 +220,16 @@ class Sessions:
 
     def _pass(self, session: ClientSession, messages: Any) -> None:
         for message in messages:
-            self._give(session, session.home, session.life, message)
+            self._give(session, session.home, session.incarnation, message)
 
-    def _give(self, session: ClientSession, host: Host, life: int, message: Any) -> None:
+    def _give(self, session: ClientSession, host: Host, incarnation: int, message: Any) -> None:
         given = FromClient(session.name, message, session.connection)
         self._network.at(
-            self._network.now + self._network.links.client_seconds, self._reach, host, life, given
+            self._network.now + self._network.links.client_seconds, self._reach, host, incarnation, given
         )
 
-    def _reach(self, host: Host, life: int, given: FromClient) -> None:
-        if host.alive and host.life == life:
+    def _reach(self, host: Host, incarnation: int, given: FromClient) -> None:
+        if host.alive and host.incarnation == incarnation:
             self._network.take_in(host, given)
         else:
             self._network.lost += 1
@@ -246,7 +248,7 @@ class Sessions:
     def taken_in(self, host: Host, event: FromClient) -> None:
         """Note that a broker has accepted events, once it has; the publisher learns it later."""
         if isinstance(event.message, Detach):
-            waiting = self._waiting.get((host.id, host.life), [])
+            waiting = self._waiting.get((host.id, host.incarnation), [])
             waiting[:] = [other for other in waiting if other.source != event.source]
         if not isinstance(event.message, Events) or not len(event.message.batch):
             return
@@ -255,13 +257,13 @@ class Sessions:
         if self._network.admission is None:
             self._accept(host, event)
         elif host.machine.ask(WaitingOf(name)) and host.machine.ask(AcceptedOf(name)) >= last:
-            self._waiting.setdefault((host.id, host.life), []).append(event)
+            self._waiting.setdefault((host.id, host.incarnation), []).append(event)
         elif (name, last) not in self._over:
             self._accept(host, event)
 
     def _let_in(self, host: Host, client: ClientId, number: int) -> None:
         """Note that events that waited for their publisher's quota were admitted."""
-        waiting = self._waiting.get((host.id, host.life), [])
+        waiting = self._waiting.get((host.id, host.incarnation), [])
         for event in [event for event in waiting if event.source == client]:
             if int(event.message.batch.sequence[-1]) <= number:
                 waiting.remove(event)
@@ -281,7 +283,7 @@ class Sessions:
             session.publisher.accept(last, self._network.now)
             if session.publisher.published == last:
                 for left in (home for home in session.homes if home is not host):
-                    self._give(session, left, left.life, session.publisher.taken_over())
+                    self._give(session, left, left.incarnation, session.publisher.taken_over())
                 session.homes = [host]  # this broker has everything
 
     # From brokers to clients.
@@ -292,7 +294,7 @@ class Sessions:
         def carry_out(host: Host, effect: Any) -> None:
             over, number = host.attached.get(effect.client), effect.number if numbered else 0
             arrives = self._arrives(host, effect)
-            self._network.at(arrives, self._hear, host, host.life, over, number, effect, heard)
+            self._network.at(arrives, self._hear, host, host.incarnation, over, number, effect, heard)
 
         return carry_out
 
@@ -303,16 +305,18 @@ class Sessions:
         assert leaves is not None
         return leaves + self._network.links.client_seconds
 
-    def _hear(self, host: Host, life: int, over: int | None, number: int, effect: Any, heard: _Heard) -> None:
-        if (session := self._listening(effect.client, host, life, over, number)) is not None:
+    def _hear(
+        self, host: Host, incarnation: int, over: int | None, number: int, effect: Any, heard: _Heard
+    ) -> None:
+        if (session := self._listening(effect.client, host, incarnation, over, number)) is not None:
             heard(session, effect)
 
     def _listening(
-        self, client: ClientId, host: Host, life: int, over: int | None, number: int
+        self, client: ClientId, host: Host, incarnation: int, over: int | None, number: int
     ) -> ClientSession | None:
         """Return the client if the broker's message still reaches it, and for the first time."""
         session = self.by_name[client]
-        here = session.home is host and session.life == life == host.life and host.alive
+        here = session.home is host and session.incarnation == incarnation == host.incarnation and host.alive
         if not here or session.connection != over:
             return None
         if session.link is not None and number:
@@ -326,12 +330,12 @@ class Sessions:
         arrives = self._arrives(host, effect, len(effect.clients))
         if self._heard_of:
             over = [host.attached.get(client) for client in effect.clients]
-            self._network.at(arrives, self._notify, host, host.life, over, effect)
+            self._network.at(arrives, self._notify, host, host.incarnation, over, effect)
 
-    def _notify(self, host: Host, life: int, over: list[int | None], effect: Deliver) -> None:
+    def _notify(self, host: Host, incarnation: int, over: list[int | None], effect: Deliver) -> None:
         now, batch, starts = self._network.now, effect.batch, effect.starts.tolist()
         for place, client in enumerate(effect.clients):
-            if (session := self._listening(client, host, life, over[place], effect.number)) is None:
+            if (session := self._listening(client, host, incarnation, over[place], effect.number)) is None:
                 continue
             machine = subscriber(session)
             session.heard_at = now
@@ -450,13 +454,15 @@ class Sessions:
             self.tell(session, session.publisher.arrive(now))
         else:
             machine = subscriber(session)
-            self.tell(session, machine.arrive(now, now - session.heard_at, machine.life + machine.durable))
+            self.tell(
+                session, machine.arrive(now, now - session.heard_at, machine.incarnation + machine.durable)
+            )
             self.tell(session, machine.request())  # no call waits for these, which would repeat them
         session.heard_at = now
 
     def _has_heard(self, session: ClientSession) -> None:
         """Note that its broker was alive up to now, since clients poll all the time."""
-        if session.alive and session.life == session.home.life:
+        if session.alive and session.incarnation == session.home.incarnation:
             session.heard_at = max(session.heard_at, self._network.now - self._network.links.client_seconds)
 
     def _died(self, host: Host, paused: bool) -> None:

@@ -163,7 +163,7 @@ class Simulation(SimulatedNetwork):
             session.subscriber = SubscriberMachine(durable=durable)
             if durable:
                 self.account.durable(self.now, client)
-                self.clients.tell(session, session.subscriber.arrive(self.now, life=1))
+                self.clients.tell(session, session.subscriber.arrive(self.now, incarnation=1))
         machine = session.subscriber
         number = number or machine.last_number + 1
         self.account.subscribed(self.now, client, number, given if isinstance(given, str) else str(wanted))

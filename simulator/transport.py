@@ -196,17 +196,17 @@ class SimulatedTransport:
         if not connection.broken:
             connection.break_off()
             event = Missed(to, over_group, after)
-            net.at(net.now + after, self._tell_missed, connection, host.life, event)
+            net.at(net.now + after, self._tell_missed, connection, host.incarnation, event)
 
     def _seek(self, here: Host, other: Host) -> None:
-        """Let a process that found another one dead look up its new life, if the rendezvous point is reachable."""
+        """Let a process that found another one dead look up its new one, if the rendezvous point is reachable."""
         net = self._network
         point, pair = net.rendezvous, pair_of(here.id, RENDEZVOUS)
         if point is not None and point.alive and other.alive and pair not in net.cuts.reasons:
-            net.at(net.now + 2 * LINK_SECONDS, self._found, here, here.life, other, other.life)
+            net.at(net.now + 2 * LINK_SECONDS, self._found, here, here.incarnation, other, other.incarnation)
 
-    def _found(self, here: Host, life: int, other: Host, other_life: int) -> None:
-        if here.alive and (here.life, other.life) == (life, other_life):
+    def _found(self, here: Host, incarnation: int, other: Host, other_incarnation: int) -> None:
+        if here.alive and (here.incarnation, other.incarnation) == (incarnation, other_incarnation):
             self._hear(here, other)
 
     def _hear(self, here: Host, other: Host) -> None:
@@ -215,19 +215,19 @@ class SimulatedTransport:
             connection = here.ways_of(over_group).get(other.id)
             if connection is None or connection.knows_target:
                 continue
-            lost_at = connection.lost_at if connection.source_life == here.life else None
+            lost_at = connection.lost_at if connection.source_incarnation == here.incarnation else None
             connection.meet()
             if lost_at is not None and not connection.broken:
                 connection.break_off()
                 event = Missed(other.id, over_group, self._network.now - lost_at, anew=True)
                 self._network.take_in(here, event)
 
-    def _tell_missed(self, connection: Connection, life: int, event: Missed) -> None:
-        if connection.source.alive and connection.source.life == life:
+    def _tell_missed(self, connection: Connection, incarnation: int, event: Missed) -> None:
+        if connection.source.alive and connection.source.incarnation == incarnation:
             self._network.take_in(connection.source, event)
 
     def _renew(self, host: Host, effect: Renew) -> None:
-        host.ways_of(effect.over_group)[effect.broker].broken_life = -1
+        host.ways_of(effect.over_group)[effect.broker].broken_incarnation = -1
 
     def _connect(self, host: Host, to: BrokerId, group: bool) -> Connection:
         net = self._network

@@ -5,8 +5,8 @@ Rules
 * The rendezvous point holds a durable subscriber's position and subscriptions, and has stored them before
   `acknowledge` returns. The subscriber can therefore resume in any process, at any broker, even if its former
   broker is dead.
-* Each process that attaches under the name begins a new life. A call from an earlier life fails: a name is in
-  use in one place only.
+* Each process that attaches under the name begins a new incarnation. A call from an earlier one fails: a name is in use
+  in one place only.
 * Acknowledgement is explicit. What was handed out and not acknowledged when the process dies is handed out
   again.
 * A durable subscriber has a poll of its own, so it may be slow without delaying others.
@@ -43,7 +43,7 @@ from .waits import Behind, Given, in_thread
 class DurableSubscriber(Subscriber):
     """A subscriber whose subscriptions and position outlive its process.
 
-    Created by :meth:`Network.subscriber` with ``durable=True``. A later life receives again everything that was
+    Created by :meth:`Network.subscriber` with ``durable=True``. A later incarnation receives again everything that was
     not acknowledged: call :meth:`acknowledge` after processing a notification.
     """
 
@@ -76,26 +76,28 @@ class DurableSubscriber(Subscriber):
         host = self.host
         try:
             patience = self._recovery.client_patience_seconds
-            life = self._machine.life
-            await self._say_here(host, self.broker, time.time() - seen, patience, life)
+            incarnation = self._machine.incarnation
+            await self._say_here(host, self.broker, time.time() - seen, patience, incarnation)
         except (RayActorError, BrokerUnavailable, TimeoutError) as error:
             await self.move(host, isinstance(error, ActorDiedError))
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         self._inbox.host = host  # from here on nothing from the old broker is accepted
-        life = await answered(self._rendezvous.renew.remote(self.name, self._machine.life, broker))
-        await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds, life)
+        incarnation = await answered(
+            self._rendezvous.renew.remote(self.name, self._machine.incarnation, broker)
+        )
+        await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds, incarnation)
 
     async def _say_here(
-        self, host: Any, broker: BrokerId, away: float, seconds: float, life: int = 0
+        self, host: Any, broker: BrokerId, away: float, seconds: float, incarnation: int = 0
     ) -> None:
         self._told = dict(self._machine.position)
-        await super()._say_here(host, broker, away, seconds, life)
+        await super()._say_here(host, broker, away, seconds, incarnation)
 
     def _say_what_it_knows(self) -> None:
         """Tell the broker the acknowledged positions, which are those that the rendezvous point has stored."""
         self._handle(self.host).request(
-            self.broker, self.name, [HasConsumed(dict(self._told), self._machine.life)]
+            self.broker, self.name, [HasConsumed(dict(self._told), self._machine.incarnation)]
         )
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
@@ -119,7 +121,7 @@ class DurableSubscriber(Subscriber):
     async def _write_down(self, *without: int) -> None:
         """Store the subscriptions in force, except the ones that are about to be cancelled."""
         machine = self._machine
-        await self._ask_rendezvous("subscriptions", machine.life, machine.record(without))
+        await self._ask_rendezvous("subscriptions", machine.incarnation, machine.record(without))
 
     async def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
         with broker_errors(str(self)):
@@ -167,7 +169,7 @@ class DurableSubscriber(Subscriber):
         before = dict(self._machine.position)
         for message in self._machine.acknowledge(marks):
             try:
-                await self._ask_rendezvous("acknowledge", self._machine.life, self._machine.position)
+                await self._ask_rendezvous("acknowledge", self._machine.incarnation, self._machine.position)
             except BaseException:
                 self._machine.position = before
                 raise
@@ -178,7 +180,7 @@ class DurableSubscriber(Subscriber):
         """Tell the broker what it need not retain; during a move tell the next one, which may know less."""
         assert isinstance(message, Consumed)
         async with self._moving:
-            said = replace(message, life=self._machine.life)
+            said = replace(message, incarnation=self._machine.incarnation)
             self._handle(self.host).request(self.broker, self.name, [said])
             self._told |= {name: max(mark, self._told.get(name, 0)) for name, mark in said.marks.items()}
 
@@ -200,7 +202,7 @@ class DurableSubscriber(Subscriber):
 
     async def _end(self) -> None:
         await self._depart(Detach())
-        await self._ask_rendezvous("end_durable", self._machine.life)
+        await self._ask_rendezvous("end_durable", self._machine.incarnation)
 
     async def _depart(self, last_word: Away | Detach) -> None:
         if self._process.has_left_ray:

@@ -220,11 +220,11 @@ class Subscriber(Client):
         await self._say_here(host, broker, time.time() - self._inbox.heard_at, patience_seconds)
 
     async def _say_here(
-        self, host: Any, broker: BrokerId, away: float, seconds: float, life: int = 0
+        self, host: Any, broker: BrokerId, away: float, seconds: float, incarnation: int = 0
     ) -> None:
         """Tell a broker that the subscriber is attached, what it has received, and which subscriptions are in force."""
         # Pending subscriptions are requested again by the calls that wait for them.
-        said = self._machine.arrive(time.time(), max(away, 0.0), life)
+        said = self._machine.arrive(time.time(), max(away, 0.0), incarnation)
         async with asyncio.timeout(seconds):
             await self._handle(host).request(broker, self.name, said, self._process.session)
         self._inbox.recover()

@@ -2,9 +2,9 @@
 
 Rules
 -----
-* A broker that heals recovers from its store in its later lives. In its first life it must not find the store
+* A broker that heals recovers from its store in its later incarnations. In its first one it must not find the store
   of an earlier network.
-* A broker that does not heal recovers from its store in each life, also when the whole network is launched
+* A broker that does not heal recovers from its store in each incarnation, also when the whole network is launched
   again.
 * Where brokers compare what they know, a store can detect that its content is not what was written to it. Such
   a store is cleared and its broker starts clean (paper 4, section 2).
@@ -31,7 +31,7 @@ OPEN_SECONDS: Final = 5.0
 """How long opening waits for a process that has the store open and is about to end."""
 
 SUCCESSOR_SECONDS: Final = 60.0
-"""How long opening waits where an earlier life is over but its process, which was only cut off, may still run."""
+"""How long opening waits where an earlier incarnation is over but its process, only cut off, may still run."""
 
 T = TypeVar("T")
 
@@ -54,18 +54,22 @@ class BrokerStores:
         self._backend = stable.backend()
         self._claimed = False
 
-    def store_of(self, broker: BrokerId, life: int, *, again: bool = False) -> Store:
-        """Return the store of a broker, with what its earlier lives have written.
+    def store_of(self, broker: BrokerId, incarnation: int, *, again: bool = False) -> Store:
+        """Return the store of a broker, with what its earlier incarnations have written.
 
         `again` says that Ray has restarted the process; the former process may still be ending. In that case,
-        and in a later life, opening waits longer.
+        and in a later incarnation, opening waits longer.
 
         Raises
         ------
         StorageFailed
             If the store cannot be read, or a network that heals starts on the store of another network.
         """
-        how = replace(self._how(again=again or life > 0), life=life, fresh=self._heals and not life)
+        how = replace(
+            self._how(again=again or incarnation > 0),
+            incarnation=incarnation,
+            fresh=self._heals and not incarnation,
+        )
         store = self._backend.open(broker, how)
         return SummedStore(store) if self._sums else store
 

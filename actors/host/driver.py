@@ -186,7 +186,7 @@ class Driver:
             await self._resting.hear(host, stands)
 
     def reborn(self, broker: BrokerId) -> None:
-        """Note that everything said by or to this broker so far belongs to an earlier life."""
+        """Note that everything said by or to this broker so far belongs to an earlier incarnation."""
         if self._resting is not None:
             self._resting.reborn(broker)
 

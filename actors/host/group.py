@@ -109,7 +109,7 @@ class MulticastGroup:
         self._members = tuple(members)
         self._patience_seconds = patience_seconds
         self._out: Counter[tuple[BrokerId, int]] = Counter()
-        self._lives: Counter[BrokerId] = Counter()
+        self._incarnations: Counter[BrokerId] = Counter()
         self._dead: set[BrokerId] = set()
         self._tasks: set[asyncio.Task[bool]] = set()
 
@@ -188,7 +188,9 @@ class MulticastGroup:
             return None
 
     def _is_waited_for(self, member: BrokerId) -> bool:
-        return not self._unreached(member) or self._out[member, self._lives[member]] > CALLS_UNWAITED_MAX
+        return (
+            not self._unreached(member) or self._out[member, self._incarnations[member]] > CALLS_UNWAITED_MAX
+        )
 
     def _nodes_of(self, members: Iterable[BrokerId]) -> set[str]:
         return {self._nodes[member] for member in members if member in self._nodes}
@@ -207,10 +209,10 @@ class MulticastGroup:
         ]
 
     def begin_anew(self, broker: BrokerId) -> None:
-        """Reset the state of a restarted member; the calls in flight to its earlier life are lost, and reported."""
+        """Reset the state of a restarted member; the calls in flight to what it was are lost, and reported."""
         self._dead.discard(broker)
         self._broken.discard(broker)
-        self._lives[broker] += 1
+        self._incarnations[broker] += 1
         lost_at = self._lost_at.pop(broker, None)
         if lost_at is not None:
             self._tell_missed(broker, time.monotonic() - lost_at, True)
@@ -223,11 +225,11 @@ class MulticastGroup:
 
     async def _reach(self, peer: Peer, load: Any) -> bool:
         """Hand a load to one member; return whether the member has it."""
-        life = member, number = peer.broker, self._lives[peer.broker]
-        if self._out[life] >= CALLS_OUT_MAX:
+        incarnation = member, number = peer.broker, self._incarnations[peer.broker]
+        if self._out[incarnation] >= CALLS_OUT_MAX:
             self._tell_missed(member, 0.0, False)
             return False
-        self._out[life] += 1
+        self._out[incarnation] += 1
         made = time.monotonic()
         try:
             node = await peer.receive(peer.broker, self.broker, load)
@@ -235,7 +237,7 @@ class MulticastGroup:
                 self._nodes[peer.broker] = node
             return True
         except Exception as error:
-            anew = number != self._lives[member]
+            anew = number != self._incarnations[member]
             if anew or not isinstance(error, ActorDiedError):
                 self._tell_missed(member, time.monotonic() - made, anew)
             elif self._patience_seconds is not None:
@@ -247,7 +249,7 @@ class MulticastGroup:
             )
             return False
         finally:
-            self._out[life] -= 1
+            self._out[incarnation] -= 1
 
     def _tell_missed(self, member: BrokerId, seconds: float, anew: bool) -> None:
         """Send a member nothing more, and report that, unless this was reported already."""

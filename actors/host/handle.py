@@ -98,10 +98,15 @@ class HostHandle:
     # Between brokers.
 
     async def receive(
-        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
+        self,
+        to: BrokerId,
+        source: BrokerId,
+        messages: Sequence[LinkMessage],
+        incarnation: int = 0,
+        *since: float,
     ) -> str:
         """Hand messages, or a reference to them in the object store, to a broker; return the Ray node of its host."""
-        said = (life, *since) if life or since else ()
+        said = (incarnation, *since) if incarnation or since else ()
         if not isinstance(messages, ObjectRef):
             return await self._ask((to, source), "receive", to, source, messages, *said)  # type: ignore[no-any-return]
         if self._way is None:
@@ -111,7 +116,12 @@ class HostHandle:
         return await _by_ray(lane, self._call("receive", to, source, messages, *said))
 
     def send(
-        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
+        self,
+        to: BrokerId,
+        source: BrokerId,
+        messages: Sequence[LinkMessage],
+        incarnation: int = 0,
+        *since: float,
     ) -> Later[Any] | None:
         """Do what `receive` does, at once, by the channel; return None if the next call of the link cannot go by it.
 
@@ -122,7 +132,7 @@ class HostHandle:
         lane = self._way.lane((to, source))
         if not lane.takes(self._way.ready):
             return None
-        said = (life, *since) if life or since else ()
+        said = (incarnation, *since) if incarnation or since else ()
         content = packed(("receive", (to, source, messages, *said)))
         lane.enter(True)
         return self._way.call(lane, content)
@@ -230,13 +240,13 @@ class HostHandle:
 
     # Launching, and brokers that are started again.
 
-    def start_brokers(self, positions: Sequence[Position], life: int = 0) -> ObjectRef[None]:
+    def start_brokers(self, positions: Sequence[Position], incarnation: int = 0) -> ObjectRef[None]:
         """Make the brokers of these positions."""
-        return self._call("start_brokers", positions, life)
+        return self._call("start_brokers", positions, incarnation)
 
-    def start_newcomer(self, position: Position, life: int) -> ObjectRef[None]:
+    def start_newcomer(self, position: Position, incarnation: int) -> ObjectRef[None]:
         """Make a broker that joins a running network."""
-        return self._call("start_newcomer", position, life)
+        return self._call("start_newcomer", position, incarnation)
 
     def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> ObjectRef[None]:
         """Make the links of every broker of the host."""
@@ -246,9 +256,9 @@ class HostHandle:
         """Start ticking, once every host is connected."""
         return self._call("begin")
 
-    def relink(self, broker: BrokerId, host: Any, life: int) -> ObjectRef[None]:
+    def relink(self, broker: BrokerId, host: Any, incarnation: int) -> ObjectRef[None]:
         """Tell the host the new actor of a broker."""
-        return self._call("relink", broker, host, life)
+        return self._call("relink", broker, host, incarnation)
 
     # Questions about the host.
 

@@ -6,7 +6,7 @@ Rules
 * Clients use `request`, one call for every kind of message.
 * A call that brought events returns when the queues that they filled have room again (backpressure).
 * In a network that heals any broker can be sent to; the host asks the rendezvous point for an unknown one.
-* Where brokers number what they send, Ray restarts a dead host; its handle stays valid. The new life asks the
+* Where brokers number what they send, Ray restarts a dead host; its handle stays valid. The new incarnation asks the
   rendezvous point which brokers are its own, and they recover from their files. Calls that arrive meanwhile wait.
 * The host only takes calls. Its parts do the work: `driver`, `attachments`, `admission`, `telemetry`, `payloads`,
   `transport`, `ticking`, `numbered`. They are made in order. A part knows the others only through its constructor
@@ -250,19 +250,19 @@ class BrokerHost:
 
     # Set-up.
 
-    async def start_brokers(self, positions: Sequence[Position], life: int = 0) -> None:
-        """Make the brokers of these positions; `life` is how often they have been started before."""
+    async def start_brokers(self, positions: Sequence[Position], incarnation: int = 0) -> None:
+        """Make the brokers of these positions; `incarnation` is how often they have been started before."""
         for position in positions:
-            self._host_broker(position, life)
+            self._host_broker(position, incarnation)
         self._asleep = False
 
     def _host_broker(
-        self, position: Position, life: int, *, joins: bool = False, again: bool = False
+        self, position: Position, incarnation: int, *, joins: bool = False, again: bool = False
     ) -> None:
         """Make a broker, from its store if it has one."""
         broker = position.broker
-        store = None if self._stores is None else self._stores.store_of(broker, life, again=again)
-        self.transport.born(broker, life)
+        store = None if self._stores is None else self._stores.store_of(broker, incarnation, again=again)
+        self.transport.born(broker, incarnation)
         telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
         log = self.transport.log_of(broker)
         make = partial(
@@ -270,7 +270,7 @@ class BrokerHost:
             position,
             self._scheme_name,
             self.recovery,
-            life,
+            incarnation,
             joins=joins,
             store=store,
             stability=None if self._stable is None else self._stable.stability,
@@ -283,9 +283,9 @@ class BrokerHost:
             failed = hosted.answers.refuse_all if self.recovery is None else self._end
             hosted.commits = Commits(f"broker {broker}", store, failed, log)
 
-    async def start_newcomer(self, position: Position, life: int) -> None:
-        """Make a broker that joins a running network: in life 0 with a whole new cluster, else in an existing one."""
-        self._host_broker(position, life, joins=not life)
+    async def start_newcomer(self, position: Position, incarnation: int) -> None:
+        """Make a broker that joins a running network: in incarnation 0 with a new cluster, else in an existing one."""
+        self._host_broker(position, incarnation, joins=not incarnation)
 
     async def connect(self, hosts: Mapping[BrokerId, Any], rendezvous: Any = None) -> None:
         """Make the links of every broker here; `hosts` has the actor of each neighbour that is not here.
@@ -359,7 +359,7 @@ class BrokerHost:
             await point.hear.remote(list(self.hosted_brokers), heard)
             self._told_heard = heard, now
 
-    # Time, and lives.
+    # Time, and incarnations.
 
     async def begin(self) -> None:
         """Start ticking the brokers, if they need it, and exporting metrics, once every host is connected."""
@@ -368,7 +368,7 @@ class BrokerHost:
         self.metering.begin()
 
     async def _wake(self) -> None:
-        """Resume from where an earlier life ended, once."""
+        """Resume from where an earlier incarnation ended, once."""
         async with self._waking:
             if not self._asleep:
                 return
@@ -415,10 +415,15 @@ class BrokerHost:
         return await answered(self, pieces)
 
     async def receive(
-        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
+        self,
+        to: BrokerId,
+        source: BrokerId,
+        messages: Sequence[LinkMessage],
+        incarnation: int = 0,
+        *since: float,
     ) -> str:
         """See :meth:`Incoming.receive`."""
-        answer = self.incoming.receive(to, source, messages, life, *since)
+        answer = self.incoming.receive(to, source, messages, incarnation, *since)
         return answer if isinstance(answer, str) else await answer
 
     host_beat = async_of("driver", Driver.host_beat)

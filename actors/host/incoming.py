@@ -113,12 +113,17 @@ class Incoming:
     # From brokers.
 
     def receive(
-        self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage], life: int = 0, *since: float
+        self,
+        to: BrokerId,
+        source: BrokerId,
+        messages: Sequence[LinkMessage],
+        incarnation: int = 0,
+        *since: float,
     ) -> str | Awaitable[str]:
-        """Take messages in order from a broker in its `life`, or from the rendezvous point; give this Ray node."""
-        if self._at_once and self._transport.knows(source, life):
+        """Take messages in order from a broker, or from the rendezvous point; give this Ray node."""
+        if self._at_once and self._transport.knows(source, incarnation):
             return self._hand_on(to, source, messages, since)
-        current = self._transport.current(source, life)
+        current = self._transport.current(source, incarnation)
         return self._hand_on_later(current, to, source, messages, since)
 
     async def _hand_on_later(
@@ -132,7 +137,7 @@ class Incoming:
         if self._numbered is not None:
             await self._wake()
         if not await current:
-            return self.node()  # its sender is of an earlier life
+            return self.node()  # its sender is of an earlier incarnation
         if self._transport.passage is not None and source == RENDEZVOUS:
             await self._transport.passage.passage(source, to, LINK)
         await self._service(to, len(messages))

@@ -4,7 +4,7 @@ Rules
 -----
 * Clients number their messages. Publishing is answered when the events are stable. The host retransmits to the
   broker what the broker ignores because a queue is full or a quota holds it back.
-* A client process sends BACK to each new life of the host, for each of its subscribers. What the process
+* A client process sends BACK to each new incarnation of the host, for each of its subscribers. What the process
   acknowledges by its polls is acknowledged to the broker.
 
 Where brokers do not number messages, a host does not have this part.
@@ -104,7 +104,7 @@ class NumberedLinks:
         Raises
         ------
         BrokerUnavailable
-            If this life of the host does not know the process: the process has to send BACK.
+            If this incarnation of the host does not know the process: the process has to send BACK.
         """
         queue = self._attachments.sessions.get(session)
         if queue is None:
@@ -127,7 +127,7 @@ class NumberedLinks:
             await asyncio.sleep(self._again_seconds / 4)
             return False
         for hosted in hosted_brokers:
-            # Acknowledged messages are removed from the file; otherwise the next life would send them again.
+            # Acknowledged messages are removed from the file; otherwise the next incarnation would send them again.
             self._driver.tell_time(hosted)
             await hosted.stable()
         return True

@@ -13,8 +13,8 @@ Rules
   overtake is waiting or in flight. A busy broker is therefore not taken for dead.
 * In a network that heals a link is a connection. When a call fails and the receiver may be alive, the outbox drops
   everything that waits and everything new, until the broker renews the link. It does the same when the receiver
-  turns out to have restarted and anything was lost: others may have reported its new life before, and the lost
-  messages may have been for that life.
+  turns out to have restarted and anything was lost: others may have reported its new incarnation before, and the lost
+  messages may have been for that incarnation.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Resting:
         drive: Drive,
         tell_time: Callable[[HostedBroker], None],
     ) -> None:
-        self.standing = Standing(recovery.heartbeat_seconds, ways.host_of, ways.own_life)
+        self.standing = Standing(recovery.heartbeat_seconds, ways.host_of, ways.own_incarnation)
         self._hosted_brokers = hosted_brokers
         self._ways = ways
         self._seconds = recovery.heartbeat_seconds
@@ -177,7 +177,7 @@ class Resting:
         known = [
             each
             for each in stands
-            if each.to in self._hosted_brokers and await self._ways.current(each.source, each.life)
+            if each.to in self._hosted_brokers and await self._ways.current(each.source, each.incarnation)
         ]
         news = self.standing.hears(host, known, self._clock.now())
         for each in news:

@@ -39,10 +39,10 @@ HERE: Final = "here"
 
 
 class Stands(NamedTuple):
-    """This heartbeat of a broker, in this life, to another broker stands; None as `beat` revokes it."""
+    """This heartbeat of a broker, in this incarnation, to another broker stands; None as `beat` revokes it."""
 
     source: BrokerId
-    life: int
+    incarnation: int
     to: BrokerId
     beat: Any
 
@@ -76,20 +76,20 @@ class Standing:
         The heartbeat period of the brokers.
     host_of
         Returns the host of a broker: None for this host; raises KeyError if the host is unknown.
-    life_of
-        Returns the life of a broker here.
+    incarnation_of
+        Returns the incarnation of a broker here.
     """
 
     def __init__(
         self,
         heartbeat_seconds: float,
         host_of: Callable[[BrokerId], Host | None],
-        life_of: Callable[[BrokerId], int],
+        incarnation_of: Callable[[BrokerId], int],
     ) -> None:
         self._lapse_seconds = LAPSE_HEARTBEATS * heartbeat_seconds
         self._silent_seconds = SILENT_HEARTBEATS * heartbeat_seconds
         self._host_of = host_of
-        self._life_of = life_of
+        self._incarnation_of = incarnation_of
         self._said: dict[BrokerId, dict[BrokerLink, _Said]] = {}
         self._ears: dict[Host, _Ear] = {}
         # For each broker here: each sender's standing heartbeat, and the host that vouches for it.
@@ -142,7 +142,7 @@ class Standing:
             if host is None:
                 self._stands.setdefault(other, {})[source] = HERE, said.beat
             else:
-                stands = Stands(source, self._life_of(source), other, said.beat)
+                stands = Stands(source, self._incarnation_of(source), other, said.beat)
                 self._ears.setdefault(host, _Ear()).untold[source, other] = stands
         return True
 
@@ -153,7 +153,7 @@ class Standing:
                 del mine[source]
             for ear in self._ears.values():
                 if (source, other) in ear.holds or (source, other) in ear.untold:
-                    ear.untold[source, other] = Stands(source, self._life_of(source), other, None)
+                    ear.untold[source, other] = Stands(source, self._incarnation_of(source), other, None)
                     ear.holds.discard((source, other))
         said.stands = said.held = False
 
@@ -185,7 +185,7 @@ class Standing:
             said.at = now
 
     def forget(self, broker: BrokerId) -> None:
-        """Revoke everything that a broker sends, or sent in an earlier life, and everything sent to it."""
+        """Revoke everything that a broker sends, or sent in an earlier incarnation, and everything sent to it."""
         for said in self._said.pop(broker, {}).values():
             self._take_back(broker, said)
         for source, ways in self._said.items():

@@ -3,12 +3,12 @@
 Rules
 -----
 * In a network that heals any broker can be reached; the transport asks the rendezvous point for an unknown one.
-* A restarted broker has a new actor and a higher *life*, and sends its life with each call. A host that receives a
-  new life looks up the actor, drops what waits for the old one, and only then handles the call. Messages of an
-  earlier life are ignored from then on.
+* A restarted broker has a new actor and a higher *incarnation*, and sends that with each call. A host that receives a
+  new incarnation looks up the actor, drops what waits for the old one, and only then handles the call. Messages of an
+  earlier incarnation are ignored from then on.
 * A call that finds its actor dead is reported: machines may use what the transport knows for certain. A call that
   fails while the actor may be alive is also reported, if brokers repair such a loss.
-* A transport that finds an actor dead asks the rendezvous point whether the broker was restarted. The new life may
+* A transport that finds an actor dead asks the rendezvous point whether the broker was restarted. The new one may
   never send anything here by itself, and whoever restarted it may not have reached this host.
 """
 
@@ -64,7 +64,7 @@ class Transport:
     hosted
         The brokers on this host.
     receive
-        How local brokers are passed messages: ``receive(to, source, messages, life, since)``.
+        How local brokers are passed messages: ``receive(to, source, messages, incarnation, since)``.
     died
         Called with (broker here, other) when a call finds that the other broker's process is dead.
     reborn
@@ -122,11 +122,13 @@ class Transport:
         self._reborn = reborn
         self._peers: dict[BrokerId, Peer] = {}
         self._actors: dict[BrokerId, Any] = {}  # of brokers that are not here
-        self._lives: dict[BrokerId, int] = {}  # of other brokers that have restarted
-        self._own_lives: dict[BrokerId, int] = {}
+        self._incarnations: dict[BrokerId, int] = {}  # of other brokers that have restarted
+        self._own_incarnations: dict[BrokerId, int] = {}
         self._groups: dict[BrokerId, MulticastGroup] = {}
         self._learning = asyncio.Lock()
-        self._unlearned: Counter[BrokerId] = Counter()  # calls from each broker that wait for its new life
+        self._unlearned: Counter[BrokerId] = (
+            Counter()
+        )  # calls from each broker that wait for its new incarnation
         self._sought: dict[BrokerId, asyncio.Task[None]] = {}
         self.preparing: set[asyncio.Task[None]] = set()
 
@@ -134,9 +136,9 @@ class Transport:
         """Ask this rendezvous point for unknown brokers; None in a network that does not heal."""
         self._rendezvous = rendezvous
 
-    def born(self, broker: BrokerId, life: int) -> None:
-        """Note which life of a broker starts here."""
-        self._own_lives[broker] = life
+    def born(self, broker: BrokerId, incarnation: int) -> None:
+        """Note which incarnation of a broker starts here."""
+        self._own_incarnations[broker] = incarnation
 
     # Making links.
 
@@ -175,9 +177,9 @@ class Transport:
         """Return whether the last heartbeat to the host of a broker failed."""
         return broker not in self._hosted and self._actors.get(broker) in self._unreached
 
-    def own_life(self, broker: BrokerId) -> int:
-        """Return the life of a broker here."""
-        return self._own_lives.get(broker, 0)
+    def own_incarnation(self, broker: BrokerId) -> int:
+        """Return the incarnation of a broker here."""
+        return self._own_incarnations.get(broker, 0)
 
     def told_dead(self, source: BrokerId, to: BrokerId) -> None:
         """Tell a broker here that the process of another broker was found dead."""
@@ -194,7 +196,7 @@ class Transport:
             return  # a call finds that
         for broker, actor in list(self._actors.items()):
             if actor == host:
-                for source in list(self._own_lives):
+                for source in list(self._own_incarnations):
                     self.told_dead(source, broker)
                 self._seek(broker)
 
@@ -207,14 +209,14 @@ class Transport:
         found = await self._rendezvous.whereabouts.remote(broker)
         if found is None:
             raise BrokerUnavailable(f"the rendezvous point knows no broker {broker}")
-        host, life = found
-        return host, life
+        host, incarnation = found
+        return host, incarnation
 
     async def _find(self, broker: BrokerId) -> Peer:
         if broker not in self._peers and broker not in self._hosted:
-            host, life = await self._whereabouts(broker)
+            host, incarnation = await self._whereabouts(broker)
             if broker not in self._peers:
-                self._lives[broker] = max(life, self.life_of(broker))
+                self._incarnations[broker] = max(incarnation, self.incarnation_of(broker))
             return self.peer(broker, {broker: host})
         return self.peer(broker, {})
 
@@ -328,7 +330,7 @@ class Transport:
 
     def log_of(self, source: BrokerId) -> Log:
         """Return the log of a broker here."""
-        return self.log.of(broker=source, incarnation=self._own_lives.get(source, 0))
+        return self.log.of(broker=source, incarnation=self._own_incarnations.get(source, 0))
 
     def _reach(self, source: BrokerId, lane: str) -> Callable[..., Awaitable[object]]:
         """Return the function by which a broker here passes messages to any other broker, without needless awaits.
@@ -349,11 +351,11 @@ class Transport:
         return reach
 
     def _said(self, source: BrokerId) -> tuple[float, ...]:
-        """Return what a call of a broker here says beside its messages: the broker's life, and the time."""
-        life = self._own_lives.get(source, 0)
+        """Return what a call of a broker here says beside its messages: the broker's incarnation, and the time."""
+        incarnation = self._own_incarnations.get(source, 0)
         if self._deadline_seconds is not None:
-            return life, time.time()
-        return (life,) if life else ()
+            return incarnation, time.time()
+        return (incarnation,) if incarnation else ()
 
     def _found_dead(self, source: BrokerId, to: BrokerId, peer: Peer, error: Exception) -> Exception:
         """Report that an actor is dead; return the error of the call that found that."""
@@ -407,41 +409,41 @@ class Transport:
 
     # Brokers that are started again.
 
-    def life_of(self, broker: BrokerId) -> int:
-        """Return the life of another broker, as known here."""
-        return self._lives.get(broker, 0)
+    def incarnation_of(self, broker: BrokerId) -> int:
+        """Return the incarnation of another broker, as known here."""
+        return self._incarnations.get(broker, 0)
 
-    def knows(self, source: BrokerId, life: int) -> bool:
-        """Return whether this life of a broker is the current one, and no call waits until its life is known."""
-        return life == self.life_of(source) and not self._unlearned[source]
+    def knows(self, source: BrokerId, incarnation: int) -> bool:
+        """Return whether this incarnation of a broker is the current one, and no call waits until it is known."""
+        return incarnation == self.incarnation_of(source) and not self._unlearned[source]
 
-    def current(self, source: BrokerId, life: int) -> Awaitable[bool]:
-        """Return, later, whether this life of a broker is the current one; a new life is made known first.
+    def current(self, source: BrokerId, incarnation: int) -> Awaitable[bool]:
+        """Return, later, whether this incarnation of a broker is the current one; a new one is made known first.
 
-        Calls of a broker continue in the order in which this was called for them: a call that finds the life known
+        Calls of a broker continue in the order in which this was called for them: a call that finds it known
         waits for earlier calls.
         """
         self._unlearned[source] += 1
-        return self._learn(source, life)
+        return self._learn(source, incarnation)
 
-    async def _learn(self, source: BrokerId, life: int) -> bool:
+    async def _learn(self, source: BrokerId, incarnation: int) -> bool:
         try:
-            if life != self.life_of(source) or self._unlearned[source] > 1:
+            if incarnation != self.incarnation_of(source) or self._unlearned[source] > 1:
                 async with self._learning:
-                    if life > self.life_of(source):
+                    if incarnation > self.incarnation_of(source):
                         found = await self._rendezvous.whereabouts.remote(source)
                         if found is None:
                             return False  # the broker has left
-                        self.relink(source, found[0], max(life, found[1]))
+                        self.relink(source, found[0], max(incarnation, found[1]))
         finally:
             self._unlearned[source] -= 1
-        return life == self.life_of(source)
+        return incarnation == self.incarnation_of(source)
 
-    def relink(self, broker: BrokerId, host: Any, life: int) -> None:
+    def relink(self, broker: BrokerId, host: Any, incarnation: int) -> None:
         """Use a broker's new actor, unless it is known already."""
-        if life <= self.life_of(broker):
+        if incarnation <= self.incarnation_of(broker):
             return
-        self._lives[broker] = life
+        self._incarnations[broker] = incarnation
         self._peers.pop(broker, None)
         self.peer(broker, {broker: host})
         self._reborn(broker)

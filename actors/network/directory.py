@@ -39,8 +39,8 @@ def collector_name(network: str) -> str:
     return f"{network}:collector"
 
 
-def host_name(network: str, brokers: Sequence[BrokerId], life: int = 0) -> str:
-    """Return the name of the actor that hosts these brokers, in rising order; `life` counts restarts.
+def host_name(network: str, brokers: Sequence[BrokerId], incarnation: int = 0) -> str:
+    """Return the name of the actor that hosts these brokers, in rising order; `incarnation` counts restarts.
 
     If the brokers are not consecutive, because others between them are on other nodes, the name contains the step.
     """
@@ -48,7 +48,7 @@ def host_name(network: str, brokers: Sequence[BrokerId], life: int = 0) -> str:
     which = f"broker:{first}" if first == last else f"brokers:{first}-{last}"
     step = round((last - first) / max(1, len(brokers) - 1))
     which += f"/{step}" if step > 1 else ""
-    return f"{network}:{which}" + (f":life:{life}" if life else "")
+    return f"{network}:{which}" + (f":life:{incarnation}" if incarnation else "")
 
 
 KINDS: Final = ("gateways", "gateway", "rendezvous", "broker", "collector")

@@ -169,7 +169,7 @@ class GatewaySupervisor:
         here = NodeAffinitySchedulingStrategy(place.node, soft=False)
         title = f"{self._network}:gateway:{place.node}:{place.process}"
         options = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
-        # It outlives the supervisor, so it is detached. A gateway that was started in an earlier life is reused.
+        # It outlives the supervisor, so it is detached. A gateway that was started in an earlier incarnation is reused.
         made = actor(GatewayActor, title, True, get_if_exists=True, **options)
         self._actors[place] = made.remote(self._network, http=place.process == 0)
         self._starting[self._actors[place].urls.remote()] = place
@@ -202,7 +202,7 @@ class GatewaySupervisor:
 
     def _tell_sharing(self) -> None:
         for place, each in self._actors.items():
-            if self._told.get(place) != self.sharing():  # an earlier life's messages are unknown
+            if self._told.get(place) != self.sharing():  # an earlier incarnation's messages are unknown
                 each.share.remote(self.sharing())
                 self._told[place] = self.sharing()
 

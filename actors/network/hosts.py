@@ -9,7 +9,7 @@ Rules
   out of that one query only: its link may be cut, or its process has ended and Ray is about to say so. A query that
   needs an answer from every living host (`all_living`) fails instead: whether a number was accepted is unknown as
   long as one living host has not answered.
-* A restarted broker is a new actor in its next life: the rendezvous point learns of it first, then its peers.
+* A restarted broker is a new actor in its next incarnation: the rendezvous point learns of it first, then its peers.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ class Hosts:
             self.start_again([broker])
 
     def start_again(self, brokers: Sequence[BrokerId]) -> None:
-        """Restart dead brokers of one actor in their next life, together in a new actor, and tell the other hosts.
+        """Restart dead brokers of one actor in their next incarnation, in one new actor, and tell the other hosts.
 
         Raises
         ------
@@ -304,15 +304,15 @@ class Hosts:
             If another process is restarting them, or has restarted them.
         """
         point, by = self.rendezvous, uuid4().hex
-        life = ray.get(point.start_again.remote(brokers, self.host_of(brokers[0]), by), timeout=60)
+        incarnation = ray.get(point.start_again.remote(brokers, self.host_of(brokers[0]), by), timeout=60)
         try:
-            new = start_again(self.directory, point, brokers, life)
+            new = start_again(self.directory, point, brokers, incarnation)
         except BaseException:
             point.give_up.remote(by)
             raise
         self.directory.hosts.update(dict.fromkeys(brokers, new))
         others = [other for other in self.hosts() if other != new]
-        told = [HostHandle(other).relink(broker, new, life) for other in others for broker in brokers]
+        told = [HostHandle(other).relink(broker, new, incarnation) for other in others for broker in brokers]
         if told:
             ray.wait(told, num_returns=len(told), timeout=TELL_SECONDS)
         self.tell(f"started {self._named(new)} again")

@@ -355,8 +355,8 @@ def _start_parts(
         if earlier is not None:
             launches, still, seal = earlier.launches, earlier.still_seconds, earlier.seal
             directory = replace(directory, launches=launches, still_seconds=still, seal=seal)
-        life = 0 if earlier is None else earlier.life
-        made = launch_hosts(directory, settings.brokers_per_actor, actors, stages, life)
+        incarnation = 0 if earlier is None else earlier.incarnation
+        made = launch_hosts(directory, settings.brokers_per_actor, actors, stages, incarnation)
         connect(directory, made, rendezvous)
         with broker_errors(f"launching network {name!r}"):
             numbers = {} if earlier is None else accepted([host for host, _ in made])
@@ -403,18 +403,18 @@ def launch_hosts(
     brokers_per_actor: int,
     actors: list[Any],
     stages: Stages,
-    life: int = 0,
+    incarnation: int = 0,
 ) -> list[tuple[Any, Sequence[Position]]]:
     """Start all host actors at once and their brokers; the started actors are in `actors`, also on failure."""
     positions = directory.positions
     made: list[tuple[Any, Sequence[Position]]] = []
     waiting: dict[Any, int] = {}
     for hosted in actors_of(positions, directory.nodes, brokers_per_actor):
-        host = _start_host(directory, [position.broker for position in hosted], life)
+        host = _start_host(directory, [position.broker for position in hosted], incarnation)
         actors.append(host)
         made.append((host, hosted))
         directory.hosts.update(dict.fromkeys([position.broker for position in hosted], host))
-        waiting[HostHandle(host).start_brokers(hosted, life)] = len(hosted)
+        waiting[HostHandle(host).start_brokers(hosted, incarnation)] = len(hosted)
     ready = 0
     pending = list(waiting)
     while pending:
@@ -439,10 +439,10 @@ def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], re
 
 
 def _start_host(
-    directory: Directory, brokers: Sequence[BrokerId], life: int = 0, members: Sequence[BrokerId] = ()
+    directory: Directory, brokers: Sequence[BrokerId], incarnation: int = 0, members: Sequence[BrokerId] = ()
 ) -> Any:
     """Start an actor for brokers of a network; Ray restarts it if its brokers resume from their stores."""
-    title = host_name(directory.name, brokers, life)
+    title = host_name(directory.name, brokers, incarnation)
     options = {"max_concurrency": CALLS_AT_ONCE} | near(directory.node_of(brokers[0], members))
     if directory.numbered:
         options["max_restarts"] = -1
@@ -453,13 +453,13 @@ def _start_host(
     return actor(BrokerHost, title, directory.detached, **options).remote(*arguments)
 
 
-def start_new(directory: Directory, rendezvous: Any, places: list[Position], life: int) -> None:
+def start_new(directory: Directory, rendezvous: Any, places: list[Position], incarnation: int) -> None:
     """Start brokers that join a running network, each in an actor of its own; on an error, none of them remains."""
     hosts: dict[BrokerId, Any] = {}
     try:
         for place in places:
             hosts[place.broker] = _start_host(directory, [place.broker], members=place.members)
-        ray.get([HostHandle(hosts[place.broker]).start_newcomer(place, life) for place in places])
+        ray.get([HostHandle(hosts[place.broker]).start_newcomer(place, incarnation) for place in places])
         known = {**directory.hosts, **hosts}
         for place in places:  # skips neighbours that have left in the meantime
             met = {other: known[other] for other in place.neighbours if other in known}
@@ -473,20 +473,20 @@ def start_new(directory: Directory, rendezvous: Any, places: list[Position], lif
         raise
 
 
-def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], life: int) -> Any:
+def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], incarnation: int) -> Any:
     """Restart dead brokers in one new actor, which the rendezvous point knows before the brokers send anything."""
     positions = [position for position in directory.positions if position.broker in brokers]
-    _end_unborn(directory, rendezvous, brokers, life)
-    host = _start_host(directory, brokers, life)
+    _end_unborn(directory, rendezvous, brokers, incarnation)
+    host = _start_host(directory, brokers, incarnation)
     try:
-        ray.get(HostHandle(host).start_brokers(positions, life))
+        ray.get(HostHandle(host).start_brokers(positions, incarnation))
         known, met = directory.hosts, {other for position in positions for other in position.neighbours}
         ray.get(
             HostHandle(host).connect(
                 {other: known[other] for other in sorted(met) if other in known}, rendezvous
             )
         )
-        ray.get([rendezvous.reborn.remote(broker, host, life) for broker in brokers])
+        ray.get([rendezvous.reborn.remote(broker, host, incarnation) for broker in brokers])
         ray.get(HostHandle(host).begin())
     except BaseException:
         ray.kill(host)
@@ -494,11 +494,11 @@ def start_again(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerI
     return host
 
 
-def _end_unborn(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], life: int) -> None:
-    """End actors of earlier lives that were never registered: their starter has ended, and they hold the stores."""
+def _end_unborn(directory: Directory, rendezvous: Any, brokers: Sequence[BrokerId], incarnation: int) -> None:
+    """End actors of earlier incarnations that were never registered: their starter has ended; they hold the stores."""
     known = ray.get([rendezvous.whereabouts.remote(broker) for broker in brokers])
-    born = max(life for _, life in known)
-    for earlier in range(born + 1, life):
+    born = max(incarnation for _, incarnation in known)
+    for earlier in range(born + 1, incarnation):
         with suppress(ValueError):  # there is no such actor
             unborn = ray.get_actor(host_name(directory.name, brokers, earlier), namespace=NAMESPACE)
             ray.kill(unborn)

@@ -6,7 +6,7 @@ Rules
   again.
 * A durable subscriber must have come before it makes any other call: a call for an unknown subscriber is refused
   and nothing is written.
-* A durable subscriber has a life, a number that grows with every process that takes the name and with every move to
+* A durable subscriber has an incarnation, a number that grows with every process that takes the name and every move to
   another broker. A call of an earlier process is refused. A call that the same process makes while it moves to
   another broker is accepted.
 * A publisher reserves its numbers in blocks, so a publisher whose broker is gone can resume above all numbers that
@@ -63,48 +63,48 @@ class LastingNames:
         self._store.put(f"{SUBSCRIBER}{name}", record | {"seen": time.time()})
 
     def come(self, name: ClientId, broker: BrokerId, ticket: str) -> dict[str, Any]:
-        """Begin a new life at a broker and return the record; a repeated call (same ticket) begins no other life."""
+        """Begin a new incarnation at a broker and return the record; a repeated call (same ticket) begins no other."""
         record = self.subscriber(name)
         if record["ticket"] != ticket:
-            life = record["life"] + 1
-            news = {"life": life, "came": life, "broker": broker, "ticket": ticket}
+            incarnation = record["life"] + 1
+            news = {"life": incarnation, "came": incarnation, "broker": broker, "ticket": ticket}
             self._store.put(
                 f"{SUBSCRIBER}{name}", record | news
-            )  # `seen` is not updated: the new life needs to know when the subscriber was last seen
+            )  # `seen` is not updated: the new incarnation needs to know when the subscriber was last seen
             record |= news
         return record
 
-    def _own(self, name: ClientId, life: int) -> dict[str, Any]:
+    def _own(self, name: ClientId, incarnation: int) -> dict[str, Any]:
         record: dict[str, Any] | None = self._store.get(f"{SUBSCRIBER}{name}")
         if record is None:
             raise ClientError(f"there is no durable subscriber {name!r} any more: its network has ended")
-        if life < record["came"]:
+        if incarnation < record["came"]:
             raise NameTaken(
                 f"durable subscriber {name!r} has returned in another process: close it in this one"
             )
         return record
 
-    def renew(self, name: ClientId, life: int, broker: BrokerId) -> int:
-        """Begin the next life of a process that moves to another broker, and return its number."""
+    def renew(self, name: ClientId, incarnation: int, broker: BrokerId) -> int:
+        """Begin the next incarnation of a process that moves to another broker, and return its number."""
         record = self.subscriber(name)
-        if record["life"] == life + 1 and record["broker"] == broker:
-            return life + 1
-        record = self._own(name, life)
-        self._put(name, record | {"life": life + 1, "broker": broker})
-        return life + 1
+        if record["life"] == incarnation + 1 and record["broker"] == broker:
+            return incarnation + 1
+        record = self._own(name, incarnation)
+        self._put(name, record | {"life": incarnation + 1, "broker": broker})
+        return incarnation + 1
 
-    def acknowledge(self, name: ClientId, life: int, position: dict[ClientId, int]) -> None:
+    def acknowledge(self, name: ClientId, incarnation: int, position: dict[ClientId, int]) -> None:
         """Store a subscriber's position."""
-        self._put(name, self._own(name, life) | {"position": position})
+        self._put(name, self._own(name, incarnation) | {"position": position})
 
-    def subscriptions(self, name: ClientId, life: int, machine: dict[str, Any]) -> None:
+    def subscriptions(self, name: ClientId, incarnation: int, machine: dict[str, Any]) -> None:
         """Store a subscriber's subscriptions."""
         news = {key: value for key, value in machine.items() if key not in ("life", "position")}
-        self._put(name, self._own(name, life) | news)
+        self._put(name, self._own(name, incarnation) | news)
 
-    def end(self, name: ClientId, life: int) -> None:
-        """Forget a subscriber except for its life: brokers that still hold it have an earlier one."""
-        record = self._own(name, life)
+    def end(self, name: ClientId, incarnation: int) -> None:
+        """Forget a subscriber except for its incarnation: brokers that still hold it have an earlier one."""
+        record = self._own(name, incarnation)
         self._put(name, record | {"position": {}, "subscriptions": {}, "since": None, "broker": None})
 
     # Publishers.

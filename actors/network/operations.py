@@ -77,12 +77,12 @@ class Operations:
         with broker_errors(f"adding a broker to cluster {cluster}"):
             (broker,), _ = ray.get(self._hosts.rendezvous.identities.remote(1, cluster=False), timeout=60)
             place = newcomer(scheme, broker, cluster, (*members, broker), speaks)
-            life = 0  # a separate node of the tree, which finds a parent
+            incarnation = 0  # a separate node of the tree, which finds a parent
             if (
                 scheme_of(scheme).membership is not Membership.NODES
             ):  # a normal broker (NEB), like a restarted one
-                life = ray.get(self._hosts.rendezvous.next_life.remote(broker), timeout=60)
-            self._start([place], life)
+                incarnation = ray.get(self._hosts.rendezvous.next_incarnation.remote(broker), timeout=60)
+            self._start([place], incarnation)
             return int(broker)
 
     def add_cluster(self, brokers: int) -> tuple[ClusterId, list[BrokerId]]:
@@ -113,8 +113,8 @@ class Operations:
             raise InputError(f"no cluster {cluster} is alive: there are {sorted(set(clusters.values()))}")
         return members
 
-    def _start(self, places: list[Position], life: int) -> None:
-        start_new(self._hosts.directory, self._hosts.rendezvous, places, life)
+    def _start(self, places: list[Position], incarnation: int) -> None:
+        start_new(self._hosts.directory, self._hosts.rendezvous, places, incarnation)
         self._hosts.find_reborn()
 
     # Shrinking.

@@ -87,8 +87,8 @@ class Rendezvous:
         self._places = Places()
         self._sequences: dict[ClientId, int] = {}
         self._last: tuple[BrokerId, ClusterId] = (-1, -1)  # the highest ids given to new brokers
-        self._lives: dict[BrokerId, int] = {}  # of restarted brokers: the last life given out
-        self._born: dict[BrokerId, int] = {}  # the life in which each registered
+        self._incarnations: dict[BrokerId, int] = {}  # of restarted brokers: the last incarnation given out
+        self._born: dict[BrokerId, int] = {}  # the incarnation in which each registered
         self._starting: dict[BrokerId, tuple[str, float]] = {}  # which process restarts it, and since when
         self._repeats = Repeats()
         self._lost_at: dict[BrokerId, float] = {}  # when a client first saw each of these brokers dead
@@ -121,7 +121,7 @@ class Rendezvous:
         places, self._sequences = store.get(CLIENTS) or (({}, set(), {}), {})
         self._places.restore(places)
         self._last = store.get("last") or self._last
-        self._lives = store.get("lives") or {}
+        self._incarnations = store.get("lives") or {}
         self._born = store.get(BORN) or {}
         state = store.get(ROOT)
         if state is not None and self._machine is not None:
@@ -147,7 +147,7 @@ class Rendezvous:
         numbers = {f"{SEQUENCE}{name}": number for name, number in self._sequences.copy().items()}
         return {**written_of(directory), **alive_at(self._clock(), directory.recovery), **numbers}
 
-    def _note_life(self) -> None:
+    def _note_incarnation(self) -> None:
         """Note from time to time that the network is alive."""
         now, directory = self._clock(), self._directory
         if self._store is None or directory is None or directory.recovery is None:
@@ -310,7 +310,7 @@ class Rendezvous:
         near: Tiers | None = None,
         owner: Owner = NOBODY,
     ) -> tuple[BrokerId, dict[str, Any], dict[ClientId, tuple[Former, Any]]]:
-        """Give a durable subscriber a broker, its previous one if that is alive, and its record in its new life.
+        """Give a durable subscriber a broker, its previous one if that is alive, and its record in its new incarnation.
 
         Also return who had the name before.
 
@@ -400,7 +400,7 @@ class Rendezvous:
         return None if self._directory is None else self._directory.hosts.get(broker)
 
     def whereabouts(self, broker: BrokerId) -> tuple[Any, int] | None:
-        """Return the actor of a broker and its life there; None if there is no such broker."""
+        """Return the actor of a broker and its incarnation there; None if there is no such broker."""
         host = self.host_of(broker)
         return None if host is None else (host, self._born.get(broker, 0))
 
@@ -465,16 +465,16 @@ class Rendezvous:
         self._directory = replace(self._directory, positions=ordered)
         self._keep_directory()
 
-    def next_life(self, *brokers: BrokerId) -> int:
-        """Return the number of the life that brokers begin now; an unused number is harmless."""
-        life = 1 + max(self._lives.get(broker, 0) for broker in brokers)
-        self._lives.update(dict.fromkeys(brokers, life))
+    def next_incarnation(self, *brokers: BrokerId) -> int:
+        """Return the number of the incarnation that brokers begin now; an unused number is harmless."""
+        incarnation = 1 + max(self._incarnations.get(broker, 0) for broker in brokers)
+        self._incarnations.update(dict.fromkeys(brokers, incarnation))
         if self._store is not None:
-            self._store.put("lives", self._lives)
-        return life
+            self._store.put("lives", self._incarnations)
+        return incarnation
 
     def start_again(self, brokers: Sequence[BrokerId], dead: Any, by: str) -> int:
-        """Return the life in which a process may restart brokers.
+        """Return the incarnation in which a process may restart brokers.
 
         Other processes may not restart them until this one has, gives up, or has taken longer than `START_SECONDS`.
 
@@ -498,26 +498,26 @@ class Rendezvous:
             if self.host_of(broker) != dead or (other != by and now - since < START_SECONDS):
                 raise BrokerUnavailable(f"broker {broker} is started again by another process, or has been")
         self._starting.update(dict.fromkeys(brokers, (by, now)))
-        return self.next_life(*brokers)
+        return self.next_incarnation(*brokers)
 
     def give_up(self, by: str) -> None:
         """Record that a process does not restart brokers after all."""
         self._starting = {broker: entry for broker, entry in self._starting.items() if entry[0] != by}
 
-    def reborn(self, broker: BrokerId, host: Any, life: int) -> None:
-        """Record that a broker has been restarted, in this actor and life.
+    def reborn(self, broker: BrokerId, host: Any, incarnation: int) -> None:
+        """Record that a broker has been restarted, in this actor and incarnation.
 
         Raises
         ------
         BrokerUnavailable
-            If another process has been given a later life for it.
+            If another process has been given a later incarnation for it.
         """
         assert self._directory is not None, "it was there before"
-        if life < self._lives.get(broker, 0):
+        if incarnation < self._incarnations.get(broker, 0):
             raise BrokerUnavailable(f"broker {broker} is started again by another process")
         self._starting.pop(broker, None)
         self._lost_at.pop(broker, None)
-        self._directory.hosts[broker], self._born[broker] = host, life
+        self._directory.hosts[broker], self._born[broker] = host, incarnation
         self._places.found(broker)
         self._keep_directory()
         if self._store is not None:
@@ -536,7 +536,7 @@ class Rendezvous:
         if self._store is not None and (state := self._machine.state()) != before:
             self._store.put(ROOT, state)
             self._store.note({ROOT: state})
-        self._note_life()
+        self._note_incarnation()
         for answer in answers:
             if answer.to not in self._directory.hosts:
                 continue

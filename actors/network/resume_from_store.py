@@ -4,7 +4,7 @@ Rules
 -----
 * The stores determine which brokers there are and how they are built. The topology of the launch counts only where
   the stores are new. The scheme, admission control, and whether stores have checksums must be as before.
-* Every broker begins its next life, as a restarted broker does. The brokers find each other as the brokers of a
+* Every broker begins its next incarnation, as a restarted broker does. The brokers find each other as the brokers of a
   network do that has died completely; they need to know nothing else.
 * What the rendezvous point has written remains valid: names with their positions and numbers, identities, the last
   root, and the seal of the ids of gateways. No client is attached any more.
@@ -41,7 +41,7 @@ NOTES_A_RETENTION: Final = 10
 
 _NETWORK: Final = "network"
 _ALIVE_UNTIL: Final = "alive until"
-_LIVES: Final = "lives"
+_INCARNATIONS: Final = "lives"
 _LAST: Final = "last"
 
 
@@ -53,14 +53,14 @@ class Earlier:
     ----------
     positions
         The positions of its brokers.
-    life
-        The life that all of them begin now.
+    incarnation
+        The incarnation that all of them begin now.
     launches, still_seconds, seal
         Values for the network being launched, as in `Directory`.
     """
 
     positions: tuple[Position, ...]
-    life: int
+    incarnation: int
     launches: int
     still_seconds: float
     seal: str
@@ -121,9 +121,9 @@ def earlier_of(left: Mapping[str, Any], wanted: Mapping[str, Any], now: float) -
                 f"stable: the stores belong to a network with {what}={there!r}, and this one has {here!r}: "
                 "launch it as it was, or name another place"
             )
-    life = 1 + max(left.get(_LIVES, {}).values(), default=0)
+    incarnation = 1 + max(left.get(_INCARNATIONS, {}).values(), default=0)
     still = was["still_seconds"] + max(0.0, now - left[_ALIVE_UNTIL])
-    return Earlier(was["positions"], life, was["launches"] + 1, still, was["seal"])
+    return Earlier(was["positions"], incarnation, was["launches"] + 1, still, was["seal"])
 
 
 def carried_over(
@@ -143,10 +143,10 @@ def carried_over(
     passed = earlier.still_seconds - left[_NETWORK]["still_seconds"]
     told = {name.removeprefix(SEQUENCE): its for name, its in left.items() if name.startswith(SEQUENCE)}
     numbers = highest(told, accepted)
-    lives = {place.broker: earlier.life for place in earlier.positions}
+    incarnations = {place.broker: earlier.incarnation for place in earlier.positions}
     stored = {name: value for name, value in left.items() if name == _LAST or name.startswith(PUBLISHER)}
     stored |= {name: seen_later(value, passed) for name, value in left.items() if name.startswith(SUBSCRIBER)}
-    stored |= {_LIVES: lives, BORN: dict(lives), CLIENTS: (({}, set(), {}), numbers)}
+    stored |= {_INCARNATIONS: incarnations, BORN: dict(incarnations), CLIENTS: (({}, set(), {}), numbers)}
     copied = {f"{SEQUENCE}{publisher}": number for publisher, number in numbers.items()}
     if ROOT in left:
         stored[ROOT] = copied[ROOT] = left[ROOT]

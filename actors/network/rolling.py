@@ -5,7 +5,7 @@ Rules
 * A process is replaced only when the network has converged after the one before.
 * In a network that heals, the clients of a process first move to other brokers, as when brokers leave
   (`Operations.send_clients_away`), and its in-flight messages are sent. Then the process ends, and its brokers are
-  restarted together, in their next life, in their positions.
+  restarted together, in their next incarnation, in their positions.
 * Where brokers number what they send, Ray restarts the process, and the brokers resume from their stores.
 * A process that is already dead is only restarted.
 """

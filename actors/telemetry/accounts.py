@@ -29,7 +29,7 @@ class HandOver:
     Attributes
     ----------
     source
-        The host, in this life of its process.
+        The host, in this incarnation of its process.
     before
         Rows of each table that it has sent before.
     tables

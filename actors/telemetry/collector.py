@@ -119,14 +119,14 @@ class Collector:
             self._go_on(self._folder)
 
     def _go_on(self, folder: Path) -> None:
-        """Restore the accounts from an earlier life of the collector."""
+        """Restore the accounts from an earlier incarnation of the collector."""
         found = {name: parts(folder, name, self._run) for name in TABLES}
         told = {name: _last_readable(each).get("accounts") for name, each in found.items()}
         self._accounts.restore(
             {name: text for name, text in told.items() if text and name != "lost"}, told.get("lost")
         )
-        lives = [key.life + 1 for each in found.values() for key in each]
-        self._next = PartKey(max(self._next.life, *lives), 0) if lives else self._next
+        earlier = [key.incarnation + 1 for each in found.values() for key in each]
+        self._next = PartKey(max(self._next.incarnation, *earlier), 0) if earlier else self._next
         write_network(folder, self._run, self._network)
 
     # Input.
@@ -184,7 +184,7 @@ class Collector:
 
     def _key(self) -> PartKey:
         key = self._next
-        self._next = PartKey(key.life, key.number + 1)
+        self._next = PartKey(key.incarnation, key.number + 1)
         return key
 
     def _joined(self, name: str) -> pa.Table:

@@ -4,7 +4,7 @@ Rules
 -----
 * The layout is that of Hive partitions, which Spark, pandas and DuckDB read directly::
 
-      DIR/<table>/run=<run>/part-<life>-<number>.parquet
+      DIR/<table>/run=<run>/part-<incarnation>-<number>.parquet
       DIR/_runs/<run>.json       the network of the run, for pictures; readers of Parquet skip the underscore
 
 * A part appears whole or not at all: it is written under a hidden name in the same folder, and renamed.
@@ -40,13 +40,13 @@ _PART: Final = re.compile(r"part-(\d+)-(\d+)\.parquet")
 class PartKey(NamedTuple):
     """The key of a part: the start of its writer (nanoseconds since 1970), and its number among that writer's parts."""
 
-    life: int
+    incarnation: int
     number: int
 
     @property
     def file_name(self) -> str:
         """The name of its file; names sort as keys do."""
-        return f"part-{self.life:020d}-{self.number:010d}.parquet"
+        return f"part-{self.incarnation:020d}-{self.number:010d}.parquet"
 
 
 def run_name(network: str, token: str) -> str:
@@ -132,7 +132,7 @@ def runs(folder: str | Path) -> list[str]:
         for place in Path(folder).glob(f"{name}/run=*"):
             run = place.name.removeprefix("run=")
             for key in parts(Path(folder), name, run):
-                begun[run] = min(begun.get(run, key.life), key.life)
+                begun[run] = min(begun.get(run, key.incarnation), key.incarnation)
                 break
     return sorted(begun, key=lambda run: (begun[run], run))
 

@@ -162,7 +162,7 @@ class Telemetry:
             reasons = lost.setdefault(row["table"], {})
             reasons[row["reason"]] = reasons.get(row["reason"], 0) + row["rows"]
         ends = [key for name in TABLES for key in parts(place, name, chosen)]
-        end = PartKey(max(ends).life, max(ends).number + 1)
+        end = PartKey(max(ends).incarnation, max(ends).number + 1)
         return cls(Holdings(chosen, end, {}, lost, folder=place, network=read_network(place, chosen)))
 
     @property

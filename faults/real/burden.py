@@ -38,5 +38,5 @@ class Burden:
     def __call__(self, host: BrokerHost) -> None:
         """Burden those of the brokers that are in this host."""
         for broker, cost in self.cpu_seconds.items():
-            if broker in host.seats:
+            if broker in host.hosted_brokers:
                 host.admission.burden(cost, self.share)

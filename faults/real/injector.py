@@ -330,7 +330,9 @@ class Breaker:
         self._net.kill_broker(
             broker
         )  # this waits until Ray knows that it is dead, and nobody has the store open
-        store = BrokerStores(self._stable, self._net.inspect.directory.recovery).store_of(broker, life=1)
+        store = BrokerStores(self._stable, self._net.inspect.directory.recovery).store_of(
+            broker, incarnation=1
+        )
         try:
             return damage_store(store, Random(seed))
         finally:

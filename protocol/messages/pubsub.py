@@ -183,7 +183,7 @@ class Resume:
         How long ago it first subscribed.
     away_seconds
         The maximum time since it last heard from its broker.
-    life
+    incarnation
         Of a durable subscriber: increases with each connection, at any broker; 0 for one that is not durable.
     numbers
         Of a durable subscriber: its subscriptions. Others that are still here under its name are cancelled.
@@ -197,7 +197,7 @@ class Resume:
     marks: Mapping[str, int]
     since_seconds: float = float("inf")
     away_seconds: float = 0.0
-    life: int = 0
+    incarnation: int = 0
     numbers: tuple[int, ...] = ()
     ages_seconds: Mapping[int, float] = field(default_factory=dict)
     begins: Mapping[int, Mapping[ClientId, int]] = field(default_factory=dict)
@@ -205,13 +205,13 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A durable subscriber in this `life` has acknowledged all events up to these sequences, per publisher.
+    """A durable subscriber in this `incarnation` has acknowledged all events up to these sequences, per publisher.
 
     When it reconnects, `begins` is as in `Resume`.
     """
 
     marks: Mapping[str, int]
-    life: int
+    incarnation: int
     begins: Mapping[int, Mapping[ClientId, int]] = field(default_factory=dict)
 
 
@@ -224,10 +224,10 @@ class HasHad:
 
 @dataclass(frozen=True, slots=True)
 class HasConsumed:
-    """A durable subscriber in this `life` reports what it has acknowledged, for comparison with the broker's state."""
+    """A durable subscriber in this `incarnation` reports what it has acknowledged, for comparison with its broker."""
 
     marks: Mapping[str, int]
-    life: int
+    incarnation: int
 
 
 @dataclass(frozen=True, slots=True)

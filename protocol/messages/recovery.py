@@ -81,7 +81,7 @@ class MemberBeat:
     """A normal broker's heartbeat to the designated broker, and its registration there.
 
     `incarnation` increases with each start of the broker, so that a restart faster than the failure detector is
-    noticed. The first beat of a new life `introduces` it, also to brokers that never heard of the previous life.
+    noticed. The first beat of a new incarnation `introduces` it, also to brokers that never heard of the previous one.
     """
 
     cluster: ClusterId
@@ -319,14 +319,14 @@ class JoinAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """A broker tells the rendezvous point which durable subscribers it holds, and the life of each."""
+    """A broker tells the rendezvous point which durable subscribers it holds, and the incarnation of each."""
 
     clients: tuple[tuple[ClientId, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """The answer for subscribers that reconnected elsewhere in a later life: drop their state."""
+    """The answer for subscribers that reconnected elsewhere in a later incarnation: drop their state."""
 
     clients: tuple[tuple[ClientId, int], ...]
 

@@ -113,7 +113,7 @@ class ViewLeave:
 
 @dataclass(frozen=True, slots=True)
 class ViewDied:
-    """A broker tells the rendezvous point that the process of another, in the life `born` in that view, is dead."""
+    """A broker tells the rendezvous point that the process of another, as `born` in that view, is dead."""
 
     broker: BrokerId
     born: int

@@ -30,7 +30,7 @@ class Opening:
         What a commit waits for: "off", "normal" or "full".
     pages_max
         The maximum size of the store in pages of 4 KiB, for a backend that has such a limit; None for no limit.
-    life
+    incarnation
         How often the broker was restarted, as counted by the rendezvous point.
     fresh
         Whether to require that no earlier network has written anything.
@@ -40,7 +40,7 @@ class Opening:
 
     synchronous: Synchronous = "normal"
     pages_max: int | None = None
-    life: int = 0
+    incarnation: int = 0
     fresh: bool = False
     wait_seconds: float = 5.0
 

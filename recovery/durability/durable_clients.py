@@ -13,7 +13,7 @@ Rules
   elsewhere, and everything that is retained is retransmitted to it.
 * A subscriber that comes back names the subscriptions that are in force. The outer layers are told (`CameBack`), since
   one that it does not name may still wait there for its verdict.
-* The subscribers found in a store are passed inwards at the start of a life (`Restored`), and reported to the
+* The subscribers found in a store are passed inwards at the start of an incarnation (`Restored`), and reported to the
   outer layers in the first step (`Held`).
 
 Source: docs/decisions/0015-exactly-once.md; paper 4, section 4 (what is stable before it is acknowledged),
@@ -67,7 +67,7 @@ class DurableClients(Restorable):
     recovery
         The bounds and timeouts.
     store
-        The stable state of earlier lives, read here once; None for a broker without a store.
+        The stable state of earlier incarnations, read here once; None for a broker without a store.
     now
         The time to assume until the first tick.
 
@@ -140,7 +140,7 @@ class DurableClients(Restorable):
             self._letter_number = int(number)
 
     def begin(self) -> list[Restored]:
-        """Return the subscribers that the inner layers must know at the start of a life, before anything else."""
+        """Return the subscribers that the inner layers must know at the start, before anything else."""
         return [
             Restored(name, entry.had(), entry.since, tuple(entry.registers()), entry.begun())
             for name, entry in self.entries.items()
@@ -153,17 +153,17 @@ class DurableClients(Restorable):
 
     def _on_resume(self, event: Received[ClientId, Resume]) -> list[Out]:
         client, message = event.source, event.message
-        if not message.life:
+        if not message.incarnation:
             return [Inward(event)]
         entry = self.entries.get(client)
         if entry is None:
             return self._take_in(event, client, message)
-        if message.life < entry.life:
+        if message.incarnation < entry.incarnation:
             return []
-        entry.life = message.life
+        entry.incarnation = message.incarnation
         out = self._written([entry.row(), *entry.acknowledge(message.marks)])
         out += self._written(entry.bring(self._now, message.begins))
-        consumed = Consumed(message.marks, message.life, message.begins)
+        consumed = Consumed(message.marks, message.incarnation, message.begins)
         out += [Inward(Received(client, consumed)), self._holds(), CameBack(client, message.numbers)]
         for number in [number for number in entry.subscriptions if number not in message.numbers]:
             out += self._on_cancel(Received(client, Cancel(number)))
@@ -176,11 +176,11 @@ class DurableClients(Restorable):
     def _take_in(self, event: Received, client: ClientId, message: Resume) -> list[Out]:
         """Add a subscriber that is new here. One that has been elsewhere moves like any other subscriber."""
         since = self._now
-        if message.life > 1:
+        if message.incarnation > 1:
             since -= message.since_seconds + self._recovery.unnoticed_seconds
-        entry = self.entries[client] = DurableCursor(client, message.life, since, dict(message.marks))
+        entry = self.entries[client] = DurableCursor(client, message.incarnation, since, dict(message.marks))
         writes = [entry.row(), *entry.bring(self._now, message.begins)]
-        moved: list[Out] = [Inward(event)] if message.life > 1 else []
+        moved: list[Out] = [Inward(event)] if message.incarnation > 1 else []
         return [*moved, *self._written(writes), self._holds()]
 
     def _on_again(self, event: Received[ClientId, Again]) -> list[Out]:
@@ -197,21 +197,21 @@ class DurableClients(Restorable):
     def _on_acknowledge(self, event: Received[ClientId, Consumed]) -> list[Out]:
         message = event.message
         entry = self.entries.get(event.source)
-        if entry is None or message.life != entry.life:
+        if entry is None or message.incarnation != entry.incarnation:
             return []
         return [*self._written(entry.acknowledge(message.marks)), Inward(event)]
 
     def _on_has_consumed(self, event: Received[ClientId, HasConsumed]) -> list[Out]:
         client, message = event.source, event.message
         entry = self.entries.get(client)
-        if entry is None or message.life != entry.life or entry.agrees(message.marks):
+        if entry is None or message.incarnation != entry.incarnation or entry.agrees(message.marks):
             return []
         self.mended += 1
         writes = [*entry.forgotten(), *entry.begin_anew(message.marks)]
         # It acknowledges late, so it may lack anything that publishers' brokers still retain.
         kept_seconds = self._recovery.retention_seconds
         numbers = tuple(entry.subscriptions)
-        moved = Resume(dict(message.marks), self._now - entry.since, kept_seconds, entry.life, numbers)
+        moved = Resume(dict(message.marks), self._now - entry.since, kept_seconds, entry.incarnation, numbers)
         return [*self._written(writes), Inward(Received(client, moved))]
 
     def _on_register(self, event: Received[ClientId, Register]) -> list[Out]:
@@ -237,13 +237,15 @@ class DurableClients(Restorable):
 
     def _holds(self) -> Send:
         self._holds_at = self._now + HOLDS_HEARTBEATS * self._recovery.heartbeat_seconds
-        return Send(RENDEZVOUS, Holds(tuple((name, entry.life) for name, entry in self.entries.items())))
+        return Send(
+            RENDEZVOUS, Holds(tuple((name, entry.incarnation) for name, entry in self.entries.items()))
+        )
 
     def _on_let_go(self, event: Received[BrokerId, LetGo]) -> list[Out]:
         out: list[Out] = []
-        for name, life in event.message.clients:
+        for name, incarnation in event.message.clients:
             entry = self.entries.get(name)
-            if entry is not None and entry.life < life:
+            if entry is not None and entry.incarnation < incarnation:
                 out += [Released(name, Detach()), *self._on_detach(Received(name, Detach()))]
         return out
 

@@ -11,8 +11,8 @@ Rules
   subscriber that returns without it is told of the loss.
 * The losses of each publisher are merged into one range, from the first to the last. None is forgotten before
   it is reported and passed.
-* A *life* begins whenever the subscriber comes to a broker, this one or another. Messages of an earlier life
-  than the last are ignored.
+* An *incarnation* begins whenever the subscriber comes to a broker, this one or another. Messages of an
+  earlier one than the last are ignored.
 
 * Where each subscription begins has a row of its own, because it is long and does not change. Without a row the
   subscription was made by an earlier version, and begins at 0.
@@ -91,8 +91,8 @@ class DurableCursor:
     ----------
     name
         The subscriber's name.
-    life
-        The subscriber's present life.
+    incarnation
+        The subscriber's present incarnation.
     since
         Since when it is a subscriber, on the broker's clock.
     marks
@@ -109,7 +109,7 @@ class DurableCursor:
     """
 
     name: ClientId
-    life: int
+    incarnation: int
     since: float
     marks: dict[ClientId, int] = field(default_factory=dict)
     subscriptions: dict[int, Filter] = field(default_factory=dict)
@@ -125,9 +125,9 @@ class DurableCursor:
     @classmethod
     def restored(cls, name: ClientId, row: tuple[Any, ...]) -> DurableCursor:
         """Restore a subscriber from a row made by `row`, still without its notifications."""
-        life, since, marks, subscriptions, losses, priorities = row
+        incarnation, since, marks, subscriptions, losses, priorities = row
         lost = [Lost(*each) for each in losses]
-        entry = cls(name, life, since, dict(marks), dict(subscriptions), lost, dict(priorities))
+        entry = cls(name, incarnation, since, dict(marks), dict(subscriptions), lost, dict(priorities))
         entry._passed = True
         return entry
 
@@ -142,7 +142,7 @@ class DurableCursor:
         """Return the write that makes everything but the notifications stable."""
         losses = tuple((each.publisher, each.first, each.last) for each in self.losses)
         value = (
-            self.life,
+            self.incarnation,
             self.since,
             dict(self.marks),
             dict(self.subscriptions),

@@ -1,4 +1,4 @@
-"""The highest epoch, term and round of a broker, which must never fall from one life to the next.
+"""The highest epoch, term and round of a broker, which must never fall from one incarnation to the next.
 
 Rules
 -----
@@ -29,7 +29,7 @@ class Identity:
     Parameters
     ----------
     rounds
-        They are given what is known of an earlier life.
+        They are given what is known of an earlier incarnation.
     retention_seconds
         The retention period of the rounds.
     store
@@ -40,9 +40,9 @@ class Identity:
     rounds
         The rounds of the broker.
     epoch, term, after
-        From an earlier life: the highest epoch and term, and the highest round known to have begun anywhere.
+        From an earlier incarnation: the highest epoch and term, and the highest round known to have begun anywhere.
     alive_at
-        The last time at which that life is known to have run.
+        The last time at which that incarnation is known to have run.
     """
 
     SHARED = frozenset({"rounds"})

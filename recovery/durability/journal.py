@@ -51,9 +51,9 @@ class Journal:
     Parameters
     ----------
     machine
-        A machine that has not handled anything. It is restored here from the record of an earlier life.
+        A machine that has not handled anything. It is restored here from the record of an earlier incarnation.
     store
-        The store with the record of an earlier life.
+        The store with the record of an earlier incarnation.
     inputs_max
         See `Stability`.
     """

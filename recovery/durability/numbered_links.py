@@ -12,7 +12,7 @@ Rules
   a crash, the message is retransmitted once and acknowledged again.
 * **Algorithm 3, BACK.** A neighbour that has returned is sent everything that it has not acknowledged.
 * **Algorithm 4, FROM_FAILURE.** Its body is missing in the printed paper. Here the broker reads the recovery
-  database at the start, which restores router and numbers. With the first tick of the new life it retransmits
+  database at the start, which restores router and numbers. With the first tick of the new incarnation it retransmits
   the unacknowledged messages, and sends BACK to its neighbours so that they do the same.
 * Subscriptions, withdrawals, answers and events all use these links, which may lose, duplicate and reorder
   messages.
@@ -123,7 +123,7 @@ class CrashRecover:
         }  # fmt: skip
 
     def _check_place(self, store: Store, kind: str) -> bool:
-        """Return whether the store contains an earlier life of this broker."""
+        """Return whether the store contains an earlier incarnation of this broker."""
         here = (kind, self.position)
         rows = dict(store.rows("place"))
         if not rows:

@@ -53,7 +53,7 @@ class Outgoing:
         self._stability = stability
         self._acked = dict.fromkeys(receivers, 0)
         self._frames: dict[int, BrokerMessage] = {}
-        self._handed = 0  # the last message that was sent in this life
+        self._handed = 0  # the last message that was sent in this incarnation
         self._due: float | None = None
         self._wait = stability.retransmit_seconds
 
@@ -99,7 +99,7 @@ class Outgoing:
             return []
         self._acked[receiver] = number
         self._due, self._wait = None, self._stability.retransmit_seconds
-        # In an earlier life of this broker, the receiver may have got more than was sent in this one.
+        # In an earlier incarnation of this broker, the receiver may have got more than was sent in this one.
         self._handed = max(self._handed, min(self._acked.values()))
         done = []
         for kept in range(next(iter(self._frames), 1), min(self._acked.values()) + 1):

@@ -112,7 +112,7 @@ class PostgresqlBackend(Backend):
 
     def open(self, broker: BrokerId, how: Opening) -> Store:
         """Return a broker's rows, and begin its next incarnation."""
-        return self._shared(how).store_of(broker, how.life, fresh=how.fresh)
+        return self._shared(how).store_of(broker, how.incarnation, fresh=how.fresh)
 
     def claim(self, how: Opening) -> None:
         """Claim the schema."""

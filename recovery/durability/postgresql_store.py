@@ -6,7 +6,7 @@ Rules
 * **Fencing.** Opening a broker's store begins its next *incarnation*. Each commit checks in its own
   transaction whether the broker is still in its incarnation. A row lock orders the two: either the commit is
   complete before the successor reads, or it is refused. A broker that was only cut off therefore writes
-  nothing once its successor has begun, and a late process of an earlier life does not begin at all.
+  nothing once its successor has begun, and a late process of an earlier incarnation does not begin at all.
 * A commit whose connection is lost is retried under the same fence. A plan contains places, so the retry is
   idempotent, whether the first attempt was committed or not. COMMIT is sent only after the fence has
   answered. If the server is still executing the first attempt, that attempt has the row locked, and the retry
@@ -237,9 +237,9 @@ class PostgresqlStores:
                 "version, or name another schema"
             )
 
-    def store_of(self, broker: BrokerId, life: int = 0, *, fresh: bool = False) -> PostgresqlStore:
+    def store_of(self, broker: BrokerId, incarnation: int = 0, *, fresh: bool = False) -> PostgresqlStore:
         """Return the store of a broker and begin the broker's next incarnation; see `PostgresqlStore`."""
-        return PostgresqlStore(self, broker, life, fresh=fresh)
+        return PostgresqlStore(self, broker, incarnation, fresh=fresh)
 
     def run(self, work: Callable[[Connection], T], seconds: float) -> T:
         """Run `work` in a connection and return its result; run it again if the connection is lost meanwhile.
@@ -282,7 +282,7 @@ class PostgresqlStore:
     ----------
     stores
         The stores of the broker's process.
-    broker, life
+    broker, incarnation
         The broker, and how often it was restarted, as counted by the rendezvous point.
     fresh
         Whether to require that no earlier incarnation has written anything.
@@ -290,34 +290,38 @@ class PostgresqlStore:
     Raises
     ------
     StorageFailed
-        If a later life has begun, or `fresh` is set and the store is not empty, or the database cannot be
+        If a later incarnation has begun, or `fresh` is set and the store is not empty, or the database cannot be
         used.
     """
 
     def __init__(
-        self, stores: PostgresqlStores, broker: BrokerId, life: int = 0, *, fresh: bool = False
+        self, stores: PostgresqlStores, broker: BrokerId, incarnation: int = 0, *, fresh: bool = False
     ) -> None:
         self._stores = stores
         self._broker = broker
         self._where = f"{stores.database.shown}, broker {broker}"
-        self.incarnation, found = stores.run(
-            lambda connection: self._begin(connection, life, fresh), OPEN_SECONDS
+        self.opening, found = stores.run(
+            lambda connection: self._begin(connection, incarnation, fresh), OPEN_SECONDS
         )
         try:
             self._rows = Rows(found)
         except (ValueError, TypeError) as error:
             raise StorageFailed(f"{self._where}: broken ({error}): {_RESTORE}") from None
 
-    def _begin(self, connection: Connection, life: int, fresh: bool) -> tuple[int, list[Any]]:
+    def _begin(self, connection: Connection, incarnation: int, fresh: bool) -> tuple[int, list[Any]]:
         with connection.transaction():
             connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{OPEN_SECONDS:g}s",))
-            began = connection.execute(_BEGIN_FRESH if fresh else _BEGIN, (self._broker, life)).fetchone()
+            began = connection.execute(
+                _BEGIN_FRESH if fresh else _BEGIN, (self._broker, incarnation)
+            ).fetchone()
             if began is None and fresh:
                 raise StorageFailed(
                     f"{self._where} belongs to an earlier network: name another schema, or drop this one"
                 )
             if began is None:
-                raise StorageFailed(f"{self._where}: a later life of this broker than {life} has begun")
+                raise StorageFailed(
+                    f"{self._where}: a later incarnation of this broker than {incarnation} has begun"
+                )
             return int(began[0]), connection.execute(_PLACES, (self._broker,)).fetchall()
 
     def commit(self, writes: Sequence[Write]) -> None:
@@ -335,7 +339,7 @@ class PostgresqlStore:
     def _write(self, connection: Connection, plan: Plan) -> None:
         broker = self._broker
         with connection.pipeline(), connection.transaction():
-            fence = connection.execute(_FENCE, (broker, self.incarnation))
+            fence = connection.execute(_FENCE, (broker, self.opening))
             for change in plan.changes:
                 if change.gone:
                     first, last = map(list, zip(*change.gone, strict=True))
@@ -344,7 +348,7 @@ class PostgresqlStore:
                     connection.execute(_PUT, (broker, *map(list, zip(*change.put, strict=True))))
             if fence.fetchone() is None:
                 raise StorageFailed(
-                    f"{self._where}: it was started again elsewhere, so incarnation {self.incarnation} may not "
+                    f"{self._where}: it was started again elsewhere, so incarnation {self.opening} may not "
                     "write any more"
                 )
 

@@ -5,7 +5,7 @@ Rules
 * Each delivery, confirmation or judgement has a number, which rises over the whole broker. A client
   acknowledges the last one that it has, which covers all before it. The number also lets a client recognize a
   duplicate.
-* Nothing is delivered to a subscriber that has not sent `Back` in this life of the broker: what it lacks
+* Nothing is delivered to a subscriber that has not sent `Back` in this incarnation of the broker: what it lacks
   comes first.
 * Per subscriber at most `notifications_max` are retained; a judgement counts as one. The oldest are shed, and
   counted under the subscriber's name.

@@ -1,6 +1,6 @@
 """The locations of durable subscribers: the rendezvous point tracks them, so that one broker holds each subscriber.
 
-Rule: brokers report which subscribers they hold, and in which life of each. A broker that holds a subscriber
+Rule: brokers report which subscribers they hold, and in which incarnation of each. A broker that holds a subscriber
 which has since returned at another broker is told to release it.
 
 Source: docs/decisions/0015-exactly-once.md.
@@ -17,7 +17,7 @@ from ...protocol.messages.recovery import Holds, LetGo
 
 
 class Whereabouts:
-    """The broker at which each durable subscriber was last seen, and in which life."""
+    """The broker at which each durable subscriber was last seen, and in which incarnation."""
 
     def __init__(self) -> None:
         self._known: dict[ClientId, tuple[int, BrokerId]] = {}
@@ -25,13 +25,13 @@ class Whereabouts:
     def held(self, source: BrokerId, message: Holds) -> list[Send]:
         """Record the subscribers that a broker holds; return the requests to release subscribers."""
         gone: dict[BrokerId, list[tuple[ClientId, int]]] = {}
-        for client, life in message.clients:
+        for client, incarnation in message.clients:
             known = self._known.get(client, (0, source))
-            if life > known[0]:
-                self._known[client] = (life, source)
+            if incarnation > known[0]:
+                self._known[client] = (incarnation, source)
                 if known[1] != source:
-                    gone.setdefault(known[1], []).append((client, life))
-            elif life < known[0]:
+                    gone.setdefault(known[1], []).append((client, incarnation))
+            elif incarnation < known[0]:
                 gone.setdefault(source, []).append((client, known[0]))
         return [Send(broker, LetGo(tuple(clients))) for broker, clients in gone.items()]
 
@@ -47,4 +47,6 @@ class Whereabouts:
         TypeError, ValueError
             If the data was not returned by `state`.
         """
-        self._known = {str(client): (int(life), int(broker)) for client, (life, broker) in state.items()}
+        self._known = {
+            str(client): (int(incarnation), int(broker)) for client, (incarnation, broker) in state.items()
+        }

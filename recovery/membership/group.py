@@ -91,7 +91,7 @@ class Group:
         self.copies = Copies(_NOBODY.ballot if anew else place.view.ballot)
         self._seen_view = place.view
         self.dropped = anew
-        self._restored = False  # whether it holds durable subscribers of an earlier life
+        self._restored = False  # whether it holds durable subscribers of an earlier incarnation
         self._missed: dict[BrokerId, float] = {}  # members that get no multicasts, and since when
         self._mend_at = 0.0  # earliest time to resume multicasts to them: sends may fail for a while
         self._member_since: dict[BrokerId, float] = {}  # as far as this broker knows
@@ -296,7 +296,7 @@ class Group:
         return effects
 
     def on_restored(self, event: Restored) -> list[Out]:
-        """Register the subscriptions of an earlier life again; the cluster is told once its beat is heard."""
+        """Register the subscriptions of an earlier incarnation again; the cluster is told once its beat is heard."""
         self._restored = True
         for register in event.registers:
             self._place.router.handle(Received(event.client, register))

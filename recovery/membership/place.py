@@ -36,7 +36,7 @@ class Place:
     Parameters
     ----------
     start
-        The state at the start of this life.
+        The state at the start of this incarnation.
 
     Attributes
     ----------

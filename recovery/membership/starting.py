@@ -1,4 +1,4 @@
-"""The parameters with which a broker that heals starts a life."""
+"""The parameters with which a broker that heals starts an incarnation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class Start(NamedTuple, Generic[R]):
-    """The start of one life of a broker that heals.
+    """The start of one incarnation of a broker that heals.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Start(NamedTuple, Generic[R]):
     rounds
         The rounds as this broker sees them; shared with the retransmission layer.
     identity
-        The state that the broker has from an earlier life.
+        The state that the broker has from an earlier incarnation.
     incarnation
         0 at the start of the network, or of a new cluster; higher after each restart, and for a broker that joins.
     seed

@@ -13,12 +13,12 @@ Rules
   including a DEB, which steps down. A lower view changes nothing, and a DEB answers it with its own beat. Of
   two DEBs that hear each other one therefore steps down, at the latest when the next beat has crossed.
 * A broker that takes over chooses one more than the highest epoch that it has seen in any message. A broker
-  therefore takes a pair (epoch, itself) once in its life, and two brokers take the same epoch only if neither
+  therefore takes a pair (epoch, itself) once in its incarnation, and two brokers take the same epoch only if neither
   had heard of the other's. A DEB that hears of a higher epoch from a member (because the DEB has restarted
   and lost its own) takes one above that.
 * Having been designated does not make a broker designated again. A broker that has restarted (`incarnation`
   above 0) starts as a normal one and listens for one suspicion timeout, even if it was the first DEB. A broker that
-  has not yet heard a DEB in its life has no reason to think that the DEB has failed: it waits for the highest
+  has not yet heard a DEB in its incarnation has no reason to think that the DEB has failed: it waits for the highest
   id of *all* members.
 * A broker that leaves says so. The designated broker names its successor (`Resign`), which takes over at once,
   without a timeout. A normal broker sends `MemberGone`, and the next beat omits it. A broker that leaves does
@@ -114,7 +114,7 @@ class Succession:
         self._detector = Detector(recovery)
         # As a normal broker.
         self._awaited = position.designated
-        self._heard = False  # whether any designated broker has been heard in this life
+        self._heard = False  # whether any designated broker has been heard in this incarnation
         self._failed: set[BrokerId] = set()
         self._suspicion_timeout = self._detector.suspicion_timeout(self._awaited)
         self._deadline = self._suspicion_timeout
@@ -130,7 +130,7 @@ class Succession:
         return self._epoch_seen
 
     def restore(self, epoch_seen: int) -> None:
-        """Restore, at the start of a life, the highest epoch that was seen in an earlier life."""
+        """Restore, at the start of an incarnation, the highest epoch that was seen in an earlier incarnation."""
         self._epoch_seen = max(self._epoch_seen, epoch_seen)
 
     @property
@@ -202,7 +202,7 @@ class Succession:
     def begin_anew(self) -> list[Out]:
         """Start a new epoch, so that every member synchronizes with this broker again; nothing if it is not designated.
 
-        This is for a member that follows an earlier life of this broker under the same epoch, and cannot
+        This is for a member that follows an earlier incarnation of this broker under the same epoch, and cannot
         tell.
         """
         return self._rise_above(self.view.epoch + 1) if self.designated else []

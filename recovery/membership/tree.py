@@ -51,7 +51,7 @@ class HealingBroker(Restorable):
     Parameters
     ----------
     start
-        The state at the start of this life.
+        The state at the start of this incarnation.
     plans
         Whether members of a cluster pass events on to each other, by the plans of a ballot.
     """

@@ -41,7 +41,7 @@ class TreeRounds:
     links
         Which links are open, and since which round; shared with the retransmission layer.
     known
-        The highest round of an earlier life.
+        The highest round of an earlier incarnation.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class TreeRounds:
         self._next_at = 0.0  # when the root may begin the next one
         self._gap = 0.0  # between the last round and that moment, in heartbeats
         self._tick_due = 0.0  # when this broker has asked to be told the time
-        self._has_reached_root = False  # whether the root has been reachable in this life
+        self._has_reached_root = False  # whether the root has been reachable in this incarnation
         if links.holds_any:
             links.close(GROUP)  # no new event may overtake retained events that may never have been sent
         self.takes: Takes = {

@@ -105,7 +105,7 @@ class ViewRendezvous:
         return []
 
     def _died(self, source: BrokerId, message: ViewDied) -> list[Send]:
-        """Act at once on the news that a broker is dead, if it is about its present life."""
+        """Act at once on the news that a broker is dead, if it is about its present incarnation."""
         born, other = self.view.born, message.broker
         if source not in born or source == other or born.get(other) != message.born or self._now is None:
             return []

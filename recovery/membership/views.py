@@ -76,7 +76,7 @@ class HealingViews(Restorable):
     Parameters
     ----------
     start
-        The state at the start of this life; nothing here is random.
+        The state at the start of this incarnation; nothing here is random.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class HealingViews(Restorable):
         view, since = self.router.view, self.now - event.seconds
         known = view is not None and not event.over_group and event.broker in view.born
         if known or not event.anew:
-            # Messages sent to a broker before it entered the view were for an earlier life.
+            # Messages sent to a broker before it entered the view were for an earlier incarnation.
             self.rounds.repair_from(max(since, self._born_at.get(event.broker, since)))
         if not known:
             return [Renew(event.broker, event.over_group)]
@@ -281,7 +281,7 @@ class HealingViews(Restorable):
         return self._on_client(source, message)
 
     def _on_restored(self, event: Restored) -> list[Out]:
-        """Register the subscriptions of an earlier life again; other brokers are told when there is a view."""
+        """Register the subscriptions of an earlier incarnation again; other brokers are told when there is a view."""
         return [each for register in event.registers for each in self._on_client(event.client, register)]
 
     # Events.
@@ -373,7 +373,7 @@ class HealingViews(Restorable):
         effects: list[Out] = [Renew(broker, False) for broker in missed]
         effects += self.router.install(view, missed)
         if self.rounds.current >= RoundNumber(0, view.version):
-            # No view is later than the newest: the number is damaged, or was already in an earlier life.
+            # No view is later than the newest: the number is damaged, or was already in an earlier incarnation.
             self.rounds.current = RoundNumber(0, view.version - 1)
         self._mends_from = min(self._mends_from, self.now - view.repair_window_seconds)
         self.placed = self.router.placed()

@@ -67,7 +67,7 @@ class Arrived:
         return asked
 
     def restore(self, answer: tuple[int, float], gone: dict[ClientId, float]) -> None:
-        """Restore the last answer of an earlier life; `gone` has when the last forgotten batch of each was kept.
+        """Restore the last answer of an earlier incarnation; `gone` has when the last forgotten batch of each was kept.
 
         Batches that are still retained were passed to `kept` before, under their numbers.
         """

@@ -96,7 +96,7 @@ class Replay(Restorable):
     rounds
         The rounds as this broker sees them, shared with the layer that knows the links.
     store
-        The stable state of earlier lives, read here once; None for a broker without a store.
+        The stable state of earlier incarnations, read here once; None for a broker without a store.
     now
         The time to assume until the first tick.
     confirms
@@ -136,7 +136,7 @@ class Replay(Restorable):
         self._taken_over: dict[ClientId, int] = {}
         # For each subscription: the publishers whose events it is owed, or None for all publishers.
         self._wanting: dict[ClientId, dict[int, frozenset[ClientId] | None]] = {}
-        self._awaited: set[Link] = set()  # links that have been closed since an earlier life
+        self._awaited: set[Link] = set()  # links that have been closed since an earlier incarnation
         self._remind_at: float | None = None
         self._stale: list[Write] = []  # rows that are no longer needed
         self._arrived = Arrived(recovery.retention_seconds) if confirms else None

@@ -255,7 +255,7 @@ class Rounds:
 
     @property
     def holds_any(self) -> bool:
-        """Whether any batch was ever retained, in this life or an earlier one."""
+        """Whether any batch was ever retained, in this incarnation or an earlier one."""
         return bool(self._kept or self.gone)
 
     def keep(self, now: float, publisher: ClientId, batch: EventBatch) -> Kept:
@@ -266,7 +266,7 @@ class Rounds:
         return kept
 
     def restore(self, kept: Kept) -> None:
-        """Retain a batch of an earlier life under its number. Call this in the order of numbers."""
+        """Retain a batch of an earlier incarnation under its number. Call this in the order of numbers."""
         self._add(kept)
         self._number = kept.number
 

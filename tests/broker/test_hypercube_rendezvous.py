@@ -77,7 +77,7 @@ def test_who_is_known_to_be_dead_is_taken_out_at_once():
 
 @pytest.mark.parametrize(
     ("source", "dead", "born"), [(0, 2, 7), (2, 2, 1), (99, 2, 1), (0, 99, 1)],
-    ids=["of another life", "of itself", "of a stranger", "about a stranger"],
+    ids=["of another incarnation", "of itself", "of a stranger", "about a stranger"],
 )  # fmt: skip
 def test_other_news_of_a_death_changes_nothing(source, dead, born):
     point = Point()
@@ -123,7 +123,7 @@ def test_a_broker_that_was_started_anew_is_born_anew_at_its_place():
     point.pass_time(2)
     assert point.machine.view.labels == before and point.born == {0: 1, 1: 1, 2: 2, 3: 1}
     assert point.beat(2, 0) == [] and point.pass_time(1) == {}, (
-        "what its life before had sent says nothing now"
+        "what its incarnation before had sent says nothing now"
     )
 
 

@@ -66,15 +66,15 @@ def test_marks_against_a_set_of_numbers(runs):
 
 def test_a_durable_one_says_its_position_and_a_new_life_wherever_it_comes():
     machine = SubscriberMachine(durable=True)
-    (first,) = machine.arrive(10.0, life=1)
-    assert (first.life, first.marks, first.numbers) == (1, {}, ())
+    (first,) = machine.arrive(10.0, incarnation=1)
+    assert (first.incarnation, first.marks, first.numbers) == (1, {}, ())
     wanted = to_filter("x > 0")
     assert machine.subscribe(1, wanted, 10.0) == [Register(1, wanted)]
     admitted(machine, batch("p", 1, 5))
     assert machine.acknowledge({"p": 3}) == [Consumed({"p": 3}, 1)]
     assert machine.acknowledge({"p": 2}) == [], "it never goes back"
     machine.confirmed(1)
-    resume, again = machine.arrive(14.0, away_seconds=2.0, life=2)
+    resume, again = machine.arrive(14.0, away_seconds=2.0, incarnation=2)
     assert resume == Resume({"p": 3}, 4.0, 2.0, 2, (1,), {1: 4.0}, {1: {}})
     assert again == Register(1, wanted, admitted=True)
     assert admitted(machine, batch("p", 4, 2)) == [], "this process was given them"
@@ -128,7 +128,7 @@ def test_what_is_confirmed_here_is_awaited_again_elsewhere():
 
 def test_what_clients_report_is_what_they_were_given_or_have_acknowledged_or_published():
     passing, durable = SubscriberMachine(), SubscriberMachine(durable=True)
-    durable.arrive(0.0, life=2)
+    durable.arrive(0.0, incarnation=2)
     for machine in (passing, durable):
         admitted(machine, batch("p", 1, 5))
         machine.acknowledge({"p": 3})

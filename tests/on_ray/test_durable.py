@@ -170,10 +170,10 @@ def starts_it_again_and_ends(net: rv.Network, broker: int) -> Any:
     """Do what a process does that restarts a broker but is killed before the new actor is registered."""
     net._hosts.find_reborn()
     directory, point = net._hosts.directory, net._hosts.rendezvous
-    life = ray.get(point.start_again.remote([broker], directory.hosts[broker], "who ended"))
-    unborn = launching._start_host(directory, [broker], life)
+    incarnation = ray.get(point.start_again.remote([broker], directory.hosts[broker], "who ended"))
+    unborn = launching._start_host(directory, [broker], incarnation)
     ray.get(
-        unborn.hosted.remote([directory.positions[broker]], life)
+        unborn.hosted.remote([directory.positions[broker]], incarnation)
     )  # it has opened the store of the broker
     ray.get(point.give_up.remote("who ended"))  # which happens by itself after a minute
     return unborn  # in a detached network it would live without a handle, here it does not

@@ -116,7 +116,7 @@ def crash_everywhere(scripted: type[Any], scheme: str, last_words: bool, every: 
             net = scripted(TREE, scheme, last_words=last_words)
             net.crash_after(broker, boundary)
             play(net)
-            assert net.hosts[broker].life == 1, (broker, boundary)
+            assert net.hosts[broker].incarnation == 1, (broker, boundary)
             holds(net)
             if scheme != "lbdd":  # with several ways, how events are split depends on when they arrive
                 assert state(net) == wanted, (broker, boundary)
@@ -173,7 +173,7 @@ def test_what_a_publisher_s_broker_has_numbered_outlives_it(scheme: str) -> None
                 if not host.alive:
                     net.restart(broker)
         assert net.settle()
-    assert sum(host.life for host in net.hosts.values()) >= 2
+    assert sum(host.incarnation for host in net.hosts.values()) >= 2
     holds(net)
 
 

@@ -404,7 +404,7 @@ def test_what_is_acknowledged_is_not_kept_when_it_comes_again():
     """A moved subscriber may acknowledge events of its last broker before the round that retransmits them."""
     broker = Broker(ClusterTree(1, 1).positions()[0], recovery=Recovery.for_simulator())
     broker.handle(Ticked(0.0))
-    broker.handle(Received("alice", Resume({}, life=1)))
+    broker.handle(Received("alice", Resume({}, incarnation=1)))
     broker.handle(Received("alice", Register(1, to_filter("n >= 0"))))
     broker.handle(Received("alice", Consumed({"p": 3}, 1)))
     batch = batch_of([{"n": 1}] * 4, publisher="p", first_sequence=1)

@@ -9,7 +9,7 @@ class Silent:
 
 
 def make_link(ends, delay, model, seed):
-    source, target = (Host(int(end), 0, lambda life: Silent()) for end in ends.split("/"))
+    source, target = (Host(int(end), 0, lambda incarnation: Silent()) for end in ends.split("/"))
     link = Connection(source, target, delay, model, lambda *arrived: None, (seed, "unicast"))
     return lambda leaves: link.arrival(leaves, LinkFaults())
 

@@ -187,7 +187,7 @@ def test_who_is_no_neighbour_has_missed_nothing_of_the_tree():
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_the_repair_window_goes_no_further_back_than_a_broker_was_a_neighbour_or_a_member(anew):
-    """What was sent earlier went to an earlier life; counting it would report losses that are none."""
+    """What was sent earlier went to an earlier incarnation; counting it would report losses that are none."""
     broker = Broker(CHAIN.positions()[5], recovery=Recovery.for_simulator())
     broker.handle(Ticked(4999.0))
     broker.handle(Ticked(5000.0))

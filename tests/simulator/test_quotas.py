@@ -176,7 +176,7 @@ def test_over_numbered_links_what_comes_too_fast_is_acknowledged_later_and_survi
     times = [note.at_seconds for note in net.account.notifications()]
     assert len(times) == 200
     assert most_in_a_stretch(times, 2.0) <= 7 * RATE, (
-        "of a life of the broker: the burst, and what the time brings"
+        "of an incarnation of the broker: the burst, and what the time brings"
     )
     assert max(times) - started > 200 / RATE - 4 * 2.0 - 1.0
 

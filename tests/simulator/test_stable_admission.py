@@ -88,7 +88,7 @@ def crash_everywhere(scripted: type[Any], scheme: str, every: int) -> int:
             net = scripted(TREE, scheme, admission=TIGHT)
             net.crash_after(broker, boundary)
             play(net)
-            assert net.hosts[broker].life == 1, (broker, boundary)
+            assert net.hosts[broker].incarnation == 1, (broker, boundary)
             mended(net)
             assert state(net) == wanted, (broker, boundary)
             assert net.clients.refused == refused

@@ -79,9 +79,9 @@ def shown(message: Any) -> Any:
         case Register():
             return "register", message.subscription, str(message.filter), message.admitted
         case Resume():
-            return "resume", dict(message.marks), message.life, message.numbers, list(message.begins)
+            return "resume", dict(message.marks), message.incarnation, message.numbers, list(message.begins)
         case Consumed():
-            return "consumed", dict(message.marks), message.life
+            return "consumed", dict(message.marks), message.incarnation
         case Flush():
             return "flush"
     return message

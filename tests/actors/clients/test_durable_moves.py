@@ -101,10 +101,10 @@ def test_a_subscriber_whose_position_cannot_be_stored_goes_on_when_it_can_be_aga
     first, second, full = Host(), Host(), threading.Event()
     full.set()
 
-    async def renew(name: str, life: int, broker: int) -> int:
+    async def renew(name: str, incarnation: int, broker: int) -> int:
         if full.is_set():
             raise StorageFailed("the disk is full")
-        return life + 1
+        return incarnation + 1
 
     with alice_at(first, second) as (alice, process):
         alice._rendezvous = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""A host ends with its raylet, and the next life of its brokers waits for that."""
+"""A host ends with its raylet, and the next incarnation of its brokers waits for that."""
 
 import asyncio
 import os
@@ -97,14 +97,14 @@ def test_a_host_whose_raylet_is_gone_when_it_begins_ends(monkeypatch: pytest.Mon
 def test_a_later_life_waits_for_the_process_of_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The former process may only have been cut off, and is about to end. Here a first life does not wait."""
+    """The former process may only have been cut off, and is about to end. Here a first incarnation does not wait."""
     monkeypatch.setattr(broker_store, "OPEN_SECONDS", 0.0)
     stores = BrokerStores(Stable(tmp_path), Recovery.for_tests())
-    former = stores.store_of(3, life=0)
+    former = stores.store_of(3, incarnation=0)
     with pytest.raises(StorageFailed, match="another process has it open"):
-        stores.store_of(3, life=0)
+        stores.store_of(3, incarnation=0)
     Timer(0.15, former.close).start()
-    stores.store_of(3, life=1).close()
+    stores.store_of(3, incarnation=1).close()
 
 
 def test_a_process_that_ray_has_started_again_waits_for_the_former_one(
@@ -122,7 +122,7 @@ def test_a_process_that_ray_has_started_again_waits_for_the_former_one(
     ray.here.current_actor = "me"
 
     async def live() -> None:
-        former = BrokerStores(stable, None).store_of(places[0].broker, life=0)
+        former = BrokerStores(stable, None).store_of(places[0].broker, incarnation=0)
         host = BrokerHost("hybrid", Limits.for_tests(), network="net", stable=stable)
         Timer(0.15, former.close).start()
         assert list(await host.describe()) == [places[0].broker]

@@ -158,7 +158,7 @@ def test_a_member_that_is_started_again_gets_what_is_sent_from_then_on() -> None
 
 @pytest.mark.parametrize("begun_anew", ["after it was skipped", "before a call fails"])
 def test_what_a_member_missed_before_its_new_life_was_heard_of_is_told_then(begun_anew: str) -> None:
-    """Others may have reported the new life before, and the lost messages may have been for it."""
+    """Others may have reported the new incarnation before, and the lost messages may have been for it."""
 
     async def run() -> None:
         gate, error, got = asyncio.Event(), ActorDiedError(), list[int]()

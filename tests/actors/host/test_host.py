@@ -32,7 +32,9 @@ class Handle(PackedCalls):
         self.net, self.host = net, host
         self.receive = self
 
-    async def remote(self, to: int, source: int, messages: Sequence[BrokerMessage], life: int = 0) -> None:
+    async def remote(
+        self, to: int, source: int, messages: Sequence[BrokerMessage], incarnation: int = 0
+    ) -> None:
         net, link = self.net, (source, to)
         net.loads[link] += 1
         net.flying[link] += 1
@@ -44,7 +46,7 @@ class Handle(PackedCalls):
         if to in net.dead:
             net.flying[link] -= 1
             raise ConnectionError(f"broker {to} is dead")
-        await self.host.receive(to, source, pickle.loads(pickle.dumps(messages)), life)
+        await self.host.receive(to, source, pickle.loads(pickle.dumps(messages)), incarnation)
         net.flying[link] -= 1
 
 
@@ -391,9 +393,9 @@ def test_a_broker_that_is_started_again_is_heard_under_its_new_life_only() -> No
         await here.connect({leaf: Handle(net, net.hosts[leaf])}, point)
         net.hosts[leaf] = new
         events = [Events(batch_of([{"x": 1}], publisher="p", first_sequence=1))]
-        for life in (1, 1, 0):
-            await here.receive(root, leaf, events, life)
-        assert point.asked == [leaf], "asked for once, when the new life was heard of first"
+        for incarnation in (1, 1, 0):
+            await here.receive(root, leaf, events, incarnation)
+        assert point.asked == [leaf], "asked for once, when the new incarnation was heard of first"
         assert (await net.fetch())["c"] == [("p", 1), ("p", 1)], "what the old one said last is not heard"
         await new.connect({root: Handle(net, here)}, point)
         await net.publish(leaf, "q", [1, 2])

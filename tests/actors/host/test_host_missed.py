@@ -64,7 +64,7 @@ def test_a_call_that_failed_makes_a_broker_ask_for_another_view(scheme_name: str
 def test_what_was_lost_to_the_earlier_life_of_a_broker_makes_one_ask_for_another_view(
     scheme_name: str, begun_anew: str
 ) -> None:
-    """The view with the new life may come before its first message; what is sent under it is lost."""
+    """The view with the new incarnation may come before its first message; what is sent under it is lost."""
 
     class Dead(PackedCalls):
         def __init__(self) -> None:
@@ -141,7 +141,7 @@ def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_starte
             await host.request(below.broker, "p", [events])
             await host.quiet()
             await asyncio.sleep(0)
-        assert len(asked) >= 2 and host.transport.life_of(above.broker) == 1
+        assert len(asked) >= 2 and host.transport.incarnation_of(above.broker) == 1
         await host.quiet()
         assert any(isinstance(each, Goodbye) for each in alive.heard), "it joins anew, as something was lost"
         assert not await host.transport.current(99, 1), "who has left is not heard"
@@ -152,7 +152,7 @@ def test_who_finds_an_actor_dead_asks_for_the_one_in_which_its_broker_was_starte
 def test_calls_of_a_new_life_go_on_in_the_order_in_which_they_came(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """This includes calls that come once the life is known, while earlier ones still wait for the query."""
+    """This includes calls that come once the incarnation is known, while earlier ones still wait for the query."""
 
     async def run() -> None:
         above, below = ClusterTree(2, 1).positions()

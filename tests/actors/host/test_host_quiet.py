@@ -31,13 +31,17 @@ class Deaf:
         """Do nothing."""
 
 
-async def host_with(life: int, limits: Limits = LIMITS, recovery: Recovery | None = RECOVERY) -> BrokerHost:
-    """Return a host of one broker, with an event waiting for a subscriber, durable if `life` is not 0."""
+async def host_with(
+    incarnation: int, limits: Limits = LIMITS, recovery: Recovery | None = RECOVERY
+) -> BrokerHost:
+    """Return a host of one broker, with an event waiting for a subscriber, durable if `incarnation` is not 0."""
     host = BrokerHost("hybrid", limits, recovery=recovery)
     await host.start_brokers(ClusterTree(1, 1).positions())
     await host.connect({}, Deaf())
-    wanted = Register(1, to_filter("x >= 0"), admitted=bool(life))
-    await host.request(0, "alice", [Resume({}, life=life), wanted] if life else [wanted], "first")
+    wanted = Register(1, to_filter("x >= 0"), admitted=bool(incarnation))
+    await host.request(
+        0, "alice", [Resume({}, incarnation=incarnation), wanted] if incarnation else [wanted], "first"
+    )
     await host.request(0, "bob", [Events(batch_of([{"x": 1}], publisher="bob", first_sequence=1))])
     assert len(host.attachments.sessions["first"]) == 1
     return host
@@ -48,12 +52,14 @@ def silence(host: BrokerHost) -> None:
     host.attachments.sessions["first"].heard(time.monotonic() - RECOVERY.client_patience_seconds - 1.0)
 
 
-@pytest.mark.parametrize(("life", "silent", "waits"), [(1, False, True), (1, True, False), (0, True, True)])
+@pytest.mark.parametrize(
+    ("incarnation", "silent", "waits"), [(1, False, True), (1, True, False), (0, True, True)]
+)
 def test_only_a_durable_subscribers_process_that_is_silent_is_not_waited_for(
-    life: int, silent: bool, waits: bool
+    incarnation: int, silent: bool, waits: bool
 ) -> None:
     async def run() -> None:
-        host = await host_with(life)
+        host = await host_with(incarnation)
         if silent:
             silence(host)
         resting = asyncio.get_running_loop().create_task(host.quiet())
@@ -65,13 +71,17 @@ def test_only_a_durable_subscribers_process_that_is_silent_is_not_waited_for(
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(("life", "heals", "goes"), [(0, True, True), (0, False, True), (1, True, False)])
-def test_who_is_gone_is_let_go_and_nobody_waits_until_it_has_read(life: int, heals: bool, goes: bool) -> None:
+@pytest.mark.parametrize(
+    ("incarnation", "heals", "goes"), [(0, True, True), (0, False, True), (1, True, False)]
+)
+def test_who_is_gone_is_let_go_and_nobody_waits_until_it_has_read(
+    incarnation: int, heals: bool, goes: bool
+) -> None:
     """Otherwise `flush` would fail forever for publishers to which a killed process had subscribed."""
 
     async def run() -> None:
         limits = Limits.for_tests(session_seconds=0.05)
-        host = await host_with(life, limits, RECOVERY if heals else None)
+        host = await host_with(incarnation, limits, RECOVERY if heals else None)
         await host.begin()
         flush = asyncio.ensure_future(host.request(0, "bob", [Flush(1)])) if heals else None
         if flush is not None:
@@ -103,7 +113,7 @@ def test_what_waits_for_a_process_is_let_go_when_another_one_takes_its_name_over
     async def run() -> None:
         host = await host_with(1)
         before = host.attachments.sessions["first"]
-        again = [Resume({}, life=2, numbers=(1,)), Register(1, to_filter("x >= 0"), admitted=True)]
+        again = [Resume({}, incarnation=2, numbers=(1,)), Register(1, to_filter("x >= 0"), admitted=True)]
         await host.request(0, "alice", again, "second")
         assert "first" not in host.attachments.sessions and before.ended and not len(before)
         assert len(host.attachments.sessions["second"]) == 1, (

@@ -164,7 +164,7 @@ def test_calls_of_a_life_that_is_not_known_wait_in_order() -> None:
         await asyncio.gather(*waiting)
         assert host.driver.handled == 2
         last = frames.begun(host, [packed(("receive", (LEAF, ROOT, [Announce(3, ANY)], 1)))])
-        assert isinstance(last, bytes), "now the life is known"
+        assert isinstance(last, bytes), "now the incarnation is known"
 
     run(test)
 

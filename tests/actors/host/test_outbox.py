@@ -221,7 +221,7 @@ def test_what_waits_is_let_go_when_the_other_side_has_begun_anew() -> None:
 
 
 def test_what_was_lost_to_one_that_has_begun_anew_is_told_as_missed() -> None:
-    """The lost messages may have been for the new life, whether they waited or were in flight."""
+    """The lost messages may have been for the new incarnation, whether they waited or were in flight."""
 
     async def run() -> None:
         now, missed, gate = [0.0], list[tuple[float, bool]](), asyncio.Event()

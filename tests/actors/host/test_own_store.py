@@ -61,10 +61,10 @@ def test_simulated_brokers_recover_from_it(stores: Any) -> None:
 
 
 def test_a_host_resumes_from_it_and_begins_empty(stores: Any) -> None:
-    async def lives(life: int) -> BrokerHost:
+    async def lives(incarnation: int) -> BrokerHost:
         stable = rv.Stable(ADDRESS)
         host = BrokerHost("hybrid", rv.Limits.for_tests(), recovery=Recovery.for_tests(), stable=stable)
-        await host.start_brokers(ClusterTree(1, 1).positions(), life)
+        await host.start_brokers(ClusterTree(1, 1).positions(), incarnation)
         await host.connect({})
         return host
 

@@ -178,7 +178,7 @@ def test_a_durable_subscriber_that_is_away_keeps_what_it_wants_and_a_publisher_l
 ):
     async def test() -> None:
         host = await single(Recovery.for_tests())
-        wanted = [Resume({}, life=1, numbers=(1,)), Register(1, ANY, admitted=True)]
+        wanted = [Resume({}, incarnation=1, numbers=(1,)), Register(1, ANY, admitted=True)]
         await host.request(0, "alice", wanted, "process")
         await host.request(0, "bob", [events(1, 3)])
         await host.request(0, "alice", [Consumed({"bob": 1}, 1)])
@@ -375,9 +375,9 @@ def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
         recovery = comparing() if compares else Recovery.for_tests()
         places = ClusterTree(1, 1).positions()
 
-        async def lives(life: int) -> BrokerHost:
+        async def lives(incarnation: int) -> BrokerHost:
             host = BrokerHost("hybrid", Limits.for_tests(), recovery=recovery, stable=Stable(tmp_path))
-            await host.start_brokers(places, life)
+            await host.start_brokers(places, incarnation)
             await host.connect({})
             return host
 
@@ -385,10 +385,10 @@ def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
         for number in range(1, 9):
             batch = batch_of([{"x": 1}], publisher="bob", first_sequence=number)
             await host.request(0, "bob", [Events(batch)])
-        for life, left in ((1, 8), (2, 0 if compares else 7)):
+        for incarnation, left in ((1, 8), (2, 0 if compares else 7)):
             assert host.hosted_brokers[0].commits is not None
             host.hosted_brokers[0].commits._store.close()
-            if life == 2:
+            if incarnation == 2:
                 store = SqliteStore(Stable(tmp_path).backend().file_of(0))
                 key, _ = next(iter(store.rows(KEPT)))
                 gone = [
@@ -396,7 +396,7 @@ def test_a_store_that_is_damaged_is_cleared_and_its_broker_starts_clean(
                 ]  # two tables have no checksums any more
                 store.commit([Write(table, key, None) for table, key in [(KEPT, key), *gone]])
                 store.close()
-            host = await lives(life)
+            host = await lives(incarnation)
             last, kept = await host.request(0, "bob", [Accepted()])
             assert len(kept) == left and last == (8 if left else 0)
         host.hosted_brokers[0].commits._store.close()  # type: ignore[union-attr]

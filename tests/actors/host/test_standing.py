@@ -137,7 +137,7 @@ def test_nothing_is_left_of_a_broker_that_is_forgotten() -> None:
     machine.forget(7)
     assert machine.untold("there") == (Stands(1, 0, 7, None),)
     assert machine.beats(1, "there") == [(8, "b")]
-    assert not says(machine, "all is well", 6.0), "in its next life it has heard nothing"
+    assert not says(machine, "all is well", 6.0), "in its next incarnation it has heard nothing"
     held(machine)
     machine.forget_all()
     assert machine.untold("there") == (Stands(1, 0, 7, None),)

@@ -1,4 +1,4 @@
-"""Names that outlive their process: used by one process at a time, through all its lives."""
+"""Names that outlive their process: used by one process at a time, through all its incarnations."""
 
 from typing import Any
 
@@ -28,9 +28,9 @@ class Shelf:
 
 def test_a_process_may_acknowledge_while_it_goes_to_another_broker() -> None:
     names = LastingNames(Shelf())
-    life = names.come("alice", 3, "first")["life"]
-    assert names.renew("alice", life, 5) == life + 1
-    names.acknowledge("alice", life, {"bob": 7})
+    incarnation = names.come("alice", 3, "first")["life"]
+    assert names.renew("alice", incarnation, 5) == incarnation + 1
+    names.acknowledge("alice", incarnation, {"bob": 7})
     assert names.subscriber("alice")["position"] == {"bob": 7} and names.subscriber("alice")["broker"] == 5
 
 
@@ -39,11 +39,11 @@ def test_a_process_that_another_one_has_taken_over_from_is_refused_in_all_its_li
     first = names.come("alice", 3, "first")["life"]
     names.renew("alice", first, 5)
     second = names.come("alice", 5, "second")["life"]
-    for life in (first, first + 1):
+    for incarnation in (first, first + 1):
         with pytest.raises(ClientError, match="returned in another process"):
-            names.acknowledge("alice", life, {"bob": 9})
+            names.acknowledge("alice", incarnation, {"bob": 9})
         with pytest.raises(ClientError, match="returned in another process"):
-            names.renew("alice", life, 6)
+            names.renew("alice", incarnation, 6)
     names.acknowledge("alice", second, {"bob": 9})
     assert names.come("alice", 5, "second")["life"] == second, "the same call begins no other life"
 
@@ -70,7 +70,7 @@ def test_what_a_subscription_is_outlives_the_process() -> None:
     machine.restore(names.come("alice", 1, "ticket"))
     machine.subscribe(1, to_filter("x > 0"), 0.0, 7, local_first=True)
     machine.confirmed(1)
-    names.subscriptions("alice", machine.life, machine.record())
+    names.subscriptions("alice", machine.incarnation, machine.record())
     back = SubscriberMachine(durable=True)
     back.restore(names.come("alice", 1, "another"))
     _, said = back.arrive(0.0)

@@ -263,8 +263,14 @@ def test_a_broker_that_is_started_again_is_there_again() -> None:
     point.place("subscriber", ["s"], 2)
     old = point.host_of(2)
     point.relocate("subscriber", "s", 2, {2: old}, [2])
-    assert point.next_life(2) == 1 and point.next_life(2) == 2 and point.next_life(3) == 1
-    assert point.next_life(0, 1) == 1 and point.next_life(1) == 2 and point.next_life(0, 1) == 3
+    assert (
+        point.next_incarnation(2) == 1 and point.next_incarnation(2) == 2 and point.next_incarnation(3) == 1
+    )
+    assert (
+        point.next_incarnation(0, 1) == 1
+        and point.next_incarnation(1) == 2
+        and point.next_incarnation(0, 1) == 3
+    )
     new = Host([])
     point.reborn(2, new, 2)
     with pytest.raises(BrokerUnavailable, match="started again by another process"):
@@ -277,7 +283,7 @@ def test_a_broker_that_is_started_again_is_there_again() -> None:
         assert (
             each.whereabouts(2) == (new, 2) and each.whereabouts(3)[1] == 0 and each.whereabouts(99) is None
         )
-        assert each.next_life(2) == 3
+        assert each.next_incarnation(2) == 3
         assert each.place("publisher", [f"p{id(each)}"], 2).brokers == [2]
 
 

@@ -125,11 +125,11 @@ def test_names_numbers_and_identities_count_on_and_nobody_is_attached(story: Sto
     (new,), cluster = point.identities(1, cluster=True)
     point.admit([Position(new, cluster, "D6", (new,), new, None, ())], {new: Told()})
     point.forget(1)
-    assert point.next_life(3) == 1
+    assert point.next_incarnation(3) == 1
 
     earlier = story.launched_again()
     assert [place.broker for place in earlier.positions] == [0, 2, 3, 4, 5, new], "not as it was launched"
-    assert earlier.life == 2 and earlier.launches == 2
+    assert earlier.incarnation == 2 and earlier.launches == 2
     story.open(earlier, bob=41, erin=2, carol=7)
     again = story.point
     assert again.sequences(["bob", "dave", "erin", "carol"]) == [41, 0, 3, 7]
@@ -140,7 +140,7 @@ def test_names_numbers_and_identities_count_on_and_nobody_is_attached(story: Sto
     with pytest.raises(ClientError, match="already a publisher 'dave'"):
         again.place("publisher", ["dave"], 0)
     assert again.identities(1, cluster=True) == ([new + 1], cluster + 1)
-    assert again.next_life(5) == 3 and again.whereabouts(5) == (again.host_of(5), 2)
+    assert again.next_incarnation(5) == 3 and again.whereabouts(5) == (again.host_of(5), 2)
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ def test_a_rendezvous_point_that_dies_as_it_opens_does_so_again(story: Story) ->
         story.started("in the same launch")
         story.open(earlier)
     assert story.point.sequences(["erin"]) == [3]
-    assert story.point.next_life(0) == earlier.life + 1
+    assert story.point.next_incarnation(0) == earlier.incarnation + 1
     assert story.launched_again().launches == 3
 
 
@@ -233,7 +233,7 @@ def test_what_stores_depend_on_must_be_as_it_was(story: Story) -> None:
             InputError, match=f"the stores belong to a network with {said}.*launch it as it was"
         ):
             story.started().earlier(made_of)
-    assert story.launched_again().life == 1
+    assert story.launched_again().incarnation == 1
 
 
 @pytest.mark.parametrize("name", ["hybrid", "hierarchical", "hypercube", "lbdd", "point-to-point"])

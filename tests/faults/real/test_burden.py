@@ -16,7 +16,7 @@ def test_a_host_is_burdened_with_the_cost_of_its_brokers(
 ) -> None:
     done: list[tuple[float, float]] = []
     host: Any = SimpleNamespace(
-        seats=dict.fromkeys(here), admission=SimpleNamespace(burden=lambda *what: done.append(what))
+        hosted_brokers=dict.fromkeys(here), admission=SimpleNamespace(burden=lambda *what: done.append(what))
     )
     Burden({0: 0.5, 2: 0.1}, 0.25)(host)
     assert done == burdened

@@ -51,7 +51,7 @@ class Alone:
     def held(self):
         return {
             name: (
-                entry.life,
+                entry.incarnation,
                 entry.marks,
                 entry.subscriptions,
                 entry.priorities,
@@ -76,7 +76,9 @@ def test_what_is_made_of_the_store_holds_the_same(seed):
             lives[client] = lives.get(client, 0) + 1
             marks = {"p": dice.randint(0, sequence)}
             begins = {dice.randint(1, 3): {"p": sequence}}
-            machine.take(Received(client, Resume(marks, life=lives[client], numbers=(1, 2), begins=begins)))
+            machine.take(
+                Received(client, Resume(marks, incarnation=lives[client], numbers=(1, 2), begins=begins))
+            )
         elif what == "confirm":
             machine.leave(Confirm(client, dice.randint(1, 3), begins={"p": sequence, "q": turn}))
         elif what == "register":
@@ -87,8 +89,8 @@ def test_what_is_made_of_the_store_holds_the_same(seed):
             sequence += 1
             machine.deliver("p", sequence, *dice.sample(("alice", "bob", "carol", "dave"), 2))
         elif what == "acknowledge":
-            life = lives.get(client, 1) - (dice.random() < 0.2)
-            machine.take(Received(client, Consumed({"p": dice.randint(0, sequence)}, life)))
+            incarnation = lives.get(client, 1) - (dice.random() < 0.2)
+            machine.take(Received(client, Consumed({"p": dice.randint(0, sequence)}, incarnation)))
         elif what == "lose":
             machine.leave(TellLost(client, (Lost("q", turn, turn),)))
         elif dice.random() < 0.2:
@@ -102,7 +104,7 @@ def test_what_is_made_of_the_store_holds_the_same(seed):
 
 def test_a_subscriber_of_an_earlier_life_is_taken_inwards_first_and_told_around_in_the_first_step():
     first = Alone(MemoryStore())
-    first.take(Received("alice", Resume({}, life=1)))
+    first.take(Received("alice", Resume({}, incarnation=1)))
     first.take(Received("alice", Register(1, WANTS, 2)))
     first.deliver("p", 3, "alice")
     second = Alone(first.store)
@@ -116,9 +118,9 @@ def test_a_subscriber_of_an_earlier_life_is_taken_inwards_first_and_told_around_
 
 def test_one_that_has_come_back_elsewhere_is_let_go_and_those_around_are_told():
     machine = Alone(MemoryStore())
-    (holds,) = machine.take(Received("alice", Resume({}, life=1)))
+    (holds,) = machine.take(Received("alice", Resume({}, incarnation=1)))
     assert isinstance(holds, Send) and holds.message == Holds((("alice", 1),))
-    assert machine.take(Received(-2, LetGo((("alice", 1),)))) == [], "that life is here"
+    assert machine.take(Received(-2, LetGo((("alice", 1),)))) == [], "that incarnation is here"
     out = machine.take(Received(-2, LetGo((("alice", 2),))))
     assert out == [Released("alice", Detach()), Inward(Received("alice", Detach()))]
     assert machine.held() == {} == Alone(machine.store).held()
@@ -126,20 +128,20 @@ def test_one_that_has_come_back_elsewhere_is_let_go_and_those_around_are_told():
 
 def test_those_around_are_told_what_is_left_of_one_that_comes_back_and_it_is_judged_by_its_last_life():
     machine = Alone(MemoryStore())
-    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Resume({}, incarnation=1)))
     for number in (1, 2):
         machine.take(Received("alice", Register(number, WANTS)))
-    out = machine.take(Received("alice", Resume({}, life=2, numbers=(2, 3))))
+    out = machine.take(Received("alice", Resume({}, incarnation=2, numbers=(2, 3))))
     assert [each for each in out if isinstance(each, CameBack)] == [CameBack("alice", (2, 3))]
     assert Inward(Received("alice", Cancel(1))) in out and list(machine.held()["alice"][2]) == [2]
-    assert machine.take(Received("alice", Resume({}, life=1, numbers=()))) == []
+    assert machine.take(Received("alice", Resume({}, incarnation=1, numbers=()))) == []
 
 
 def test_who_speaks_in_an_earlier_life_is_not_listened_to():
     machine = Alone(MemoryStore())
-    machine.take(Received("alice", Resume({}, life=2)))
+    machine.take(Received("alice", Resume({}, incarnation=2)))
     machine.deliver("p", 1, "alice")
-    assert machine.take(Received("alice", Resume({"p": 1}, life=1))) == []
+    assert machine.take(Received("alice", Resume({"p": 1}, incarnation=1))) == []
     assert machine.take(Received("alice", Consumed({"p": 1}, 1))) == []
     assert machine.held()["alice"][-1] == [("p", 1)]
     assert machine.take(Received("alice", Consumed({"p": 1}, 2))) != []
@@ -155,7 +157,7 @@ def test_a_subscriber_that_is_not_durable_goes_by():
 
 def test_what_goes_beyond_the_bounds_is_lost_by_name_and_kept_as_a_dead_letter():
     machine = Alone(MemoryStore())
-    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Resume({}, incarnation=1)))
     for sequence in range(1, 9):
         machine.deliver("p", sequence, "alice")
     (marks, losses, left) = (machine.held()["alice"][place] for place in (1, 4, -1))
@@ -166,7 +168,9 @@ def test_what_goes_beyond_the_bounds_is_lost_by_name_and_kept_as_a_dead_letter()
         (2, "count"),
     ]
     (report,) = [
-        each for each in machine.take(Received("alice", Resume({}, life=2))) if isinstance(each, TellLost)
+        each
+        for each in machine.take(Received("alice", Resume({}, incarnation=2)))
+        if isinstance(each, TellLost)
     ]
     assert report == TellLost("alice", (Lost("p", 1, 2),))
 
@@ -178,7 +182,7 @@ def begun(machine):
 
 def test_where_a_subscription_begins_is_stable_before_it_is_confirmed_and_does_not_change():
     machine = Alone(MemoryStore())
-    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Resume({}, incarnation=1)))
     machine.take(Received("alice", Register(1, WANTS)))
     machine.take(Received("alice", Register(2, WANTS)))
     assert begun(machine) == {"alice": {}}, "neither is confirmed"
@@ -200,10 +204,12 @@ def test_where_a_subscription_begins_is_stable_before_it_is_confirmed_and_does_n
 
 def test_who_comes_from_elsewhere_brings_where_its_subscriptions_begin():
     machine = Alone(MemoryStore())
-    machine.take(Received("alice", Resume({}, life=2, numbers=(1,), begins={1: {"p": 3}})))
+    machine.take(Received("alice", Resume({}, incarnation=2, numbers=(1,), begins={1: {"p": 3}})))
     machine.take(Received("alice", Register(1, WANTS)))
     assert begun(machine) == {"alice": {1: {"p": 3}}}
-    out = machine.take(Received("alice", Resume({}, life=3, numbers=(1, 2), begins={1: {"p": 9}, 2: {}})))
+    out = machine.take(
+        Received("alice", Resume({}, incarnation=3, numbers=(1, 2), begins={1: {"p": 9}, 2: {}}))
+    )
     assert Inward(Received("alice", Consumed({}, 3, {1: {"p": 9}, 2: {}}))) in out
     machine.take(Received("alice", Register(2, WANTS)))
     assert begun(machine) == {"alice": {1: {"p": 3}, 2: {}}}
@@ -211,7 +217,7 @@ def test_who_comes_from_elsewhere_brings_where_its_subscriptions_begin():
 
 def test_where_a_subscription_begins_is_dropped_when_nobody_retains_what_is_older():
     machine = Alone(MemoryStore())
-    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Resume({}, incarnation=1)))
     machine.take(Received("alice", Register(1, WANTS)))
     machine.leave(Confirm("alice", 1, begins={"p": 3}))
     seconds = BOUNDS.retention_seconds * REMEMBERED_RETENTIONS
@@ -223,7 +229,7 @@ def test_where_a_subscription_begins_is_dropped_when_nobody_retains_what_is_olde
 
 def test_a_subscription_that_an_earlier_version_has_stored_has_begun():
     machine = Alone(MemoryStore())
-    machine.take(Received("alice", Resume({}, life=1)))
+    machine.take(Received("alice", Resume({}, incarnation=1)))
     machine.take(Received("alice", Register(1, WANTS)))
     machine.store.commit([Write("begins", ("alice", 1), None)])
     assert begun(machine) == {"alice": {1: {}}}

@@ -70,7 +70,7 @@ def test_a_broker_that_was_only_cut_off_writes_nothing_once_its_successor_has_be
 
 def test_one_that_comes_late_from_an_earlier_life_does_not_begin(process: Any) -> None:
     successor = process().store_of(3, 2)
-    with pytest.raises(StorageFailed, match="a later life of this broker than 1 has begun"):
+    with pytest.raises(StorageFailed, match="a later incarnation of this broker than 1 has begun"):
         process().store_of(3, 1)
     successor.commit(put(1))
 

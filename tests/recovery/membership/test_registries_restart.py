@@ -19,7 +19,7 @@ MAKERS = [
 
 @pytest.mark.parametrize("make", MAKERS, ids=["root", "views"])
 def test_who_holds_a_durable_subscriber_is_known_after_a_restart(make):
-    """One broker holds it; a broker that held it in an earlier life is told to let it go."""
+    """One broker holds it; a broker that held it in an earlier incarnation is told to let it go."""
     point = make()
     assert point.handle(Received(0, Holds((("s", 1),)))) == []
     again = make()

@@ -158,7 +158,7 @@ def test_a_restart_quicker_than_the_detector_is_seen():
         MembersChanged(view(0, 3, 1, 2, 3), joined=(1,), left=(1,))
     ]
     assert deb.take(registration(1, incarnation=2)) == []
-    assert deb.take(registration(1, incarnation=1)) == []  # late, from an earlier life
+    assert deb.take(registration(1, incarnation=1)) == []  # late, from an earlier incarnation
     assert deb.take(registration(1, incarnation=2)) == []
     assert deb.machine.view.members == (1, 2, 3)
 
@@ -171,7 +171,7 @@ def test_a_restart_before_the_first_registration_is_seen():
 
 
 def test_a_member_that_was_dead_at_the_takeover_and_is_back_before_it_is_missed_joins_anew():
-    """The successor still counts it as alive, but it has lost what it was told in its earlier life.
+    """The successor still counts it as alive, but it has lost what it was told in its earlier incarnation.
 
     Reference: paper 1, 4.1.1 (every member has a copy of the table).
     """
@@ -469,11 +469,11 @@ class Cluster:
         self.told[broker] = {"epoch": 0, "designated": self.machines[broker].designated, "members": None}
         self.at(self.now + self.rng.uniform(0, TICK), self.tick, broker, self.lives[broker])
 
-    def tick(self, broker, life):
-        if self.lives[broker] == life and broker in self.machines:
+    def tick(self, broker, incarnation):
+        if self.lives[broker] == incarnation and broker in self.machines:
             if broker not in self.inbox:
                 self.step(broker, Ticked(self.now))
-            self.at(self.now + TICK * self.rng.uniform(0.8, 1.2), self.tick, broker, life)
+            self.at(self.now + TICK * self.rng.uniform(0.8, 1.2), self.tick, broker, incarnation)
 
     def step(self, broker, event):
         if broker not in self.machines:
@@ -512,7 +512,7 @@ class Cluster:
         self.news.append((self.now, broker, news))
         if isinstance(news, TookOver):
             pair = (news.view.epoch, broker, self.lives[broker])
-            assert pair not in self.took, "the same epoch twice in one life"
+            assert pair not in self.took, "the same epoch twice in one incarnation"
             assert told["epoch"] < news.view.epoch, "it took an epoch that it had heard of"
             self.took[pair] = self.now
             told["designated"], told["members"] = True, set(news.view.members)
@@ -538,11 +538,11 @@ class Cluster:
         self.last[source, to] = arrives
         self.at(arrives, self.arrive, source, to, self.lives[source], self.lives[to], message)
 
-    def arrive(self, source, to, source_life, to_life, message):
-        if (source_life, to_life) != (self.lives[source], self.lives[to]):
+    def arrive(self, source, to, source_incarnation, to_incarnation, message):
+        if (source_incarnation, to_incarnation) != (self.lives[source], self.lives[to]):
             return  # one of them crashed: the connection is gone
         if self.side[source] != self.side[to]:
-            self.held.setdefault((source, to), []).append((source_life, to_life, message))
+            self.held.setdefault((source, to), []).append((source_incarnation, to_incarnation, message))
         elif to in self.inbox:
             self.inbox[to].append(Received(source, message))
         else:

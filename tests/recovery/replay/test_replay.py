@@ -167,13 +167,13 @@ def test_who_has_forgotten_what_another_broker_keeps_does_not_answer_for_that_pu
     assert sent(machine.round(2)) == [("p", 2), ("p", 3), ("q", 1), ("q", 2)]
     machine.take(Received("p", TakenOver(1, 3)))
     lives = [machine, *([Alone(store, retention_events_max=4)] if stable else [])]
-    for life in lives:
-        life.take(Ticked(1.0))
-        _, *out = life.round(3)
+    for incarnation in lives:
+        incarnation.take(Ticked(1.0))
+        _, *out = incarnation.round(3)
         assert sent(out) == [("q", 1), ("q", 2)] and len(out) == 1, (
             "no loss of p is told, and none of it is sent"
         )
-        assert life.layer.kept_of("p"), "for its process, should that die and come back here"
+        assert incarnation.layer.kept_of("p"), "for its process, should that die and come back here"
     machine.publish("p", 2, 3, again=True)
     assert ("p", 4) in sent(machine.round(4)), "it is here again"
     assert store is None or not list(store.rows(TAKEN_OVER))
