@@ -31,7 +31,7 @@ from ..host.errors import broker_errors
 from ..host.handle import HostHandle
 from ..host.host import BrokerHost
 from ..logs import Log
-from ..telemetry.collector import CollectorActor, packed_network
+from ..telemetry.collector_actor import CollectorActor, packed_network
 from ..telemetry.files import network_of, run_name
 from .directory import NAMESPACE, Directory, collector_name, host_name, rendezvous_name
 from .java import prepare_java

@@ -14,10 +14,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -36,9 +33,6 @@ from .arrow import to_arrow
 from .files import PartKey, parts, write_network, write_part
 from .reading import metadata_of
 from .telemetry import Chunk, Holdings
-
-ARGUMENT_BYTES: Final = 64 * 1024
-"""The largest argument of the collector's actor."""
 
 CHUNK_BYTES: Final = 1 << 20
 """Without a folder, a table is put into the object store when it has this many bytes."""
@@ -67,16 +61,6 @@ def _last_readable(found: Mapping[PartKey, Path]) -> dict[str, str]:
         with suppress(UnreadableFile):
             return metadata_of(path)
     return {}
-
-
-def packed_network(network: Mapping[str, Any]) -> list[bytes]:
-    """Return the description of a network as arguments of the collector's actor.
-
-    Ray stores an argument of more than 100 KiB apart, as an object of the process that starts the actor. When that
-    process has ended, an actor with such an argument cannot be restarted.
-    """
-    data = zlib.compress(json.dumps(network).encode())
-    return [data[start : start + ARGUMENT_BYTES] for start in range(0, len(data), ARGUMENT_BYTES)]
 
 
 class Collector:
@@ -241,7 +225,7 @@ class Collector:
 
     # Output.
 
-    async def holdings(self) -> Holdings:
+    def hold(self) -> Holdings:
         """Return what the collector has now; with a folder everything is written first.
 
         Raises
@@ -249,10 +233,6 @@ class Collector:
         StorageFailed
             If it cannot be written.
         """
-        return self.hold()
-
-    def hold(self) -> Holdings:
-        """Return what the collector has now; see `holdings`."""
         if self._folder is not None:
             self.roll(list(SCHEMAS))
             if self._failed:
@@ -269,22 +249,3 @@ class Collector:
             chunks[name].append(chunk)
         lost = {name: dict(reasons) for name, reasons in self._accounts.lost.items()}
         return Holdings(self._run, self._next, chunks, lost, self._clock(), self._folder, self._network)
-
-    async def pid(self) -> int:
-        """Return the id of this process."""
-        return os.getpid()
-
-
-class CollectorActor(Collector):
-    """The collector as an actor, which Ray can restart after the process that started it has ended.
-
-    Parameters
-    ----------
-    run, config
-        As for a collector.
-    network
-        What `packed_network` returned.
-    """
-
-    def __init__(self, run: str, config: TelemetryConfig | None, *network: bytes) -> None:
-        super().__init__(run, config, json.loads(zlib.decompress(b"".join(network))))

@@ -7,7 +7,7 @@ from fakes import Actor, Ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError
 from rayvous.actors.host.survey import Look
 from rayvous.actors.network import status
-from rayvous.actors.telemetry.collector import CollectorActor
+from rayvous.actors.telemetry.collector_actor import CollectorActor
 
 
 def test_a_store_that_does_not_answer_is_a_problem() -> None:

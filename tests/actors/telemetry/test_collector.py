@@ -10,12 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.actors.telemetry import collector as module
 from rayvous.actors.telemetry.accounts import HOSTS_MAX, Accounts, HandOver
-from rayvous.actors.telemetry.collector import (
-    ARGUMENT_BYTES,
-    Collector,
-    CollectorActor,
-    packed_network,
-)
+from rayvous.actors.telemetry.collector import Collector
+from rayvous.actors.telemetry.collector_actor import ARGUMENT_BYTES, CollectorActor, packed_network
 from rayvous.actors.telemetry.files import network_of, part_folder, parts, write_part
 from rayvous.actors.telemetry.reading import read_parts
 from rayvous.actors.telemetry.telemetry import Telemetry
@@ -305,4 +301,5 @@ def test_the_collector_of_a_large_network_has_only_arguments_that_outlive_the_la
     network = network_of(ClusterTree(1_000, 10).positions(), "hybrid")
     arguments = packed_network(network)
     assert len(arguments) > 1 and max(map(len, arguments)) <= ARGUMENT_BYTES < 100 * 1024
-    assert CollectorActor("run", TelemetryConfig(tmp_path), *arguments).hold().network == network
+    actor = CollectorActor("run", TelemetryConfig(tmp_path), *arguments)
+    assert asyncio.run(actor.holdings()).network == network
