@@ -11,7 +11,7 @@ NO_RAY := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --igno
 # and each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint types fast slow ray spark beside bench mutants docs clean setup
+.PHONY: demo test check lint types fast slow ray spark real beside bench mutants docs clean setup
 
 setup: $(STAMP) $(VENV)/types
 
@@ -50,14 +50,16 @@ ray: setup             ## on real actors, and the command line
 spark: setup           ## telemetry in Spark, on a Ray of its own
 	$(BIN)/pytest -q tests/on_spark
 
-# On two cores the tests on Ray wait a third of their time: what is left is given to those that wait for nothing.
-test: lint             ## everything: ray, and beside it types, fast and slow with all examples, spark; their output follows
+# On two cores the tests on Ray and Spark wait a third of their time: what is left is given to those that wait for nothing.
+test: lint             ## everything: real, and beside it types, fast and slow with all examples, whose output follows
 	@mkdir -p out
-	@$(MAKE) --no-print-directory --keep-going -j 2 ray beside; status=$$?; cat out/beside.txt; exit $$status
+	@$(MAKE) --no-print-directory --keep-going -j 2 real beside; status=$$?; cat out/beside.txt; exit $$status
+
+real: setup            ## ray and spark, in two processes: one of them has the only Spark session
+	$(BIN)/pytest -q -n 2 --dist loadfile --durations=10 tests/on_ray tests/on_spark
 
 beside: setup
-	@nice -n 19 sh -c '$(TYPES); types=$$?; $(NO_RAY); tests=$$?; \
-		$(BIN)/pytest -q tests/on_spark && exit $$((types + tests))' > out/beside.txt 2>&1
+	@nice -n 19 sh -c '$(TYPES); types=$$?; $(NO_RAY); exit $$((types + $$?))' > out/beside.txt 2>&1
 
 bench: setup           ## our speed beside its limits; JSON on standard output
 	$(BIN)/rayvous bench matching --json

@@ -1,6 +1,7 @@
 """Shared fixtures: a fence around fast tests, Ray, PostgreSQL, the command line, golden traces, notebooks."""
 
 import ast
+import fcntl
 import gc
 import json
 import os
@@ -26,6 +27,7 @@ from rayvous.actors.network.launching import prepare_workers
 from rayvous.cli import console, main
 from rayvous.recovery.durability.postgresql_backend import database_of
 from rayvous.simulator.processes import YOUNG_OBJECTS
+from xdist.scheduler import LoadFileScheduling
 
 HEAVY = ("on_ray", "on_spark")
 
@@ -49,6 +51,20 @@ def pytest_collection_modifyitems(items):
         draw_fewer(item.obj for item in items if isinstance(item, pytest.Function))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Keep all tests on Spark in one process where `make test` deals the files to two (``--dist loadfile``)."""
+    return OneSpark(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+class OneSpark(LoadFileScheduling):
+    """Gives a file to one process, and the folder whose tests share a Spark session as if it were one file."""
+
+    def _split_scope(self, nodeid):
+        file = super()._split_scope(nodeid)
+        return "on_spark" if "on_spark" in Path(file).parts else file
+
+
 def pytest_collection_finish(session):
     """Collect garbage less often, and never among what has been imported: this saves a fifth of the time."""
     gc.collect()
@@ -60,10 +76,15 @@ def pytest_collection_finish(session):
 def _folder_of_ray():
     """Give the Ray of this run a folder of its own, so that several test runs can share a machine.
 
-    If ``RAY_TMPDIR`` is set, that folder is used, and Ray's logs remain there afterwards.
+    If ``RAY_TMPDIR`` is set, that folder is used, and Ray's logs remain there afterwards; tests that run in several
+    processes have one each in it.
     """
     if "RAY_TMPDIR" in os.environ:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            own = Path(os.environ["RAY_TMPDIR"], os.environ.get("PYTEST_XDIST_WORKER", ""))
+            own.mkdir(parents=True, exist_ok=True)
+            patch.setenv("RAY_TMPDIR", str(own))
+            yield
         return
     # Short: the path of a socket may have at most 107 characters.
     own = tempfile.TemporaryDirectory(prefix="rv", ignore_cleanup_errors=True)
@@ -73,17 +94,20 @@ def _folder_of_ray():
 
 
 @pytest.fixture(scope="session")
-def ray_started(_folder_of_ray):
-    """Start one Ray for the whole run, with Java in its environment so that Spark can run on it too."""
+def ray_started(_folder_of_ray, tmp_path_factory):
+    """Start one Ray for all tests of this process, with Java in its environment so that Spark can run on it too."""
     prepare_workers()
-    ray.init(
-        num_cpus=4,
-        namespace="rayvous",
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="error",
-        _system_config={"metrics_report_interval_ms": 1_000},
-    )
+    # Processes that run tests beside each other start theirs one after the other: Ray gives itself half a minute.
+    with (tmp_path_factory.getbasetemp().parent / "ray-starts").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        ray.init(
+            num_cpus=4,
+            namespace="rayvous",
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="error",
+            _system_config={"metrics_report_interval_ms": 1_000},
+        )
     yield
     ray.shutdown()
 
