@@ -179,14 +179,12 @@ def starts_it_again_and_ends(net: rv.Network, broker: int) -> Any:
     return unborn  # in a detached network it would live without a handle, here it does not
 
 
-@pytest.mark.parametrize("scheme", ["hybrid", "hypercube"])
 def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
-    ray_started: None, tmp_path: Path, scheme: str
+    ray_started: None, tmp_path: Path
 ) -> None:
+    """Under every scheme: `tests/simulator/test_crash_recover.py`."""
     tree = rv.ClusterTree(2, 2, degree=1)
-    with rv.Network.launch(
-        tree, scheme=scheme, name="stored", recovery=PATIENT, stable=rv.Stable(tmp_path)
-    ) as net:
+    with rv.Network.launch(tree, name="stored", recovery=PATIENT, stable=rv.Stable(tmp_path)) as net:
         net.await_convergence(BOUND_SECONDS)
         far, near = net.inspect.positions[0].members[0], net.inspect.positions[-1].members[0]
         alice = net.subscriber("alice", broker=near)
@@ -222,30 +220,6 @@ def test_with_stores_all_that_was_accepted_outlives_publisher_and_broker(
             each.unlink()
         with pytest.raises(StorageFailed, match="earlier network"):
             rv.Network.launch(rv.ClusterTree(1, 1), name="stored", recovery=PATIENT, stable=stable)
-
-
-def test_a_name_is_in_one_place_and_ends_by_word(ray_started: None) -> None:
-    with rv.Network.launch(rv.ClusterTree(1, 2), name="names", recovery=PATIENT) as net:
-        net.await_convergence(BOUND_SECONDS)
-        first = net.subscriber("alice", durable=True)
-        number = first.subscribe("x > 0")
-        bob = net.publisher("bob")
-        bob.publish({"x": 1})
-        note = next(first.notifications(BOUND_SECONDS))
-        second = net.subscriber("alice", durable=True)
-        assert second.subscriptions.keys() == {number}
-        with pytest.raises(rv.ClientError, match=r"was taken over|has returned"):
-            first.acknowledge(note)
-        assert next(second.notifications(BOUND_SECONDS)).sequence == 1
-        second.acknowledge()
-        second.close()
-        bob.publish({"x": 2})
-        bob.flush()
-        third = net.subscriber("alice", durable=True)
-        assert next(third.notifications(BOUND_SECONDS)).sequence == 2
-        third.end()
-        fourth = net.subscriber("alice", durable=True)
-        assert fourth.subscriptions == {} and fourth.position == {}
 
 
 def test_only_a_network_that_heals_has_lasting_names(net: rv.Network, fresh: str) -> None:

@@ -148,12 +148,11 @@ def test_whole_clusters_are_killed_the_root_and_then_one_in_the_middle(
         assert len(clusters_from_the_root(net)) == 2 and middle not in clusters_from_the_root(net)
 
 
-@pytest.mark.parametrize("scheme", ["flooding", "match-first"])
 def test_a_broker_is_killed_that_stands_alone_in_the_tree(
-    ray_started: None, traffic_at: Callable[..., Any], scheme: str
+    ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
-    """The broker has no successor; the brokers below it join elsewhere."""
-    with launch(2, 2, scheme=scheme) as net:
+    """The broker has no successor; the brokers below it join elsewhere. Other schemes: `test_flat_healing.py`."""
+    with launch(2, 2, scheme="match-first") as net:
         net.await_convergence(BOUND_SECONDS)
         top = next(broker for broker, one in net.inspect.survey().items() if one["root"])
         victim = next(

@@ -139,12 +139,10 @@ def test_a_restarted_actor_has_its_own_names_again(
     assert ray.get(kid.read.remote(), timeout=BOUND_SECONDS) == (3, number)
 
 
-@pytest.mark.parametrize("way", ["read", "read_in_batches"])
-def test_whoever_had_the_name_ends_at_once(
-    named: rv.Network, kid_of: Callable[..., Any], fresh: str, way: str
-) -> None:
+def test_whoever_had_the_name_ends_at_once(named: rv.Network, kid_of: Callable[..., Any], fresh: str) -> None:
+    """Whoever waits for one event in the network that heals, and for batches in the other."""
     first = kid_of(fresh)
-    waiting = getattr(first, way).remote()
+    waiting = (first.read if named.heals else first.read_in_batches).remote()
     second = kid_of(fresh, take_over=True)
     with pytest.raises(rv.NameTaken, match="was taken over by another client"):
         ray.get(waiting, timeout=BOUND_SECONDS / 4)
@@ -174,3 +172,29 @@ def test_the_former_reader_of_a_durable_name_ends_at_once(
     ray.get(first.close.remote(), timeout=BOUND_SECONDS)
     number = ray.get(second.publish.remote(5), timeout=BOUND_SECONDS)
     assert ray.get(second.read.remote(), timeout=BOUND_SECONDS) == (5, number)
+
+
+@pytest.mark.parametrize("named", ["heals"], indirect=True)
+def test_a_durable_name_is_in_one_place_and_ends_by_word(named: rv.Network, fresh: str) -> None:
+    """Reference: docs/exactly-once.md."""
+    first = named.subscriber(fresh, durable=True)
+    number = first.subscribe(f"of = '{fresh}'")
+    bob = named.publisher(fresh)
+    bob.publish({"of": fresh})
+    note = next(first.notifications(BOUND_SECONDS))
+    second = named.subscriber(fresh, durable=True)
+    assert second.subscriptions.keys() == {number}
+    with pytest.raises(rv.ClientError, match=r"was taken over|has returned"):
+        first.acknowledge(note)
+    assert next(second.notifications(BOUND_SECONDS)).sequence == 1
+    second.acknowledge()
+    second.close()
+    bob.publish({"of": fresh})
+    bob.flush()
+    third = named.subscriber(fresh, durable=True)
+    assert next(third.notifications(BOUND_SECONDS)).sequence == 2
+    third.end()
+    fourth = named.subscriber(fresh, durable=True)
+    assert fourth.subscriptions == {} and fourth.position == {}
+    fourth.end()
+    named.release(bob)
