@@ -332,6 +332,23 @@ class Session:
         SubscriptionRejected, SubscriptionTimeout, BrokerUnavailable
             As `Subscriber.subscribe`.
         """
+        work = self.subscribing(selector, durable=durable, narrow=narrow, after=after)
+        return await asyncio.shield(work)
+
+    def subscribing(
+        self,
+        selector: str | None,
+        *,
+        durable: str | None = None,
+        narrow: bool = False,
+        after: str | None = None,
+    ) -> asyncio.Task[Stream]:
+        """Begin to do what `subscribe` does, which goes on even if nobody awaits it; not to be cancelled."""
+        return self._gateway._whole(self._subscribing(selector, durable, after, narrow=narrow))
+
+    async def _subscribing(
+        self, selector: str | None, durable: str | None, after: str | None, *, narrow: bool
+    ) -> Stream:
         gateway, of = self._gateway, self._of
         self._require_open()
         with gateway._refusals():
@@ -345,7 +362,7 @@ class Session:
                     "streams_max",
                 )
             of.streams += 1
-            stream = await asyncio.shield(gateway._whole(self._opened(durable, allowed, after)))
+            stream = await self._opened(durable, allowed, after)
             stream.doubts = doubts
             return stream
 

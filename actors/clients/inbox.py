@@ -17,6 +17,7 @@ from ...clients.subscriber import SubscriberMachine
 from ...protocol.batch import EventBatch, Rows
 from ...protocol.errors import BrokerUnavailable, NameTaken
 from ...protocol.messages.pubsub import Lost
+from ..host.departures import departures_here
 
 WOKEN_AT_ONCE: Final = 64
 """How many readers are called before others on their loop have a turn."""
@@ -69,11 +70,14 @@ class _Wakeups:
     def _call_some(self) -> None:
         self._called = False  # before they are called: a later arrival calls again
         left = WOKEN_AT_ONCE
+        departures = departures_here()
+        departures.hold()
         try:
             while self._waiting and left:
                 left -= 1
                 self._waiting.popleft()()
         finally:
+            departures.go()
             if self._waiting and not self._called:
                 self._called = True
                 asyncio.get_running_loop().call_soon(self._call_some)

@@ -1,4 +1,4 @@
-"""What leaves a host when a step is done: the next calls of its idle outboxes, and answers to waiting polls.
+"""What leaves a process when a step is done: the next calls of idle outboxes and answers to polls; frames of a gateway.
 
 Rules
 -----
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 Leave = Callable[[], bool]
 """Lets a queue send what it has; returns whether that has left already."""
 
 
 class Departures:
-    """The queues of a host that have something to send."""
+    """The queues of one event loop that have something to send."""
 
     def __init__(self) -> None:
         self._leaving: list[Leave] = []
@@ -48,3 +49,13 @@ class Departures:
     def _go_soon(self) -> None:
         self._soon = False
         self.go()
+
+
+_OF: WeakKeyDictionary[asyncio.AbstractEventLoop, Departures] = WeakKeyDictionary()
+
+
+def departures_here() -> Departures:
+    """Return the departures that those who read on the running event loop share."""
+    loop = asyncio.get_running_loop()
+    found = _OF.get(loop)
+    return _OF.setdefault(loop, Departures()) if found is None else found

@@ -30,11 +30,13 @@ from ...protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Pri
 from ...routing.topologies.cluster_trees import ClusterTree
 from .load import Load
 from .servers import PEERS, Server, free_port, missing
-from .swarm import PUBLISHERS, WINDOW_EVENTS, Swarm
+from .swarm import PUBLISHERS, SUBSCRIPTIONS_A_SESSION, WINDOW_EVENTS, Swarm
 from .wires import Stomp
 
 WARM_SHARE: Final = 1 / 3
 LATENCY_EVENTS: Final = 200
+SUBSCRIPTIONS: Final = 200
+"""How many subscriptions are made one after the other, after everything else."""
 TOKEN: Final = "of all clients of this run"
 
 Progress = Callable[[str, int, int], None]
@@ -43,10 +45,10 @@ Progress = Callable[[str, int, int], None]
 @contextmanager
 def gateway(alerts: int, clients: int, processes: int, links: Links) -> Iterator[Server]:
     """Run a network of one broker with a gateway, whose limits admit all these clients."""
-    connections = clients + PUBLISHERS
+    connections = clients + PUBLISHERS + SUBSCRIPTIONS // SUBSCRIPTIONS_A_SESSION + 1
     principal = Principal(
         (digest_of(TOKEN),), publish="TRUE", subscribe="TRUE", events_per_second=1e9,
-        connections_max=connections, streams_max=alerts,
+        connections_max=connections, streams_max=alerts + SUBSCRIPTIONS,
     )  # fmt: skip
     stomp, limits = f"127.0.0.1:{free_port()}", GatewayLimits(connections_max=connections)
     config = GatewayConfig("127.0.0.1:0", stomp, stomp_processes=processes, limits=limits)
@@ -139,6 +141,7 @@ def _measured(server: Server, load: Load, seconds: float) -> dict[str, Any]:
         memory = server.memory_bytes()
         latencies = swarm.latencies(LATENCY_EVENTS)
         lost, surplus = swarm.judge()
+        subscriptions = swarm.subscription_seconds(SUBSCRIPTIONS)
         return {
             "version": server.version,
             "filtered_by": server.wire.select.value,
@@ -151,6 +154,8 @@ def _measured(server: Server, load: Load, seconds: float) -> dict[str, Any]:
             "server_cpu_microseconds_per_event": cpu / measured.events * 1e6,
             "client_cpu_microseconds_per_event": measured.client_cpu_seconds / measured.events * 1e6,
             "subscribe_seconds": swarm.subscribe_seconds,
+            "subscription_p10_seconds": float(np.percentile(subscriptions, 10)),
+            "subscription_p50_seconds": float(np.percentile(subscriptions, 50)),
             "lost": lost,
             "unwanted": surplus,
         }

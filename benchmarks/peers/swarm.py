@@ -23,7 +23,7 @@ from typing import Final
 
 import numpy as np
 
-from .load import BLOCK_EVENTS, CENTS, Ints, Load
+from .load import BLOCK_EVENTS, CENTS, Alert, Ints, Load
 from .wires import READ_BYTES, Select, Wire
 
 PUBLISHERS: Final = 4
@@ -31,6 +31,8 @@ WINDOW_EVENTS: Final = 4_096
 CHUNK_EVENTS: Final = 64
 PATIENCE_SECONDS: Final = 15.0
 """Notifications that are outstanding when nothing has arrived for this long are missing."""
+SUBSCRIPTIONS_A_SESSION: Final = 50
+"""How many of the subscriptions that are timed share a connection."""
 CONNECT_SECONDS: Final = 60.0
 TAIL_BYTES: Final = 128
 """More than the longest notification body."""
@@ -248,6 +250,19 @@ class Swarm:
             found.append(time.perf_counter() - started)
             while self._arrived < self._due and self._take(PATIENCE_SECONDS):
                 pass
+        return found
+
+    def subscription_seconds(self, count: int) -> list[float]:
+        """Return how long each of so many more subscriptions takes, one after the other, on an idle server."""
+        found = []
+        for number in range(count):
+            held = number % SUBSCRIPTIONS_A_SESSION
+            if held == 0:
+                sock = self._connected()
+            alert = Alert(f"N{number}", CENTS // 2)
+            started = time.perf_counter()
+            self._wire.subscribe(sock, [alert], held)
+            found.append(time.perf_counter() - started)
         return found
 
     # Results.

@@ -44,8 +44,8 @@ class Wire(Protocol):
         """Open a session."""
         ...
 
-    def subscribe(self, sock: socket.socket, alerts: Sequence[Alert]) -> None:
-        """Subscribe to trades; the subscriptions are in force on return."""
+    def subscribe(self, sock: socket.socket, alerts: Sequence[Alert], first: int = 0) -> None:
+        """Subscribe to trades; the subscriptions are in force on return. `first` is how many the session has."""
         ...
 
     def trade(self, number: int, symbol: str, cents: int) -> bytes:
@@ -91,17 +91,18 @@ class Stomp:
         sock.sendall(f"CONNECT\naccept-version:1.2\nhost:/\npasscode:{self._token}\n\n\0".encode())
         _until(sock, b"CONNECTED\n", b"ERROR\n")
 
-    def subscribe(self, sock: socket.socket, alerts: Sequence[Alert]) -> None:
+    def subscribe(self, sock: socket.socket, alerts: Sequence[Alert], first: int = 0) -> None:
         """Subscribe once per alert; frames are processed in order, so the last receipt covers all."""
         said = []
-        for number, alert in enumerate(alerts):
+        last = first + len(alerts) - 1
+        for number, alert in enumerate(alerts, first):
             selector = f"symbol = '{alert.symbol}' AND price > {money(alert.floor)}"
-            receipt = "receipt:all\n" * (number == len(alerts) - 1)
+            receipt = f"receipt:{last}\n" * (number == last)
             said.append(
                 f"SUBSCRIBE\nid:{number}\ndestination:/topic/{TOPIC}\nselector:{selector}\n{receipt}\n\0"
             )
         sock.sendall("".join(said).encode())
-        _until(sock, b"receipt-id:all\n", b"ERROR\n")
+        _until(sock, f"receipt-id:{last}\n".encode(), b"ERROR\n")
 
     def trade(self, number: int, symbol: str, cents: int) -> bytes:
         """Return a SEND with the properties in headers, as clients of JMS brokers do."""
@@ -121,7 +122,7 @@ class Nats:
         sock.sendall(b'CONNECT {"verbose":false,"pedantic":false}\r\nPING\r\n')
         _until(sock, b"PONG\r\n", b"-ERR")
 
-    def subscribe(self, sock: socket.socket, alerts: Sequence[Alert]) -> None:
+    def subscribe(self, sock: socket.socket, alerts: Sequence[Alert], first: int = 0) -> None:
         """Subscribe to all trades."""
         sock.sendall(f"SUB {TOPIC} 1\r\nPING\r\n".encode())
         _until(sock, b"PONG\r\n", b"-ERR")
@@ -142,7 +143,7 @@ class Redis:
         sock.sendall(b"PING\r\n")
         _until(sock, b"+PONG\r\n", b"-ERR")
 
-    def subscribe(self, sock: socket.socket, alerts: Sequence[Alert]) -> None:
+    def subscribe(self, sock: socket.socket, alerts: Sequence[Alert], first: int = 0) -> None:
         """Subscribe to all trades."""
         sock.sendall(f"SUBSCRIBE {TOPIC}\r\n".encode())
         _until(sock, b":1\r\n", b"-ERR")
@@ -182,7 +183,7 @@ class Amqp:
         declare = spec.Exchange.Declare(exchange=TOPIC, type="headers", arguments={})
         self._ask(sock, 1, declare, spec.Exchange.DeclareOk)
 
-    def subscribe(self, sock: socket.socket, alerts: Sequence[Alert]) -> None:
+    def subscribe(self, sock: socket.socket, alerts: Sequence[Alert], first: int = 0) -> None:
         """Bind an exclusive queue to the symbol of each alert, and consume without acknowledgements."""
         spec = self._spec
         own = spec.Queue.Declare(queue="", exclusive=True, auto_delete=True, arguments={})

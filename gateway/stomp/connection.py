@@ -150,6 +150,7 @@ class Connection:
         self._core: CoreSession | None = None
         self._streams: dict[int, Stream] = {}
         self._subscribing: deque[_Subscribing] = deque()
+        self._confirmed: asyncio.Future[None] | None = None  # awaited while too many are under way
         self._held_up: dict[int, Stream] = {}
         self._sent: dict[int, str] = {}  # sent deliveries to acknowledge
         self._some_sent, self._acknowledging = asyncio.Event(), asyncio.Lock()
@@ -166,15 +167,13 @@ class Connection:
         try:
             await self._over.wait()
         finally:
+            self._over.set()  # also if this was cancelled
             rest = [task for task in tasks if task is not tasks[1]]
             for task in rest:
                 task.cancel()
             for stream in self._streams.values():
                 stream.hand_to(None)
-            asked = [each.stream for each in self._subscribing]  # the core closes what comes of them
-            for subscribing in asked:
-                subscribing.cancel()
-            await asyncio.gather(*rest, *asked, return_exceptions=True)
+            await asyncio.gather(*rest, return_exceptions=True)  # the core closes what is still being opened
             self._hold(0)
             self._gateway.counts["nacked"] += self._session.rejected
             try:
@@ -357,21 +356,33 @@ class Connection:
         assert core is not None and isinstance(frame, Frame)
         if not await self._publish_all() or not await self._subscribed_all(SUBSCRIBES_AT_ONCE - 1):
             return False
-        work = core.subscribe(out.selector, durable=out.durable, narrow=out.narrow)
-        asked = _Subscribing(frame, out.number, asyncio.ensure_future(work), [], [])
-        self._subscribing.append(asked)
+        work = core.subscribing(out.selector, durable=out.durable, narrow=out.narrow)
+        self._subscribing.append(_Subscribing(frame, out.number, work, [], []))
+        work.add_done_callback(self._confirm)
         return True
 
     async def _subscribed_all(self, most: int = 0) -> bool:
-        """Wait until at most so many SUBSCRIBEs are under way, and send receipts; return whether to continue."""
-        while len(self._subscribing) > most:
-            asked = self._subscribing[0]
+        """Wait until at most so many SUBSCRIBEs are under way; return whether to continue."""
+        while len(self._subscribing) > most and not self._over.is_set():
+            self._confirmed = asyncio.get_running_loop().create_future()
+            await self._confirmed
+        return not self._over.is_set()
+
+    def _confirm(self, work: asyncio.Task[Stream]) -> None:
+        """Send the receipts of the SUBSCRIBEs that are in force, and those behind them, as soon as it is their turn."""
+        if not work.cancelled():
+            work.exception()  # seen here, or when it is its turn
+        while self._subscribing and self._subscribing[0].stream.done() and not self._over.is_set():
+            asked = self._subscribing.popleft()
             try:
-                stream = await asked.stream
+                stream = asked.stream.result()
             except RayvousError as error:
                 self.fail(asked.frame, str(error))
-                return False
-            self._subscribing.popleft()
+                break
+            except BaseException:
+                _LOG.exception("a subscription of STOMP has failed")
+                self.fail(None, "the gateway has failed")
+                break
             self._streams[asked.number] = stream
             stream.hand_to(_Hand(self, asked.number))
             for said in asked.receipts:
@@ -380,7 +391,8 @@ class Connection:
                 self._say(Say(said))
             for said in asked.later:
                 self._say(Say(said))
-        return not self._over.is_set()
+        if self._confirmed is not None and not self._confirmed.done():
+            self._confirmed.set_result(None)
 
     # Publishing.
 

@@ -5,8 +5,8 @@ Rules
 * A frame is queued as a whole, without waiting: so frames are sent in the order in which they were decided.
 * A producer first waits until fewer than `WAITING_BYTES` are queued. One producer at a time is admitted: so
   the queue exceeds that by one frame at most.
-* Everything queued in one turn of the event loop is sent together, immediately if the connection accepts it,
-  else in slices.
+* Everything queued in one step (`actors.host.departures`), or in one turn of the event loop, is sent together,
+  immediately if the connection accepts it, else in slices.
 * A producer that found no room and does not wait is notified when there is room: see `relieved`.
 * Each slice has its own timeout: a client that reads slowly is slowed, and one that accepts nothing for
   `stall_seconds` is disconnected.
@@ -18,6 +18,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
+
+from ...actors.host.departures import departures_here
 
 SLICE_BYTES: Final = 64 << 10
 WAITING_BYTES: Final = 64 << 10
@@ -76,20 +78,21 @@ class Outgoing:
         self._bytes += len(data)
         if not self._called:
             self._called = True
-            asyncio.get_running_loop().call_soon(self._offer)
+            departures_here().add(self._offer)
 
-    def _offer(self) -> None:
+    def _offer(self) -> bool:
         """Send the queue if the connection accepts it immediately; otherwise let `run` send it in slices."""
         self._called = False
         if self._sending or not self._waiting:
-            return
+            return True
         if self._bytes <= SLICE_BYTES:
             data = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
             if self._wire.offer(data):
                 self._waiting.clear()
                 self._gone(len(data))
-                return
+                return True
         self._more.set()
+        return True
 
     @property
     def full(self) -> bool:

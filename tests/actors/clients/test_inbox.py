@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from rayvous.actors.clients.inbox import WOKEN_AT_ONCE, Arrival, Inbox, _Wakeups, _wakeups_of
+from rayvous.actors.host.departures import departures_here
 from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.errors import BrokerUnavailable
 
@@ -255,6 +256,21 @@ def test_who_listens_is_called_when_something_has_come_and_again_when_it_has_tak
         inbox.close()
         await pause()
         assert calls == [1, 1, 0] and inbox.closed
+
+    asyncio.run(run())
+
+
+def test_what_those_who_listen_send_has_left_when_they_were_called() -> None:
+    left: list[bool] = []
+
+    async def run() -> None:
+        inbox = Inbox("host", 100, 5.0)
+        inbox.listen(
+            asyncio.get_running_loop(), lambda: departures_here().add(lambda: left.append(True) or True)
+        )
+        await put(inbox, 0, 1)
+        await asyncio.sleep(0)
+        assert left == [True], "without one more turn of the event loop"
 
     asyncio.run(run())
 

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 
+from rayvous.actors.host.departures import departures_here
 from rayvous.gateway.serving import YOUNG_OBJECTS, settle_memory
 from rayvous.gateway.stomp.outgoing import SLICE_BYTES, Outgoing
 
@@ -44,6 +45,19 @@ def test_what_is_put_in_one_turn_goes_out_together_and_at_once():
 
     wire = run(work)
     assert (wire.offered, wire.sent) == ([b"ab", b"c"], [])
+
+
+def test_what_is_put_in_one_step_goes_out_when_the_step_is_done():
+    async def work(out, wire):
+        departures = departures_here()
+        departures.hold()
+        out.put(b"a")
+        out.put(b"b")
+        assert wire.offered == []
+        departures.go()
+        assert wire.offered == [b"ab"] and len(out) == 0, "without a turn of the event loop"
+
+    run(work)
 
 
 def test_what_is_not_taken_at_once_is_sent_and_nothing_goes_before_it():
