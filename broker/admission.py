@@ -1,21 +1,21 @@
-"""The admission layer: passes admitted subscriptions to the router, and limits which events climb the tree.
+"""The admission layer: passes admitted subscriptions to the router, and limits which events go up the tree.
 
 Rules
 -----
 * A subscription passes inwards once it is admitted. A refused subscription never does.
-* Routing on a tree sends every event towards the root. With admission control an event climbs only where an admitted
+* Routing on a tree sends every event towards the root. With admission control an event goes up only where an admitted
   subscription wants it. Otherwise the root would carry the events of every publisher, whatever is subscribed to, and
   no broker's books could hold. The demand for an advertisement is known once its answer has arrived; until then all
-  of its events climb.
+  of its events go up.
 * Under flooding, an event goes nowhere unless an admitted subscription wants it, and then everywhere.
 * While a tree is repaired, the root may know of a subscription before the publisher's broker is asked for its events.
-  So retransmitted events always climb, and for `GRACE_HEARTBEATS` after the start of each round of retransmission all
-  events climb.
+  So retransmitted events always go up, and for `GRACE_HEARTBEATS` after the start of each round of retransmission all
+  events go up.
 * The same holds after a greeting from the broker above: it has restarted and asks for nothing yet, but a multicast
   reaches other brokers too. One of those would receive a later event before an earlier one, and discard the earlier
   one as old.
 * A publisher that moves is advertised from its new broker while its last events are still in flight from the old one,
-  and the brokers that asked for them there now ask elsewhere. So events that are no longer wanted above keep climbing
+  and the brokers that asked for them there now ask elsewhere. So events that are no longer wanted above keep going up
   for the same time.
 * Control messages use the links that membership reports (`Placed`): those of a fixed network, of a tree that heals,
   in which a cluster is a star around its designated broker, or of a view. When the links change, both ends of a new
@@ -80,7 +80,7 @@ class Admitting:
     anew
         Whether the broker has been restarted: its neighbours know more than it does, and it has to greet them.
     grace_seconds
-        How long all events climb after a round has begun.
+        How long all events go up after a round has begun.
     inside
         The message types that layers inside take.
     high_water
@@ -108,10 +108,10 @@ class Admitting:
         self.unadvertised = 0
         self._advertised_here: dict[ClientId, dict[int, Advert]] | None = None  # None: has to be rebuilt
         self._above = RoutingTable()  # filters of events that go up; under flooding, that go anywhere
-        self._gates: tuple[int, ...] = ()  # the links over which those filters are wanted
-        self._lingers: dict[
+        self._upward_links: tuple[int, ...] = ()  # the links over which those filters are wanted
+        self._expiring: dict[
             tuple[Filter, int], float
-        ] = {}  # until when a filter still lets events climb after it is no longer wanted
+        ] = {}  # until when a filter still lets events go up after it is no longer wanted
         self._turn()
         adverts = [kind for kind in (Advertise, Unadvertise) if kind in inside]
         looked_at: dict[type, Handler] = {
@@ -138,12 +138,12 @@ class Admitting:
     # Inbound.
 
     def _on_message(self, event: Received) -> list[Out]:
-        if isinstance(event.message, Greeting) and event.source in self._gates:
-            self._climb_for_a_while()  # the restarted broker has yet to find out what others want through it
+        if isinstance(event.message, Greeting) and event.source in self._upward_links:
+            self._send_all_up_for_a_while()  # the restarted broker has yet to find out what others want through it
         if self._high_water is None:
             out = self.admission.handle(event.source, event.message)
         else:
-            # Events that nobody asks for climb nowhere, so a confirmation from above may know nothing of their numbers.
+            # Events that nobody asks for go up nowhere, so a confirmation from above may know nothing of their numbers.
             learn(self._high_water, event)
             out = stated(self._high_water, self.admission.handle(event.source, event.message))
         self._follow()
@@ -188,9 +188,9 @@ class Admitting:
     # Outbound.
 
     def _on_send(self, effect: Send | Multicast) -> list[Out]:
-        """Reduce events that climb to those that are wanted above."""
+        """Reduce events that go up to those that are wanted above."""
         message = effect.message
-        if not isinstance(message, Events) or message.again or not self._climbs(effect):
+        if not isinstance(message, Events) or message.again or not self._goes_up(effect):
             return [effect]
         if self._now < self._grace_until:
             return [effect]
@@ -202,7 +202,7 @@ class Admitting:
     def _on_inform(self, effect: Inform) -> list[Out]:
         return [] if isinstance(effect.news, Everywhere) else [effect]
 
-    def _climbs(self, effect: Send | Multicast) -> bool:
+    def _goes_up(self, effect: Send | Multicast) -> bool:
         """Return whether an effect sends events towards the root."""
         if isinstance(effect, Multicast):
             return self._stands.over_group
@@ -213,16 +213,16 @@ class Admitting:
         hits = np.zeros(len(message.batch), np.bool_)
         for _, rows in self._above.route(message.batch).links:
             hits[slice(None) if rows is None else rows] = True
-        for gate in self._gates:
-            for item in self.admission.spreading.unanswered(gate):
+        for link in self._upward_links:
+            for item in self.admission.spreading.unanswered(link):
                 hits |= item.evaluate_batch(message.batch)
         return _part(message, np.flatnonzero(hits))
 
     def _on_round(self, news: RoundBegan) -> list[Out]:
-        self._climb_for_a_while()
+        self._send_all_up_for_a_while()
         return []
 
-    def _climb_for_a_while(self) -> None:
+    def _send_all_up_for_a_while(self) -> None:
         self._grace_until = self._now + self._grace_seconds
 
     def _on_held(self, news: Held) -> list[Out]:
@@ -256,16 +256,16 @@ class Admitting:
     def _turn(self) -> None:
         """Determine the way up, and the filters that are wanted over it."""
         stands = self._stands
-        gates: tuple[int, ...] = () if stands.way_up is None else (stands.way_up,)
+        upward_links: tuple[int, ...] = () if stands.way_up is None else (stands.way_up,)
         if stands.ways.floods:
-            gates = (LOCAL, *stands.neighbours)
-        if gates != self._gates:
-            self._gates, self._above = gates, RoutingTable()
-            self._lingers.clear()
+            upward_links = (LOCAL, *stands.neighbours)
+        if upward_links != self._upward_links:
+            self._upward_links, self._above = upward_links, RoutingTable()
+            self._expiring.clear()
             self.admission.books.changes.clear()
-            for gate in gates:
-                for item in self.admission.books.held.get(gate, ()):
-                    self._above.add(item, 0, gate)
+            for link in upward_links:
+                for item in self.admission.books.held.get(link, ()):
+                    self._above.add(item, 0, link)
         self._follow()
 
     def _follow(self) -> None:
@@ -273,20 +273,20 @@ class Admitting:
         self._advertised_here = None
         changes = self.admission.books.changes
         for item, link, held in changes:
-            if link not in self._gates:
+            if link not in self._upward_links:
                 continue
             if not held:
-                self._lingers[item, link] = self._now + self._grace_seconds
-            elif self._lingers.pop((item, link), None) is None:
+                self._expiring[item, link] = self._now + self._grace_seconds
+            elif self._expiring.pop((item, link), None) is None:
                 self._above.add(item, 0, link)
         changes.clear()
         self._expire(self._now)
 
     def _expire(self, now: float) -> None:
         """Remove filters whose grace period after they were last wanted is over."""
-        for (item, link), until in list(self._lingers.items()):
+        for (item, link), until in list(self._expiring.items()):
             if now >= until:
-                del self._lingers[item, link]
+                del self._expiring[item, link]
                 if self._above.remove(item, 0, link):
                     self._above.drop(item)
 
@@ -312,8 +312,8 @@ class Admitting:
         """Return the state of the layer; in a fixed network without what changes with time and place."""
         moment = None
         if self._grace_seconds:
-            lingers = list(self._lingers.items())
-            moment = self._stands, self._now, self._grace_until, lingers, self._above.snapshot()
+            expiring = list(self._expiring.items())
+            moment = self._stands, self._now, self._grace_until, expiring, self._above.snapshot()
         return {
             "admission": self.admission.snapshot(),
             "unadvertised": self.unadvertised,
@@ -326,11 +326,11 @@ class Admitting:
         self.unadvertised = plain["unadvertised"]
         moment = plain.get("moment")  # stores of earlier versions have none
         if moment is not None:
-            self._stands, self._now, self._grace_until, lingers, above = moment
-        self._gates = ()
+            self._stands, self._now, self._grace_until, expiring, above = moment
+        self._upward_links = ()
         self._turn()
         if moment is not None:
-            self._lingers, self._above = dict(lingers), RoutingTable()
+            self._expiring, self._above = dict(expiring), RoutingTable()
             self._above.restore(above)
 
     def describe(self) -> Mapping[str, int]:
@@ -344,11 +344,11 @@ class Admitting:
         }
 
     def check(self) -> None:
-        """Assert that the books balance, and that exactly the filters wanted above let events climb; for tests."""
+        """Assert that the books balance, and that exactly the filters wanted above let events go up; for tests."""
         self.admission.check()
         held = self.admission.books.held
-        wanted = {item for gate in self._gates for item in held.get(gate, ())}
-        wanted |= {item for item, _ in self._lingers}
+        wanted = {item for link in self._upward_links for item in held.get(link, ())}
+        wanted |= {item for item, _ in self._expiring}
         assert {entry.filter for entry in self._above} == wanted
 
 

@@ -45,7 +45,7 @@ Progress = Callable[[str, int, int], None]
 """Called with the step, the progress, and the total."""
 
 
-def _untold(what: str, done: int, of: int) -> None:
+def _no_progress(what: str, done: int, of: int) -> None:
     """Ignore the progress."""
 
 
@@ -57,7 +57,7 @@ def run(
     preset: str = "quick",
     runs: int | None = None,
     resume: bool = False,
-    progress: Progress = _untold,
+    progress: Progress = _no_progress,
 ) -> dict[str, Any]:
     """Run experiments, and write their tables, statements and pictures.
 
@@ -167,7 +167,7 @@ def _begun(home: Path, points: Sequence[Any], *, resume: bool) -> set[int]:
     return set()
 
 
-def rebuild(folder: Path, session: SparkSession, *, progress: Progress = _untold) -> dict[str, Any]:
+def rebuild(folder: Path, session: SparkSession, *, progress: Progress = _no_progress) -> dict[str, Any]:
     """Compute figures, statements and pictures from the results of the runs in a folder.
 
     Returns

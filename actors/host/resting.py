@@ -103,7 +103,7 @@ class Resting:
             self._beat_at = now + self._seconds
             self.standing.goes_on(now)
             self._hand_on(HERE)
-            for host in self.standing.ears():
+            for host in self.standing.receivers():
                 if host not in self._calls:
                     self._calls[host] = asyncio.get_running_loop().create_task(self._beat(host))
         silent = set(self.standing.silent(now))
@@ -124,7 +124,9 @@ class Resting:
         if until <= now + self._seconds:
             return
         listens_to = hosted.broker.ask(ListensTo())
-        if self.standing.vouched(broker, now) == listens_to and self.standing.all_held(broker, listens_to):
+        if self.standing.alive_by_host(broker, now) == listens_to and self.standing.all_held(
+            broker, listens_to
+        ):
             hosted.rests_until = until
 
     # Waking.
@@ -156,7 +158,7 @@ class Resting:
     # Other hosts.
 
     async def _beat(self, host: Any) -> None:
-        stands = self.standing.untold(host)
+        stands = self.standing.unconfirmed(host)
         try:
             await self._ways.handle_of(host).host_beat(self._name, stands)
         except ActorDiedError:

@@ -31,7 +31,7 @@ LAPSE_HEARTBEATS: Final = 1.5
 SILENT_HEARTBEATS: Final = 1.5
 
 Host: TypeAlias = Hashable
-Way: TypeAlias = tuple[BrokerId, BrokerId]
+Direction: TypeAlias = tuple[BrokerId, BrokerId]
 """From a broker to a broker."""
 
 HERE: Final = "here"
@@ -59,11 +59,11 @@ class _Said:
 
 
 @dataclass(slots=True)
-class _Ear:
+class _Receiver:
     """Another host: what it has not been told yet, what it stores, and whether it is dead."""
 
-    untold: dict[Way, Stands] = field(default_factory=dict)
-    holds: set[Way] = field(default_factory=set)
+    unconfirmed: dict[Direction, Stands] = field(default_factory=dict)
+    holds: set[Direction] = field(default_factory=set)
     dead: bool = False
 
 
@@ -91,7 +91,7 @@ class Standing:
         self._host_of = host_of
         self._incarnation_of = incarnation_of
         self._said: dict[BrokerId, dict[BrokerLink, _Said]] = {}
-        self._ears: dict[Host, _Ear] = {}
+        self._receivers: dict[Host, _Receiver] = {}
         # For each broker here: each sender's standing heartbeat, and the host that vouches for it.
         self._stands: dict[BrokerId, dict[BrokerId, tuple[Host, Any]]] = {}
         self._heard: dict[Host, deque[float]] = {}
@@ -143,7 +143,7 @@ class Standing:
                 self._stands.setdefault(other, {})[source] = HERE, said.beat
             else:
                 stands = Stands(source, self._incarnation_of(source), other, said.beat)
-                self._ears.setdefault(host, _Ear()).untold[source, other] = stands
+                self._receivers.setdefault(host, _Receiver()).unconfirmed[source, other] = stands
         return True
 
     def _take_back(self, source: BrokerId, said: _Said) -> None:
@@ -151,19 +151,21 @@ class Standing:
             mine = self._stands.get(other, {})
             if mine.get(source, (None,))[0] == HERE:
                 del mine[source]
-            for ear in self._ears.values():
-                if (source, other) in ear.holds or (source, other) in ear.untold:
-                    ear.untold[source, other] = Stands(source, self._incarnation_of(source), other, None)
-                    ear.holds.discard((source, other))
+            for receiver in self._receivers.values():
+                if (source, other) in receiver.holds or (source, other) in receiver.unconfirmed:
+                    receiver.unconfirmed[source, other] = Stands(
+                        source, self._incarnation_of(source), other, None
+                    )
+                    receiver.holds.discard((source, other))
         said.stands = said.held = False
 
     def _is_held(self, source: BrokerId, said: _Said) -> bool:
         """Return whether all live receivers store the heartbeat of a broker on a link."""
         if said.stands and not said.held:
-            ears = [(other, self._host_of(other)) for other in said.to]
+            receivers = [(other, self._host_of(other)) for other in said.to]
             said.held = all(
-                host is None or self._ears[host].dead or (source, other) in self._ears[host].holds
-                for other, host in ears
+                host is None or self._receivers[host].dead or (source, other) in self._receivers[host].holds
+                for other, host in receivers
             )
         return said.held
 
@@ -203,31 +205,35 @@ class Standing:
 
     # To other hosts.
 
-    def ears(self) -> list[Host]:
+    def receivers(self) -> list[Host]:
         """Return the hosts that need this host's heartbeat: they store something, or must be told something."""
-        return [host for host, ear in self._ears.items() if not ear.dead and (ear.holds or ear.untold)]
+        return [
+            host
+            for host, receiver in self._receivers.items()
+            if not receiver.dead and (receiver.holds or receiver.unconfirmed)
+        ]
 
-    def untold(self, host: Host) -> tuple[Stands, ...]:
+    def unconfirmed(self, host: Host) -> tuple[Stands, ...]:
         """Return what a host has not confirmed yet."""
-        return tuple(self._ears[host].untold.values())
+        return tuple(self._receivers[host].unconfirmed.values())
 
     def told(self, host: Host, stands: Iterable[Stands]) -> None:
         """Note that a host has received what it was told."""
-        ear = self._ears[host]
+        receiver = self._receivers[host]
         for each in stands:
             way = each.source, each.to
-            if ear.untold.get(way) is each:
-                del ear.untold[way]
+            if receiver.unconfirmed.get(way) is each:
+                del receiver.unconfirmed[way]
                 if each.beat is not None:
-                    ear.holds.add(way)
+                    receiver.holds.add(way)
 
-    def died(self, host: Host) -> list[Way]:
+    def died(self, host: Host) -> list[Direction]:
         """Note that the process of a host is dead, so that nobody there must store anything; return the ways to it."""
-        ear = self._ears[host]
-        ways = [*ear.holds, *ear.untold]
-        ear.untold.clear()
-        ear.holds.clear()
-        ear.dead = True
+        receiver = self._receivers[host]
+        ways = [*receiver.holds, *receiver.unconfirmed]
+        receiver.unconfirmed.clear()
+        receiver.holds.clear()
+        receiver.dead = True
         return ways
 
     # From other hosts.
@@ -264,7 +270,7 @@ class Standing:
         """Return the hosts of the brokers whose heartbeats to this broker stand."""
         return {host for host, _ in self._stands.get(to, {}).values()}
 
-    def vouched(self, to: BrokerId, now: float) -> frozenset[BrokerId]:
+    def alive_by_host(self, to: BrokerId, now: float) -> frozenset[BrokerId]:
         """Return the brokers whose heartbeats to this broker stand and whose hosts are not silent."""
         silent = set(self.silent(now))
         return frozenset(b for b, (host, _) in self._stands.get(to, {}).items() if host not in silent)

@@ -10,7 +10,7 @@ Method
 Open in the paper, and our choice
 ---------------------------------
 The paper does not measure this, and does not say what it compares with. It names Siena, Gryphon and JEDI: so
-hierarchies in which events climb to the root, and hierarchies in which all brokers know all subscriptions;
+hierarchies in which events go up to the root, and hierarchies in which all brokers know all subscriptions;
 with two children and with eight. The number of brokers that want an event: one, an eighth, half, all.
 
 Source: paper 2, abstract and section 1.

@@ -9,7 +9,7 @@ Rules
   subscription is installed (`answers`) are ours, and are counted separately.
 * The networks: the cube of paper 2; a *star* and a *hierarchy* on which every broker is told of every
   subscription, so that the same messages have to be carried as in a cube (match-first, as in Gryphon); and
-  hierarchies that tell only their root, to which every event climbs (JEDI, Siena).
+  hierarchies that tell only their root, to which every event goes up (JEDI, Siena).
 
 Source: paper 2, sections 1 and 2.
 """

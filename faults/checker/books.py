@@ -33,7 +33,7 @@ from ...routing.schemes.registry import scheme as scheme_of
 
 Links: TypeAlias = dict[BrokerId, set[BrokerId]]
 """The neighbours of each broker."""
-Way: TypeAlias = Callable[[BrokerId, BrokerId], Sequence[BrokerId]]
+NextHops: TypeAlias = Callable[[BrokerId, BrokerId], Sequence[BrokerId]]
 """Returns the brokers on the path of events from one to another, both included."""
 
 
@@ -77,13 +77,13 @@ def joined(above: Mapping[BrokerId, BrokerId | None]) -> Links:
     return tree
 
 
-def in_tree(above: Mapping[BrokerId, BrokerId | None]) -> tuple[Links, Way]:
+def in_tree(above: Mapping[BrokerId, BrokerId | None]) -> tuple[Links, NextHops]:
     """Return the links, given the argument of `joined`, and the paths of events there."""
     links = joined(above)
     return links, way_in(links)
 
 
-def way_in(tree: Links) -> Way:
+def way_in(tree: Links) -> NextHops:
     """Return the paths in a tree."""
 
     def way(source: BrokerId, to: BrokerId) -> list[BrokerId]:
@@ -102,7 +102,7 @@ def way_in(tree: Links) -> Way:
     return way
 
 
-def in_view(view: MembershipView, scheme: str) -> tuple[Links, Way]:
+def in_view(view: MembershipView, scheme: str) -> tuple[Links, NextHops]:
     """Return the links in a view, and the paths of events there, as the scheme's `joined` defines them.
 
     A scheme without `joined` is on a mesh, and the path is direct: the books do not contain how LBDD
@@ -111,7 +111,7 @@ def in_view(view: MembershipView, scheme: str) -> tuple[Links, Way]:
     joined_in = getattr(scheme_of(scheme), "joined", None)
     if joined_in is not None:
         links: Links
-        way: Way
+        way: NextHops
         links, way = joined_in(view)
         return links, way
     brokers = list(view.born)
@@ -120,7 +120,7 @@ def in_view(view: MembershipView, scheme: str) -> tuple[Links, Way]:
     ]
 
 
-def ways_of(survey: Survey, scheme: str) -> tuple[Links, Way]:
+def ways_of(survey: Survey, scheme: str) -> tuple[Links, NextHops]:
     """Return the links and the paths of events: by a view, or over a tree, in which each cluster is a star."""
     seen = next(
         (one["membership_view"] for one in survey.values() if one.get("membership_view") is not None), None
@@ -129,7 +129,7 @@ def ways_of(survey: Survey, scheme: str) -> tuple[Links, Way]:
 
 
 def books_problems(
-    books: Mapping[BrokerId, SeenBooks], links: Links, clients: Clients, way: Way | None = None
+    books: Mapping[BrokerId, SeenBooks], links: Links, clients: Clients, way: NextHops | None = None
 ) -> list[str]:
     """Return what is wrong with the books, given that the network is sound and quiescent.
 
@@ -162,7 +162,9 @@ def books_problems(
 class _Recount:
     """The expected books, from the brokers, the clients and the paths of events."""
 
-    def __init__(self, books: Mapping[BrokerId, SeenBooks], links: Links, clients: Clients, way: Way) -> None:
+    def __init__(
+        self, books: Mapping[BrokerId, SeenBooks], links: Links, clients: Clients, way: NextHops
+    ) -> None:
         self.books = books
         self.links = links
         self.clients = clients
@@ -171,7 +173,7 @@ class _Recount:
         self.ways: dict[BrokerId, set[tuple[BrokerId, Filter, Link | None]]] = {here: set() for here in links}
         self._draw(way)
 
-    def _draw(self, way: Way) -> None:
+    def _draw(self, way: NextHops) -> None:
         """Follow each advertisement to every broker, and each filter from the publishers that it meets to its home."""
         homes, wanted = self.clients.homes, self.clients.wanted
         at: dict[BrokerId, set[Filter]] = {here: set() for here in self.links}

@@ -69,7 +69,7 @@ class Standing(Protocol):
     def streams(self) -> Mapping[BrokerId, Hashable]:
         """Return, for each peer, the numbers of the events that went between this broker and that peer."""
 
-    def untold(self) -> Collection[BrokerId]:
+    def unannounced(self) -> Collection[BrokerId]:
         """Return the brokers that have not yet told this broker everything that they want."""
 
 
@@ -205,7 +205,7 @@ class Comparing(Restorable):
         return []
 
     def _held(self, broker: BrokerId) -> bytes:
-        if broker in self._compared.place.untold():
+        if broker in self._compared.place.unannounced():
             return b""  # this broker takes no part until that one has told it, and that one may believe that it has
         mine = ((item, link) for item, link, holder in self._compared.tables.held() if holder == broker)
         return digest(item for item, link in mine if not isinstance(link, str))

@@ -301,7 +301,7 @@ class HealingBroker(Restorable):
         """Return nothing: events have no sequence numbers on the links of a tree."""
         return {}
 
-    def untold(self) -> Collection[BrokerId]:
+    def unannounced(self) -> Collection[BrokerId]:
         """Return nothing: a broker in a tree announces its filters, or is dropped after a timeout."""
         return ()
 

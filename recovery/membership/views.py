@@ -430,7 +430,7 @@ class HealingViews(Restorable):
         """Return the sequence numbers of events between this broker and others under this view."""
         return self.router.streams()
 
-    def untold(self) -> Collection[BrokerId]:
+    def unannounced(self) -> Collection[BrokerId]:
         """Return the brokers of the view that have not announced their filters yet."""
         return self.router.missing
 

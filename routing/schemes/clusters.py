@@ -65,7 +65,7 @@ class ClusterRouter(TreeRouter):
             return None
         return Multicast(message) if self._normal else super().to_parent(message)
 
-    def climbs_from(self, source: Link) -> bool:
+    def goes_up_from(self, source: Link) -> bool:
         """Return whether an event must still go up: at a normal broker, only an event of its own publisher."""
         if self._normal:
             return isinstance(source, str)

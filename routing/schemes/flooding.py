@@ -29,9 +29,9 @@ class Flooding(NodeRouter):
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:
         effects: list[Effect] = [Send(child, message) for child in self.position.children if child != source]
-        climb = self.to_parent(message) if self.climbs_from(source) else None
-        if climb is not None:
-            effects.append(climb)
+        upward = self.to_parent(message) if self.goes_up_from(source) else None
+        if upward is not None:
+            effects.append(upward)
         routes = self.table.route(message.batch)
         if routes.clients:
             effects.append(Deliver(message.batch, routes.clients, routes.starts, routes.rows))

@@ -70,7 +70,7 @@ class PeerRouter(TreeRouter):
         """Return GROUP for a fellow member, otherwise the source itself."""
         return GROUP if source in self._other_members else source
 
-    def climbs_from(self, source: Link) -> bool:
+    def goes_up_from(self, source: Link) -> bool:
         """Return False: no event goes where it was not asked for."""
         return False
 

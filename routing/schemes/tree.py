@@ -132,7 +132,7 @@ class TreeRouter:
         """Return the effect that takes a message one step towards the root; None at the root."""
         return None if self.position.parent is None else Send(self.position.parent, message)
 
-    def climbs_from(self, source: Link) -> bool:
+    def goes_up_from(self, source: Link) -> bool:
         """Return whether an event from `source` must still go towards the root."""
         return source != self.position.parent
 
@@ -149,10 +149,10 @@ class TreeRouter:
                 effects.append(Multicast(part) if link == GROUP else Send(link, part))
         if routes.clients:
             effects.append(Deliver(batch, routes.clients, routes.starts, routes.rows))
-        if self.climbs_from(source):
-            climb = self.to_parent(message)
-            if climb is not None:
-                effects.append(climb)
+        if self.goes_up_from(source):
+            upward = self.to_parent(message)
+            if upward is not None:
+                effects.append(upward)
         return effects
 
     # Subscriptions of neighbours.
@@ -260,9 +260,9 @@ class TreeRouter:
     def _carry_out(self, steps: AnnouncerSteps) -> list[Effect]:
         effects: list[Effect] = []
         for message in steps.up:
-            climb = self.to_parent(message)
-            if climb is not None:
-                effects.append(climb)
+            upward = self.to_parent(message)
+            if upward is not None:
+                effects.append(upward)
         for source, number in steps.ready:
             if isinstance(source, str):
                 effects.append(Confirm(source, number))

@@ -366,7 +366,7 @@ class ViewedRouter(LocalFirstRouter):
         """Return the sizes of the router's tables; `recorded` counts the filters of other brokers."""
         sizes = {
             "recorded": len(self.others),
-            "untold": len(self._told),
+            "unannounced": len(self._told),
             "served_here": len(self.local.served),
         }
         return {**super().describe(), **sizes}

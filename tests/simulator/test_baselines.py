@@ -103,7 +103,7 @@ def test_point_to_point_sends_a_copy_to_each_broker_that_wants_it(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_hierarchical_climbs_to_the_root_whether_or_not_anybody_is_there(seed):
+def test_hierarchical_sends_events_to_the_root_whether_or_not_anybody_is_there(seed):
     run = Run("hierarchical", seed)
     tree = run.tree()
     root = next(place.broker for place in run.topology.positions() if place.role == "REB")

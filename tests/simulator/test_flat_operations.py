@@ -154,7 +154,7 @@ def test_who_waits_for_a_broker_that_stands_still_is_given_what_came_meanwhile(m
     assert given_after_a_wait(seconds) == []
 
 
-def untold_after_standing_still(scheme):
+def unannounced_after_a_stall(scheme):
     """Return the events that a subscriber lacks without report after its broker stalled beyond retention."""
     recovery = Recovery.for_simulator(retention_seconds=30.0)
     net = Simulation(ClusterTree(2, 1).positions(), scheme, recovery=recovery, seed=2)
@@ -175,6 +175,6 @@ def untold_after_standing_still(scheme):
 @pytest.mark.parametrize("scheme", ["hybrid", "hierarchical"])
 def test_what_was_forgotten_while_a_broker_stood_still_is_told_by_name(scheme, monkeypatch):
     """Its parent dropped it long ago; what it notices on waking is as old as that. Reference: promise 2."""
-    assert not untold_after_standing_still(scheme)
+    assert not unannounced_after_a_stall(scheme)
     monkeypatch.setattr(Rounds, "stood_still", lambda *_: None)
-    assert untold_after_standing_still(scheme)
+    assert unannounced_after_a_stall(scheme)

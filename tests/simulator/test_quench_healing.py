@@ -35,7 +35,7 @@ def sent_for(net, broker, event):
     return net.sent[Events] - before
 
 
-def test_events_climb_only_as_far_as_somebody_wants_them():
+def test_events_are_sent_up_only_as_far_as_somebody_wants_them():
     quenched, plain = network(), network("hybrid")
     for net in (quenched, plain):
         net.subscribe("s", 4, "n > 5", 1)

@@ -26,19 +26,21 @@ def held(machine: Standing, beat: Any = "all is well") -> None:
     """Let broker 1 repeat a heartbeat to broker 7 until it stands."""
     says(machine, beat, 0.0)
     says(machine, beat, 1.0)
-    machine.told("there", machine.untold("there"))
+    machine.told("there", machine.unconfirmed("there"))
     assert says(machine, beat, 2.0)
 
 
 def test_a_beat_is_sent_until_the_other_host_has_said_that_it_holds_it() -> None:
     machine = standing()
-    assert not says(machine, "a", 0.0) and not machine.ears(), "it may never be said again"
+    assert not says(machine, "a", 0.0) and not machine.receivers(), "it may never be said again"
     assert not says(machine, "a", 1.0)
-    assert machine.ears() == ["there"] and machine.untold("there") == (Stands(1, 0, 7, "a"),)
+    assert machine.receivers() == ["there"] and machine.unconfirmed("there") == (Stands(1, 0, 7, "a"),)
     assert not says(machine, "a", 2.0) and not machine.all_held(1, {7})
-    machine.told("there", machine.untold("there"))
+    machine.told("there", machine.unconfirmed("there"))
     assert says(machine, "a", 3.0) and machine.all_held(1, {7})
-    assert machine.ears() == ["there"] and machine.untold("there") == (), "a beat of the host is enough now"
+    assert machine.receivers() == ["there"] and machine.unconfirmed("there") == (), (
+        "a beat of the host is enough now"
+    )
     assert not machine.all_held(1, {7, 8}), "it says nothing to 8"
 
 
@@ -46,7 +48,7 @@ def test_what_is_new_goes_at_once_and_takes_back_what_stood() -> None:
     machine = standing()
     held(machine)
     assert not says(machine, "all is different", 3.0)
-    assert machine.untold("there") == (Stands(1, 0, 7, None),)
+    assert machine.unconfirmed("there") == (Stands(1, 0, 7, None),)
     assert not says(machine, "all is well", 4.0), "nor does it stand again because it once did"
 
 
@@ -54,17 +56,17 @@ def test_what_is_said_again_while_it_is_taken_back_is_told_anew() -> None:
     machine = standing()
     held(machine, "a")
     says(machine, "b", 3.0)
-    before = machine.untold("there")
+    before = machine.unconfirmed("there")
     says(machine, "b", 4.0)
     machine.told("there", before)  # the call that was in flight
-    assert machine.untold("there") == (Stands(1, 0, 7, "b"),) and not says(machine, "b", 5.0)
+    assert machine.unconfirmed("there") == (Stands(1, 0, 7, "b"),) and not says(machine, "b", 5.0)
 
 
 def test_nothing_comes_to_stand_ahead_of_what_is_on_its_way() -> None:
     machine = standing()
     for now in range(5):
         assert not says(machine, "a", now, clear=False)
-    assert not machine.ears()
+    assert not machine.receivers()
 
 
 def test_what_goes_to_a_group_stands_when_all_hosts_hold_it() -> None:
@@ -72,8 +74,8 @@ def test_what_goes_to_a_group_stands_when_all_hosts_hold_it() -> None:
     for now in (0.0, 1.0):
         says(machine, "a", now, (2, 7, 8, 9))
     assert machine.beats(2, "here") == [(1, "a")], "between brokers of one host it stands at once"
-    assert {each.to for each in machine.untold("there")} == {7, 8}
-    machine.told("there", machine.untold("there"))
+    assert {each.to for each in machine.unconfirmed("there")} == {7, 8}
+    machine.told("there", machine.unconfirmed("there"))
     assert not says(machine, "a", 2.0, (2, 7, 8, 9))
     machine.died("elsewhere")
     assert says(machine, "a", 3.0, (2, 7, 8, 9)), "who is dead has to hold nothing"
@@ -84,19 +86,19 @@ def test_a_host_of_which_nothing_is_known_is_told_nothing() -> None:
     machine = standing()
     for now in range(4):
         assert not says(machine, "a", now, (7, 99))
-    assert not machine.ears()
+    assert not machine.receivers()
 
 
 def test_what_a_broker_says_no_more_lapses() -> None:
     machine = standing()
     held(machine)
     machine.lapse(1, 2.0 + LAPSE_HEARTBEATS)
-    assert not machine.untold("there")
+    assert not machine.unconfirmed("there")
     machine.renew(1, 50.0)
     machine.lapse(1, 50.0 + LAPSE_HEARTBEATS)
-    assert not machine.untold("there"), "who was not told the time could not say it"
+    assert not machine.unconfirmed("there"), "who was not told the time could not say it"
     machine.lapse(1, 50.1 + LAPSE_HEARTBEATS)
-    assert machine.untold("there") == (Stands(1, 0, 7, None),)
+    assert machine.unconfirmed("there") == (Stands(1, 0, 7, None),)
 
 
 def test_a_beat_of_a_host_is_one_of_each_whose_beats_stand_there() -> None:
@@ -107,7 +109,7 @@ def test_a_beat_of_a_host_is_one_of_each_whose_beats_stand_there() -> None:
     assert machine.hears("there", [], 7.0) == []
     assert machine.beats(1, "there") == [(7, "a"), (8, "b")] and machine.beats(2, "there") == []
     assert machine.heard(1, 0.0) == {7: [5.0, 7.0], 8: [5.0, 7.0]} and machine.heard(2, 6.0) == {9: []}
-    assert machine.vouched(1, 7.0) == {7, 8}
+    assert machine.alive_by_host(1, 7.0) == {7, 8}
     machine.hears("there", [Stands(7, 0, 1, None)], 8.0)
     assert machine.beats(1, "there") == [(8, "b")]
 
@@ -125,9 +127,9 @@ def test_a_host_that_is_not_heard_is_silent_and_vouches_for_nobody() -> None:
     machine.goes_on(5.0 + SILENT_HEARTBEATS)
     assert machine.silent(5.0 + SILENT_HEARTBEATS) == []
     machine.goes_on(7.0)
-    assert machine.silent(7.0) == ["there"] and machine.vouched(1, 7.0) == frozenset()
+    assert machine.silent(7.0) == ["there"] and machine.alive_by_host(1, 7.0) == frozenset()
     machine.hears("there", [], 8.0)
-    assert machine.vouched(1, 8.0) == {7}, "it was only late"
+    assert machine.alive_by_host(1, 8.0) == {7}, "it was only late"
 
 
 def test_nothing_is_left_of_a_broker_that_is_forgotten() -> None:
@@ -135,9 +137,9 @@ def test_nothing_is_left_of_a_broker_that_is_forgotten() -> None:
     held(machine)
     machine.hears("there", [Stands(7, 0, 1, "a"), Stands(8, 0, 1, "b")], 5.0)
     machine.forget(7)
-    assert machine.untold("there") == (Stands(1, 0, 7, None),)
+    assert machine.unconfirmed("there") == (Stands(1, 0, 7, None),)
     assert machine.beats(1, "there") == [(8, "b")]
     assert not says(machine, "all is well", 6.0), "in its next incarnation it has heard nothing"
     held(machine)
     machine.forget_all()
-    assert machine.untold("there") == (Stands(1, 0, 7, None),)
+    assert machine.unconfirmed("there") == (Stands(1, 0, 7, None),)

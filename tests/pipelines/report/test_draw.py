@@ -151,4 +151,4 @@ def test_a_simulation_that_does_not_heal_is_drawn_where_it_was_put(scheme, highe
     assert highest in shown and not any("†" in text for text in shown)
     assert ("2" in shown) == (
         scheme == "hybrid"
-    )  # there all events climb to the root; here nobody wanted them in time
+    )  # there all events go up to the root; here nobody wanted them in time

@@ -32,7 +32,7 @@ class Known:
     def streams(self):
         return self.numbers
 
-    def untold(self):
+    def unannounced(self):
         return self.waits_for
 
     def round(self):

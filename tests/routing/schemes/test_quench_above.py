@@ -55,7 +55,7 @@ class Chain:
 
 
 @pytest.mark.parametrize("kind", [QuenchedAbove, QuenchedMergedAbove, MatchFirstAbove])
-def test_what_nobody_above_wants_does_not_climb_and_what_somebody_wants_does_as_far_as_that(kind):
+def test_events_are_sent_up_only_as_far_as_somebody_above_wants_them(kind):
     chain = Chain(kind)
     assert chain.publish(1) == ([], [])
     for broker, client, wanted in ((ROOT, "top", "x > 5"), (MIDDLE, "mid", "x > 0")):
