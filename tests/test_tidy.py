@@ -1,6 +1,7 @@
 """Style rules that a machine checks: layers, banned imports, sizes. Each failure says what to do instead."""
 
 import ast
+import re
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -102,6 +103,33 @@ CHANGES_OF_PLACE = {
     "tree": {"now"},
 }
 """Who sets which attributes of the place of a broker in its tree."""
+
+FORMER_WORDS = {
+    "Cube(Seat|View|Beat|Died|Leave|Message|Rendezvous|Wants)": "View..., for every list of members",
+    "Doubt|doubt_(seconds|from|since)|doubted(_seconds)?": "repair window; FailureNotice for the message",
+    "Forecast|(.*_)?forecasts?(_.*)?|(.*_)?weather(_.*)?": "link faults, in a LinkFaultTable",
+    "Parcel|(.*_)?parcels?(_.*)?": "delivery batch",
+    "Wish|(.*_)?wish(es)?(_.*)?": "request",
+    "(.*_)?(come|coming)_back": "reattach",
+    "(.*_)?fellows?(_.*)?": "member; other members, for those of a broker's cluster but itself",
+    "(.*_)?heirs?(_.*)?": "successor",
+    "(.*_)?(un)?seat(s|ed)?(_.*)?": "hosted broker",
+    "(.*_)?(climbs?|gates|lingers)(_.*)?": "goes up, upward links, expiring",
+    "(.*_)?(ears|untold|vouched)(_.*)?": "receivers, unconfirmed, unannounced, alive by host",
+    "((next|own|other|source|target|broken)_)?life|life_of|lives": "incarnation",
+    "tak(e|ing)_up": "resume, resume_from_store",
+}
+"""Patterns of names that the code had for what now has another, which docs/glossary.md explains."""
+
+ANY_FORMER_WORD = re.compile("|".join(FORMER_WORDS))
+WORD = re.compile(r"\b[A-Za-z_]\w*")
+NAMED = ("id", "attr", "arg", "name")
+
+OTHER_MEANINGS = {
+    "life": ("faults/checker/", "pipelines/audit/", "protocol/traces/"),
+    "lives": ("faults/checker/", "pipelines/audit/", "protocol/traces/", "actors/network/"),
+}
+"""Where such a name stands for something else: a subscription in a trace has a life; a host lives."""
 
 FILE_LINES_MAX = 800
 """A file longer than that is looked at again; whether it is two things is not a matter of lines."""
@@ -255,6 +283,16 @@ def test_parts_own_their_state(path: Path) -> None:
         assert not private or owner in here, f"{at}: ask its owner for it"
         if owner in ("place", "_place") and isinstance(node.ctx, ast.Store):
             assert node.attr in CHANGES_OF_PLACE.get(path.stem, ()), f"{at}: let whoever changes it do so"
+
+
+@of_every()
+def test_former_words_do_not_come_back(path: Path) -> None:
+    for bare in {word.lstrip("_") for word in (path.stem, *WORD.findall(path.read_text(encoding="utf-8")))}:
+        if ANY_FORMER_WORD.fullmatch(bare) and not name_of(path).startswith(OTHER_MEANINGS.get(bare, ())):
+            names = {getattr(node, field, None) for node in nodes_of(tree_of(path)) for field in NAMED}
+            now = next(now for former, now in FORMER_WORDS.items() if re.fullmatch(former, bare))
+            found = {path.stem, *names} & {bare, f"_{bare}"}
+            assert not found, f"{path}: {found}: call it {now}"
 
 
 def test_importing_the_package_starts_nothing_heavy() -> None:
