@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .faults.shrinking.shrink import shrink
     from .pipelines.drawing import draw
     from .pipelines.run import report
+    from .pipelines.spark.frames import spark_frames
     from .protocol.configs import Limits
     from .protocol.errors import (
         BrokerUnavailable,
@@ -125,6 +126,7 @@ _HOMES = {
     "networks": "actors.network.network",
     "read_events": "actors.clients.event_files",
     "report": "pipelines.run",
+    "spark_frames": "pipelines.spark.frames",
     "shrink": "faults.shrinking.shrink",
     "to_filter": "routing.language.questions",
 }
@@ -185,6 +187,7 @@ __all__ = [
     "read_events",
     "report",
     "shrink",
+    "spark_frames",
     "to_filter",
 ]
 

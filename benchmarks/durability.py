@@ -41,7 +41,7 @@ from ..protocol.extras import extra
 from ..protocol.messages.pubsub import Ack, Events, Numbered
 from ..protocol.stability import SYNCHRONOUS, Synchronous
 from ..recovery.durability.codec import encode
-from ..recovery.durability.postgresql_backend import Database, database_of
+from ..recovery.durability.postgresql_database import Database, database_of
 from ..recovery.durability.sqlite_store import SqliteStore
 from ..recovery.durability.stores import MemoryStore, Store
 from ..routing.topologies.cluster_trees import ClusterTree

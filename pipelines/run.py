@@ -164,7 +164,7 @@ def _tables(
 ) -> Iterator[dict[str, DataFrame]]:
     """Yield the tables that have rows, and the required ones even without rows."""
     from .figures.figures import ALWAYS
-    from .spark.frames import frames_in, frames_of, is_raydp
+    from .spark.frames import frames_in, is_raydp, spark_frames
 
     if by_reference is None:
         by_reference = is_raydp(spark) and not on_one_machine()
@@ -173,7 +173,7 @@ def _tables(
     if telemetry.folder is None:
         telemetry.to_parquet(folder)
     in_files = telemetry.folder is None and not by_reference
-    frames = frames_in(spark, folder, telemetry.run) if in_files else frames_of(telemetry, spark)
+    frames = frames_in(spark, folder, telemetry.run) if in_files else spark_frames(telemetry, spark)
     rows = telemetry.rows
     kept = {name: frame for name, frame in frames.items() if rows[name] or name in ALWAYS}
     if not by_reference:

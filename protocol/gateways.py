@@ -25,6 +25,8 @@ NOBODY: Final = "FALSE"
 PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 ANONYMOUS: Final = "anonymous"
 HOST: Final = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?", re.ASCII)
+ACTOR: Final = "rayvous.gateway.on_nodes:GatewayActor"
+"""The class of the actors that serve, named as schemes and backends of users are: what starts them stands below it."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 

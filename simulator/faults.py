@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..protocol import checks
 from ..protocol.effects import Died, Received, Ticked
@@ -23,9 +22,7 @@ from ..routing.schemes.claims import Membership
 from ..routing.schemes.registry import scheme as scheme_of
 from .hosts import Host
 from .link_faults import BadPeriod, pair_of
-
-if TYPE_CHECKING:
-    from .network import SimulatedNetwork
+from .parts import Whole
 
 
 class Faults:
@@ -44,7 +41,7 @@ class Faults:
         Called with the process that a crash has ended, and whether the process was paused.
     """
 
-    def __init__(self, network: SimulatedNetwork, dead_after_seconds: float | None = None) -> None:
+    def __init__(self, network: Whole, dead_after_seconds: float | None = None) -> None:
         self._network = network
         self.mourners: list[Callable[[Host, bool], None]] = []
         self._news_dice = random.Random(f"news/{network.seed}")

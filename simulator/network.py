@@ -22,7 +22,7 @@ import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
@@ -51,13 +51,14 @@ from ..protocol.stability import Stability
 from ..recovery.durability.stores import Store
 from ..routing.schemes.registry import scheme as scheme_of
 from ..routing.topologies.cluster_trees import Topology, positions_of
+from .datagrams import Datagrams
 from .faults import Faults
 from .hosts import FromClient, Host
 from .link_faults import Cuts, LinkFaults
-from .links import Datagrams
 from .overload import Queues
+from .parts import Watcher
 from .telemetry import SimulatedTelemetry
-from .transport import SimulatedTransport, Traffic, Watcher
+from .transport import SimulatedTransport, Traffic
 
 TICKS_PER_HEARTBEAT: Final = 4
 SERVICE_SECONDS: Final = 0.001
@@ -203,13 +204,14 @@ class SimulatedNetwork:
         self.slow, self.leave = faults.slow, faults.leave
         self.cut, self.mend, self.shake, self.calm = faults.cut, faults.mend, faults.shake, faults.calm
         self.queues, self.telemetry = checks.optional("queues", queues, Queues, "Queues()"), telemetry
+        self.take_in: Callable[[Host, Received | Drained | Missed | None], None]
         self.take_in = self.serve if queues is None else self._queue
         self.numbered = store is not None and recovery is None
         self.stores = store is not None
         self.dice = random.Random(f"hostile/{seed}")
         self._record, self._make, self._make_store = record, broker, store
         self.heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
-        self.order = itertools.count()
+        self.order: Iterator[int] = itertools.count()
         self.positions = {place.broker: place for place in scheme_of(scheme).positions(positions)}
         self.members = clusters_of(positions)
         self.transport = SimulatedTransport(self, datagrams, last_words, strangers, delay_of)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..admission.waiting import too_long
 from ..protocol.batch import EventBatch
@@ -24,9 +24,7 @@ from ..protocol.ids import GROUP, BrokerId
 from ..protocol.messages.admission import Capacity, CpuCounts
 from ..protocol.messages.pubsub import Directed, Events, Numbered
 from .hosts import Host
-
-if TYPE_CHECKING:
-    from .network import SimulatedNetwork
+from .parts import Whole
 
 
 class Queues:
@@ -62,7 +60,7 @@ class Queues:
         self._capacity_of = capacity_of
         self._copies = cpu_counts == "copies"
         self._deadline = deadline_seconds
-        self._network: SimulatedNetwork
+        self._network: Whole
         self._cpu_free_at: dict[tuple[BrokerId, int], float] = {}  # by broker and its incarnation
         self._link_free_at: dict[tuple[BrokerId, BrokerId], float] = {}
         self.dropped: dict[str, Counter[BrokerId]] = {"cpu": Counter(), "bandwidth": Counter()}
@@ -71,7 +69,7 @@ class Queues:
         self.sent: Counter[tuple[BrokerId, BrokerId]] = Counter()
         self.worked: Counter[BrokerId] = Counter()
 
-    def join(self, network: SimulatedNetwork) -> None:
+    def join(self, network: Whole) -> None:
         """Attach the queues to the brokers and links of this network."""
         self._network = network
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappush
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..protocol.effects import Deliver, Effect, Missed, Multicast, Received, Regroup, Renew, Send
 from ..protocol.errors import InputError
@@ -22,16 +22,13 @@ from ..protocol.messages.pubsub import Directed, Events
 from ..protocol.messages.recovery import RENDEZVOUS, TIMED
 from ..protocol.telemetry.tables import LINK_KINDS
 from ..routing.topologies.cluster_trees import GROUP_SECONDS, LINK_SECONDS
-from .hosts import Host
+from .datagrams import Datagrams
+from .hosts import Connection, Host, Ticket
 from .link_faults import pair_of
-from .links import Connection, Datagrams, Ticket
-
-if TYPE_CHECKING:
-    from .network import SimulatedNetwork
+from .parts import Whole
 
 CARRIERS: Final = (Events, Directed, Deliver)
 
-Watcher = Callable[[float, BrokerId, BrokerId | None, Any], None]
 """Called with (time, sender, receiver or None for the group, message) when a broker sends."""
 
 
@@ -62,7 +59,7 @@ class SimulatedTransport:
 
     def __init__(
         self,
-        network: SimulatedNetwork,
+        network: Whole,
         datagrams: Datagrams | None,
         last_words: bool,
         strangers: bool,
@@ -249,9 +246,7 @@ class SimulatedTransport:
         return connection
 
 
-def _arrival_in(
-    net: SimulatedNetwork, hear: Callable[[Host, Host], None] | None
-) -> Callable[[Ticket, Received], None]:
+def _arrival_in(net: Whole, hear: Callable[[Host, Host], None] | None) -> Callable[[Ticket, Received], None]:
     """Return the function that takes arriving messages; a plain function, since it is called for each of them."""
     cut = net.cuts.reasons
 

@@ -25,7 +25,7 @@ from draws import draw_fewer
 from hypothesis import settings
 from rayvous.actors.network.launching import prepare_workers
 from rayvous.cli import console, main
-from rayvous.recovery.durability.postgresql_backend import database_of
+from rayvous.recovery.durability.postgresql_database import database_of
 from rayvous.simulator.processes import YOUNG_OBJECTS
 from xdist.scheduler import LoadFileScheduling
 

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -85,15 +86,6 @@ MAY_USE_RANDOM = {
     "faults/plans/host_plans.py",
 }
 """They make a `random.Random` from a seed that they are given."""
-
-UPWARD = {
-    ("actors/telemetry/telemetry.py", "pipelines.spark.frames"): "to_spark, a method of convenience",
-    (
-        "actors/network/gateways.py",
-        "gateway.on_nodes",
-    ): "a network that is launched with gateways starts them",
-}
-"""Imports that point up, each with what it is for; they stand in a function, and are done when it is called."""
 
 MADE_OF_PARTS = ("admission/", "recovery/membership/")
 CHANGES_OF_PLACE = {
@@ -202,15 +194,37 @@ def test_imports_point_down(path: Path) -> None:
         if level == 0:
             continue
         target = ".".join((*inside[: len(inside) - level + 1], *module.split(".") * bool(module)))
-        if (name_of(path), target) in UPWARD:
-            assert node.col_offset > 0, f"{path}:{node.lineno}: import {target} where it is used"
-            continue
         if id(node) not in at_run_time and FOR_TYPES.get(home) == target:
             continue
         there = target.split(".")[0]
         assert there == home or FLOORS[there] < FLOORS[home], (
             f"{path}:{node.lineno}: {home} may not import {target}: it is not below"
         )
+
+
+def files_imported_by(path: Path) -> set[Path]:
+    """Return the files of the package that a file imports anywhere in it, also for types only."""
+    found: set[Path] = set()
+    for node, level, module in imports(tree_of(path), types=True):
+        if level and isinstance(node, ast.ImportFrom):
+            base = path.parents[level - 1].joinpath(*module.split(".") * bool(module))
+            found.update(file_of(base / alias.name) or file_of(base) or path for alias in node.names)
+    return found - {path}
+
+
+def file_of(module: Path) -> Path | None:
+    files = (module.with_suffix(".py"), module / "__init__.py")
+    return next((file for file in files if file.exists()), None)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    try:
+        TopologicalSorter({path: files_imported_by(path) for path in package_files()}).prepare()
+    except CycleError as error:
+        circle = " <- ".join(map(name_of, error.args[1]))
+        raise AssertionError(
+            f"{circle}: move what both need below both, or let one know a protocol that stands below"
+        ) from None
 
 
 @of_every(lambda path: name_of(path).startswith(PURE))

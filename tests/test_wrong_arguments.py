@@ -82,6 +82,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "Telemetry.from_folder": (rv.Telemetry.from_folder, rv.Telemetry.from_folder),
     "read_events": (rv.read_events, rv.read_events),
     "report": (rv.report, rv.report),
+    "spark_frames": (rv.spark_frames, rv.spark_frames),
     "draw": (rv.draw, rv.draw),
     "shrink": (rv.shrink, rv.shrink),
     "experiment": (rv.experiment, rv.experiment),

@@ -35,6 +35,8 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ...protocol.errors import RayvousError
+from ...protocol.gateways import ACTOR
+from ...routing.schemes.own import own
 from ..host.errors import broker_errors
 from .directory import NAMESPACE, Directory
 from .gateway_places import GatewayPlace, GatewayPlaces
@@ -164,13 +166,11 @@ class GatewaySupervisor:
             self._tell_sharing()
 
     def _start(self, place: GatewayPlace) -> None:
-        from ...gateway.on_nodes import GatewayActor
-
         here = NodeAffinitySchedulingStrategy(place.node, soft=False)
         title = f"{self._network}:gateway:{place.node}:{place.process}"
         options = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
         # It outlives the supervisor, so it is detached. A gateway that was started in an earlier incarnation is reused.
-        made = actor(GatewayActor, title, True, get_if_exists=True, **options)
+        made = actor(own(ACTOR), title, True, get_if_exists=True, **options)
         self._actors[place] = made.remote(self._network, http=place.process == 0)
         self._starting[self._actors[place].urls.remote()] = place
 

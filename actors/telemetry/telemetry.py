@@ -38,7 +38,6 @@ from .reading import read_parts, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame, SparkSession
 
 COLLECTOR = "the collector"
 
@@ -241,30 +240,6 @@ class Telemetry:
         except OSError as error:
             raise InputError(f"telemetry folder {place} cannot be written: {error}") from None
         return place
-
-    def to_spark(self, session: SparkSession | None = None) -> dict[str, DataFrame]:
-        """Return every table as a Spark DataFrame, ``{name: DataFrame}``.
-
-        In a session of RayDP the rows go from the object store to the executors by reference. In any other session
-        they go through Parquet files, or through the driver if executors do not see its files.
-
-        Parameters
-        ----------
-        session
-            Your Spark session. The default is the active session, or else a new one on this machine, which you must
-            stop.
-
-        Raises
-        ------
-        SparkUnavailable
-            If no session is given and none could be started.
-        BrokerUnavailable
-            If the rows were in the object store and are gone with the collector.
-        """
-        from ...pipelines.spark.frames import frames_of  # see UPWARD in tests/test_tidy.py
-
-        frames: dict[str, DataFrame] = frames_of(self, session)
-        return frames
 
     def table(self, name: str) -> pa.Table:
         """Return one table as an Arrow table; raises what `to_arrow` raises."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 from ...actors.telemetry.files import check_run, parts
 from ...actors.telemetry.reading import check_parts
 from ...actors.telemetry.telemetry import Telemetry
+from ...protocol import checks
 from ...protocol.telemetry.tables import TABLES
 from .local import open_session, start_local
 from .tables import empty, spark_path, spark_schema, to_spark
@@ -30,8 +31,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 
-def frames_of(telemetry: Telemetry, session: SparkSession | None = None) -> dict[str, DataFrame]:
-    """Return the tables of telemetry as DataFrames; see `Telemetry.to_spark`."""
+def spark_frames(telemetry: Telemetry, session: SparkSession | None = None) -> dict[str, DataFrame]:
+    """Return every table of telemetry as a Spark DataFrame, ``{name: DataFrame}``.
+
+    In a session of RayDP the rows go from the object store to the executors by reference. In any other session
+    they go through Parquet files, or through the driver if executors do not see its files.
+
+    Parameters
+    ----------
+    telemetry
+        The telemetry of a network, or of a folder.
+    session
+        Your Spark session. The default is the active session, or else a new one on this machine, which you must
+        stop.
+
+    Raises
+    ------
+    SparkUnavailable
+        If no session is given and none could be started.
+    BrokerUnavailable
+        If the rows were in the object store and are gone with the collector.
+    """
+    checks.instance(
+        "telemetry", telemetry, Telemetry, "what net.telemetry() or Telemetry.from_folder() returns"
+    )
     spark = open_session(session) or start_local()
     if telemetry.folder is not None:
         for name, paths in telemetry.files.items():

@@ -39,7 +39,7 @@ from ...protocol.errors import StorageFailed
 from ...protocol.extras import extra
 from ...protocol.ids import BrokerId
 from ...protocol.stability import Synchronous
-from .postgresql_backend import Database
+from .postgresql_database import Database
 from .rows import Plan, Rows, read
 
 with extra("postgresql"):

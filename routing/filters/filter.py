@@ -189,14 +189,7 @@ def to_predicate(given: Predicate | str | Mapping[str, Any], *, dialect: Dialect
     )
 
 
-def to_filter(
-    given: FilterLike,
-    clauses_max: int = CLAUSES_MAX,
-    *,
-    dialect: Dialect = "rayvous",
-    strict: bool = False,
-    advertised: Iterable[FilterLike] | None = None,
-) -> Filter:
+def to_filter(given: FilterLike, clauses_max: int = CLAUSES_MAX, *, dialect: Dialect = "rayvous") -> Filter:
     """Return the normal form of any description of a filter.
 
     Parameters
@@ -207,25 +200,15 @@ def to_filter(
         The language of selector text: ``"rayvous"``; ``"jms"``, where a comparison of values of two groups is
         false; or ``"cesql"``, CloudEvents SQL. The filter itself has no dialect; it prints in the dialect
         ``"rayvous"``.
-    strict
-        Whether to reject a filter that is valid but doubtful: for example one that no event can match.
-    advertised
-        What publishers advertise, if that is known, for the doubts of `strict`.
 
     Raises
     ------
     SelectorError
-        If the input cannot be parsed; the message says where. If it is doubtful, and `strict`.
+        If the input cannot be parsed; the message says where.
     FilterTooComplex
         If its normal form has more than `clauses_max` clauses.
     """
     whole_number("clauses_max", clauses_max, 1)
-    if strict:
-        from ..language.doubts import doubts_about
-
-        found = doubts_about(given, dialect=dialect, advertised=advertised)
-        if found:
-            raise SelectorError("; ".join(found))
     if isinstance(given, Filter):
         return given
     return normalize_predicate(to_predicate(given, dialect=dialect), clauses_max)

@@ -19,7 +19,7 @@ from itertools import chain, takewhile
 from typing import Any, Final
 
 from ..language.cases import in_lower_case
-from ..language.conditions import SHORT_PATTERN
+from ..language.like_patterns import SHORT_PATTERN
 from ..language.like_tests import Pattern, like_test
 from ..language.piece_finder import Piece
 

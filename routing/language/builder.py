@@ -165,7 +165,7 @@ def builder(*, strict: bool) -> Any:
                 return kind(name, p.plain_pattern(unquoted(pattern), character), "\\")
 
             about, in_case = subject(part)
-            made = _made(escape or pattern, r.text_condition, about, make, hint=part.hint)
+            made = _made(escape or pattern, _text_condition, about, make, hint=part.hint)
             return _perhaps(negation, part, _made(word, in_case, made))
 
         def text(self, part: Part, negation: Token | None, word: Token, text: Token) -> Part:
@@ -173,7 +173,7 @@ def builder(*, strict: bool) -> Any:
                 return _TEXTS[word.type](name, unquoted(text))
 
             about, in_case = subject(part)
-            made = _made(text, r.text_condition, about, make, hint=part.hint)
+            made = _made(text, _text_condition, about, make, hint=part.hint)
             return _perhaps(negation, part, _made(word, in_case, made))
 
         def elements(
@@ -278,3 +278,15 @@ def _literals(word: Token, items: Sequence[Part | None]) -> tuple[Value, ...]:
 
 def _perhaps(negation: Token | None, part: Part, made: p.Predicate) -> Part:
     return Part(made if negation is None else _made(negation, p.Not, made), part.at)
+
+
+def _text_condition(value: Expression, make: Callable[[str], p.Predicate]) -> p.Predicate:
+    """Return a condition on a string; `make` makes the condition for an attribute name."""
+    if isinstance(value, Ref):
+        return make(value.name)
+    condition = make("text")
+    if isinstance(value, Literal) and isinstance(value.value, str):
+        return p.Constant(p.evaluate(condition, {"text": value.value}))
+    raise SelectorError(
+        "LIKE, ILIKE, PREFIX, SUFFIX, CONTAINS and CIDR need a string or an attribute before them"
+    )

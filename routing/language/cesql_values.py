@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from ...protocol.errors import FilterTooComplex, SelectorError
 from ...protocol.values import Timestamp, Value, comparable
-from .conditions import like_elements
+from .like_patterns import like_elements
 from .like_tests import like_test, pieces_of
 from .values import DEPTH_MAX
 

@@ -20,14 +20,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from ...protocol.errors import FilterTooComplex, SelectorError
-from ..filters.filter import Filter, FilterLike, normalize_predicate, to_filter, to_predicate
+from ..filters.filter import CLAUSES_MAX, Filter, FilterLike, normalize_predicate, to_predicate
+from ..filters.filter import to_filter as filter_of
 from ..filters.printing import expression_text, name_text
 from .conditions import And, Compare, Constant, HasElement, IsList, IsTruth, Not, Or, Predicate, Relation
 from .expressions import Ref, Size
 from .relations import names_of
 from .selectors import Dialect
 
-__all__ = ["doubts_about", "doubts_to_tell"]
+__all__ = ["doubts_about", "doubts_to_tell", "to_filter"]
 
 _QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
 _HYPHENATED: Final = re.compile(r"(?<![\w$.-])(?:[^\W\d]|\$)[\w$.]*(?:-[\w$.]+)+")
@@ -61,7 +62,7 @@ def doubts_about(
     if advertised is not None:
         if isinstance(advertised, str | Mapping | Predicate | Filter):
             raise SelectorError("advertised is a list of filters, not one filter")
-        known = {name for each in advertised for name in to_filter(each).attributes}
+        known = {name for each in advertised for name in filter_of(each).attributes}
     text = given if isinstance(given, str) else None
     return tuple(_doubts(condition, normalize_predicate(condition), text, dialect, known))
 
@@ -76,6 +77,41 @@ def _doubts(
         found += _between_attributes(condition, known)
     found += _about_one_element(condition)
     return list(dict.fromkeys(found))
+
+
+def to_filter(
+    given: FilterLike,
+    clauses_max: int = CLAUSES_MAX,
+    *,
+    dialect: Dialect = "rayvous",
+    strict: bool = False,
+    advertised: Iterable[FilterLike] | None = None,
+) -> Filter:
+    """Return the normal form of any description of a filter.
+
+    Parameters
+    ----------
+    clauses_max
+        The maximum number of clauses of the result and of intermediate results.
+    dialect
+        The language of selector text: ``"rayvous"``; ``"jms"``, where a comparison of values of two groups is
+        false; or ``"cesql"``, CloudEvents SQL. The filter itself has no dialect; it prints in the dialect
+        ``"rayvous"``.
+    strict
+        Whether to reject a filter that is valid but doubtful: for example one that no event can match.
+    advertised
+        What publishers advertise, if that is known, for the doubts of `strict`.
+
+    Raises
+    ------
+    SelectorError
+        If the input cannot be parsed; the message says where. If it is doubtful, and `strict`.
+    FilterTooComplex
+        If its normal form has more than `clauses_max` clauses.
+    """
+    if strict and (found := doubts_about(given, dialect=dialect, advertised=advertised)):
+        raise SelectorError("; ".join(found))
+    return filter_of(given, clauses_max, dialect=dialect)
 
 
 def doubts_to_tell(text: str, normal: Filter | None = None) -> tuple[str, ...]:

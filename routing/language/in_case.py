@@ -28,8 +28,8 @@ from .conditions import (
     Predicate,
     Prefix,
     Suffix,
-    like_elements,
 )
+from .like_patterns import like_elements
 
 __all__ = ["InCase", "escaped"]
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from .cases import either_case, in_lower_case
-from .conditions import ANY_TEXT, SHORT_PATTERN
+from .like_patterns import ANY_TEXT, SHORT_PATTERN
 from .piece_finder import Piece, PieceFinder
 
 __all__ = ["SHORT_STEPS", "Pattern", "like_test", "pieces_of"]
@@ -31,7 +31,7 @@ SHORT_STEPS: Final = 1 << 16
 
 
 def pieces_of(elements: tuple[str | int, ...]) -> Pattern:
-    """Return the pieces of a pattern from its elements (:func:`~.conditions.like_elements`)."""
+    """Return the pieces of a pattern from its elements (:func:`~.like_patterns.like_elements`)."""
     cuts = [-1, *(i for i, element in enumerate(elements) if element == ANY_TEXT), len(elements)]
     return tuple(
         tuple(element if isinstance(element, str) else None for element in elements[start + 1 : end])

@@ -25,8 +25,6 @@ from ...protocol.ways import Names, NestedEvent
 from .cases import in_lower_case
 from .cesql_values import result_of
 from .conditions import (
-    ANY_CHARACTER,
-    ANY_TEXT,
     COMPARISONS,
     FALSE,
     TRUE,
@@ -53,10 +51,9 @@ from .conditions import (
     Suffix,
     Undefined,
     check_one_group,
-    like_elements,
-    plain_pattern,
 )
 from .expressions import Expression, value_of
+from .like_patterns import ANY_CHARACTER, ANY_TEXT, like_elements, plain_pattern
 from .like_tests import like_test, pieces_of
 from .lists import holds_for
 from .relations import OPERATORS, names_of

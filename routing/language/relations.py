@@ -55,7 +55,6 @@ __all__ = [
     "names_of",
     "no_value",
     "one_of",
-    "text_condition",
     "two_valued",
 ]
 
@@ -152,20 +151,6 @@ def no_value(value: Expression | Predicate) -> Predicate:
         case Literal():
             return FALSE
     return Undefined(value)
-
-
-def text_condition(value: Expression, make: Callable[[str], Predicate]) -> Predicate:
-    """Return a condition on a string; `make` makes the condition for an attribute name."""
-    from .predicates import evaluate
-
-    if isinstance(value, Ref):
-        return make(value.name)
-    condition = make("text")
-    if isinstance(value, Literal) and isinstance(value.value, str):
-        return Constant(evaluate(condition, {"text": value.value}))
-    raise SelectorError(
-        "LIKE, ILIKE, PREFIX, SUFFIX, CONTAINS and CIDR need a string or an attribute before them"
-    )
 
 
 def names_of(predicate: Predicate) -> Iterable[str]:

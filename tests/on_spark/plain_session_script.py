@@ -29,14 +29,14 @@ def main() -> None:
         publisher.publish_batch({"x": range(100)})
         net.settle()
         first = net.telemetry()
-        frames = first.to_spark(spark)
+        frames = rv.spark_frames(first, spark)
         found["rows"], found["counts"] = first.rows, counts(frames)
         found["columns"] = {name: frames[name].columns == list(SCHEMAS[name]) for name in SCHEMAS}
         found["events"] = frames["transfers"].where("link_kind = 'publish'").agg({"events": "sum"}).first()[0]
         found["sequences"] = sorted(row.sequence for row in frames["notified"].collect())
         publisher.publish({"x": 50})
         net.settle()
-        found["since"] = counts(net.telemetry(since=first).to_spark())  # in the open session
+        found["since"] = counts(rv.spark_frames(net.telemetry(since=first)))  # in the open session
         written = rv.report(net, out / "report", spark, summary={"why": "a test"})
         found["figures"] = written.row("throughput")
         try:

@@ -45,7 +45,7 @@ def test_parts_of_an_earlier_revision_are_read_with_new_ones(spark, folder, monk
     old = pq.read_table(next(iter(parts(folder, "transfers", RUN).values()))).to_pydict()
     new = {**{name: np.array(values) for name, values in old.items()}, "hops": np.array([1, 2, 3])}
     write_part(folder, "transfers", RUN, PartKey(2, 0), to_arrow("transfers", new))
-    found = rv.Telemetry.from_folder(folder).to_spark(spark)["transfers"]
+    found = rv.spark_frames(rv.Telemetry.from_folder(folder), spark)["transfers"]
     assert sorted(row["hops"] or 0 for row in found.collect()) == [0] * 6 + [1, 2, 3]
 
 
@@ -57,7 +57,7 @@ def test_a_damaged_part_is_named_before_spark_counts_too_little(spark, folder, t
     else:
         pq.write_table(pq.read_table(path).drop_columns(["notifications"]), path)
     for read in (
-        lambda: rv.Telemetry.from_folder(folder).to_spark(spark),
+        lambda: rv.spark_frames(rv.Telemetry.from_folder(folder), spark),
         lambda: rv.report(folder, tmp_path / "report", spark),
         lambda: follow(spark, folder, tmp_path / "live", Following(RUN, 10, 30), only_what_is_there=True),
     ):
@@ -91,13 +91,13 @@ def test_a_damaged_trace_is_named_by_its_row(spark, tmp_path, monkeypatch):
 def test_what_is_no_session_is_refused():
     telemetry = rv.Telemetry.from_folder(KEPT)
     with pytest.raises(InputError, match="session is 'x': it must be a Spark session"):
-        telemetry.to_spark("x")
+        rv.spark_frames(telemetry, "x")
     connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(InputError, match="a session of Spark Connect has its driver elsewhere"):
-        telemetry.to_spark(connect)
+        rv.spark_frames(telemetry, connect)
 
 
 def test_a_session_that_is_stopped_is_refused(spark, monkeypatch):
     monkeypatch.setattr(spark.sparkContext, "_jsc", None)
     with pytest.raises(SparkUnavailable, match="this Spark session is stopped"):
-        rv.Telemetry.from_folder(KEPT).to_spark(spark)
+        rv.spark_frames(rv.Telemetry.from_folder(KEPT), spark)

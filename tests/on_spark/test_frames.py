@@ -73,7 +73,7 @@ def test_in_a_session_of_raydp_rows_go_by_reference(spark, monkeypatch):
     chunk = Chunk(PartKey(1, 0), ray.put(table), 5)
     lost = {"deliveries": {"memory": 3}}
     telemetry = Telemetry(Holdings("run", PartKey(1, 1), {"deliveries": [chunk]}, lost, 9.0))
-    found = telemetry.to_spark(spark)
+    found = module.spark_frames(telemetry, spark)
     assert list(found) == list(TABLES)
     assert handed == ["transfers", "deliveries", "multicasts", "published", "notified"]
     assert found["deliveries"].orderBy("time_seconds").toPandas()["time_seconds"].tolist() == [

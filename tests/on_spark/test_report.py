@@ -13,7 +13,7 @@ from rayvous.actors.telemetry.telemetry import Telemetry
 from rayvous.pipelines.figures.figures import described, figures_of
 from rayvous.pipelines.report.report import write_report
 from rayvous.pipelines.run import report as report_of
-from rayvous.pipelines.spark.frames import frames_of
+from rayvous.pipelines.spark.frames import spark_frames
 from rayvous.protocol.errors import InputError
 
 JOBS_MAX = 8
@@ -87,7 +87,7 @@ def telemetry(ray_started):
 
 @pytest.fixture(scope="module")
 def figures(spark, telemetry):
-    tables = frames_of(telemetry, spark)
+    tables = spark_frames(telemetry, spark)
     return figures_of(tables, network(), expected=tables["notified"])
 
 
@@ -132,7 +132,7 @@ def test_figures_are_parquet(report):
 def test_figures_that_are_collected_together_are_what_each_is_alone(spark, telemetry, figures):
     import pandas as pd
 
-    tables = frames_of(telemetry, spark)
+    tables = spark_frames(telemetry, spark)
     for name, frame in described(tables, network(), expected=tables["notified"]).items():
         pd.testing.assert_frame_equal(figures[name], frame.toPandas(), check_dtype=False)
 
@@ -165,7 +165,7 @@ def test_the_page_has_what_spark_computed(report):
 def test_a_second_report_overwrites_its_own_and_leaves_the_rest(spark, telemetry, report):
     other = report.folder / "notes.txt"
     other.write_text("mine")
-    tables = frames_of(telemetry, spark)
+    tables = spark_frames(telemetry, spark)
     kept = figures_of({name: tables[name] for name in ("transfers", "deliveries")}, network())
     second = write_report(report.folder, kept, network(), {})
     assert other.read_text() == "mine"

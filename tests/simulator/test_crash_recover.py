@@ -21,8 +21,8 @@ from rayvous.recovery.durability.numbered_links import CrashRecover
 from rayvous.recovery.durability.sqlite_store import SqliteStore
 from rayvous.routing.schemes.registry import NAMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.datagrams import Datagrams
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.links import Datagrams
 from rayvous.simulator.simulation import Simulation
 
 TREE = ClusterTree(4, 2, degree=2).positions()

@@ -1,7 +1,6 @@
 from rayvous.protocol.scenarios.scenario import LinkModel
-from rayvous.simulator.hosts import Host
+from rayvous.simulator.hosts import Connection, Host
 from rayvous.simulator.link_faults import LinkFaults
-from rayvous.simulator.links import Connection
 
 
 class Silent:

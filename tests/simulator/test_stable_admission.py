@@ -16,8 +16,8 @@ from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.protocol.stability import Stability
 from rayvous.routing.schemes.registry import NAMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.datagrams import Datagrams
 from rayvous.simulator.hosts import in_memory
-from rayvous.simulator.links import Datagrams
 from rayvous.simulator.simulation import Simulation
 
 TREE = ClusterTree(3, 2, degree=2).positions()

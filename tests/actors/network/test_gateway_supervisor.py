@@ -14,6 +14,8 @@ from rayvous.actors.network import gateways
 from rayvous.actors.network.gateways import GatewaysSeen, GatewaySupervisor
 from rayvous.gateway.on_nodes import GatewayActor
 from rayvous.protocol.errors import BrokerUnavailable, MissingExtra, RayvousError
+from rayvous.protocol.gateways import ACTOR
+from rayvous.routing.schemes.own import own
 
 DIRECTORY: Any = SimpleNamespace(name="net", gateway="gateway")
 NODES = "1" * 56, "2" * 56
@@ -180,3 +182,7 @@ def test_who_asks_for_gateways_while_one_goes_gets_those_that_are_there(
 
     made._actors = Changing(made._actors)
     assert len(made.gateways()) == 2
+
+
+def test_the_actors_of_a_gateway_are_of_the_class_that_is_named() -> None:
+    assert own(ACTOR) is GatewayActor

@@ -13,7 +13,7 @@ import pytest
 from rayvous.protocol.effects import Write
 from rayvous.protocol.errors import StorageFailed
 from rayvous.recovery.durability import postgresql_store
-from rayvous.recovery.durability.postgresql_backend import database_of
+from rayvous.recovery.durability.postgresql_database import database_of
 from rayvous.recovery.durability.postgresql_store import PostgresqlStore, PostgresqlStores
 from rayvous.recovery.durability.stable import part_of
 

@@ -8,7 +8,7 @@ import rayvous as rv
 from rayvous.protocol import extras
 from rayvous.protocol.errors import InputError, MissingExtra
 from rayvous.protocol.messages.recovery import RENDEZVOUS
-from rayvous.recovery.durability.postgresql_backend import database_of
+from rayvous.recovery.durability.postgresql_database import database_of
 from rayvous.recovery.durability.sqlite_store import SqliteBackend
 from rayvous.recovery.durability.stable import BACKENDS, part_of
 

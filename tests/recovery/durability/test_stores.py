@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Write
 from rayvous.protocol.messages.pubsub import Events
-from rayvous.recovery.durability.postgresql_backend import database_of
+from rayvous.recovery.durability.postgresql_database import database_of
 from rayvous.recovery.durability.postgresql_store import PostgresqlStores
 from rayvous.recovery.durability.sqlite_store import SqliteStore
 from rayvous.recovery.durability.stores import MemoryStore, Store

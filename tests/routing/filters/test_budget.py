@@ -11,7 +11,7 @@ import rayvous as rv
 from rayvous.protocol.errors import FilterTooComplex, SelectorError
 from rayvous.routing.filters import likes, normal
 from rayvous.routing.language import like_tests
-from rayvous.routing.language.conditions import WILD_MAX
+from rayvous.routing.language.like_patterns import WILD_MAX
 
 LIKES = [f"a LIKE '%{i}%x%'" for i in range(6_000)]
 HOSTILE: dict[str, Any] = {

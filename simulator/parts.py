@@ -1,0 +1,89 @@
+"""What the parts of a simulated network (transport, faults, queues) use of the network that they are parts of."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from ..protocol.configs import Position
+from ..protocol.effects import Died, Drained, Effect, Missed, Received, Ticked
+from ..protocol.ids import BrokerId
+from ..protocol.messages.recovery import Recovery
+from ..protocol.scenarios.scenario import LinkModel
+from .hosts import Connection, Host
+from .link_faults import Cuts, LinkFaults
+from .telemetry import SimulatedTelemetry
+
+Watcher = Callable[[float, BrokerId, BrokerId | None, Any], None]
+
+
+class Bounds(Protocol):
+    """The queues of a network, as its transport asks them."""
+
+    def leave(self, host: Host, effect: Effect) -> float | None:
+        """Return when an effect's message leaves; None if it would wait too long and is dropped."""
+
+
+class Carrier(Protocol):
+    """The transport of a network, as its faults use it."""
+
+    def connections(self) -> Iterator[Connection]:
+        """Iterate over all links."""
+
+    def release(self, connection: Connection) -> None:
+        """Let the messages that a link has held arrive, unless it was cut again meanwhile."""
+
+
+class Whole(Protocol):
+    """A simulated network, as its parts see it; `SimulatedNetwork` documents what these are."""
+
+    now: float
+    lost: int
+    steps: int
+    seed: int
+    plain: bool
+    scheme: str
+    recovery: Recovery | None
+    links: LinkModel
+    link_faults: LinkFaults
+    cuts: Cuts
+    dice: random.Random
+    telemetry: SimulatedTelemetry | None
+    rendezvous: Host | None
+    hosts: dict[BrokerId, Host]
+    positions: dict[BrokerId, Position]
+    heap: list[tuple[float, int, Callable[[Any], None], Any]]
+    order: Iterator[int]
+    watchers: dict[type, Watcher]
+    carry_out: dict[type, Callable[[Host, Any], None]]
+    take_in: Callable[[Host, Received | Drained | Missed | None], None]
+
+    @property
+    def queues(self) -> Bounds | None:
+        """Its queues; None for no limit."""
+
+    @property
+    def transport(self) -> Carrier:
+        """Its links."""
+
+    def at(self, when: float, action: Callable[..., object], *values: Any) -> None:
+        """Schedule an action."""
+
+    def serve(self, host: Host, given: Received | Drained | Missed | None) -> None:
+        """Hand a message, or the time if it is None, to a process as soon as the process is ready."""
+
+    def step(self, host: Host, event: Received | Ticked | Died | Drained | Missed) -> None:
+        """Let a process handle an event, and carry out the returned effects."""
+
+    def start_ticking(self, host: Host) -> None:
+        """Tell a process the time, now and periodically, if it needs that."""
+
+    def living(self) -> list[BrokerId]:
+        """Return the brokers whose process exists, in ascending order."""
+
+    def staying(self) -> list[BrokerId]:
+        """Return the living brokers that are not leaving, in ascending order."""
+
+    def host(self, broker: BrokerId) -> Host:
+        """Return the process of a broker, or of the rendezvous point."""
