@@ -202,10 +202,11 @@ class Way:
     # What happens to the channel.
 
     def decide(self) -> None:
-        """Make the requests that were held until it was known whether there is a channel."""
-        held, self._held = self._held, None
-        for each in held or ():
-            self._request(*each)
+        """Make the requests that were held until it was known whether there is a channel, ahead of all others."""
+        with self._posting:
+            held, self._held = self._held, None
+            for each in held or ():
+                self._request(*each)
 
     def lost(self) -> None:
         """Hold requests until it is known whether the host lives."""

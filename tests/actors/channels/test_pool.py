@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -21,6 +22,8 @@ from rayvous.actors.logs import Log
 
 CONFIG = ChannelConfig(b"n" * 16, b"s" * 32)
 BOUND_SECONDS = 10.0
+WRITTEN_SECONDS = 0.2
+"""More than a thread takes to write a request that waits for nothing."""
 
 
 class Pool(Channels):
@@ -224,6 +227,27 @@ def test_what_a_host_has_not_read_of_a_lost_channel_does_not_come_after_later_ca
         host.pool.taken[0].go_on("the process stands still")
         await turns(lambda: host.pool.taken[0] not in host.pool._proven)
         assert host.direct == ["read", "later"] and not by_ray
+
+    run(test)
+
+
+def test_a_thread_does_not_overtake_what_was_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        host, by_ray = Actor(b"h"), list[tuple[str, Ref]]()
+        way = Pool(CONFIG, loop=asyncio.get_running_loop()).way(host)
+        replies = [request(way, "held", by_ray)]
+        real, threads = way._request, list[threading.Thread]()
+
+        def with_a_thread_between(*given: Any) -> None:
+            if way.channel is not None and not threads:  # they are being made
+                threads.append(threading.Thread(target=lambda: replies.append(request(way, "later", by_ray))))
+                threads[0].start()
+                threads[0].join(WRITTEN_SECONDS)
+            real(*given)
+
+        monkeypatch.setattr(Way, "_request", lambda way, *given: with_a_thread_between(*given))
+        await turns(lambda: len(replies) == 2)
+        assert [(await reply)[1] for reply in replies] == host.direct == ["held", "later"] and not by_ray
 
     run(test)
 
