@@ -22,16 +22,17 @@ from ...clients.publisher import PublisherMachine, Said
 from ...clients.quota import Excess, PublisherQuota
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable, InputError
-from ...protocol.ids import BrokerId, ClientId
+from ...protocol.ids import ClientId
 from ...protocol.messages.admission import MICRO, required
 from ...protocol.messages.pubsub import Detach
 from ...routing.language.questions import to_filter
 from ..host.handle import HostHandle
 from ..host.requests import Request, Stored
 from ..network.directory import Directory
+from .client import Place
 from .waits import Given, Work
 
-Call: TypeAlias = Callable[[Any, BrokerId, bool, float], Work[Any]]
+Call: TypeAlias = Callable[[Place, bool, float], Work[Any]]
 Step: TypeAlias = Callable[[], list[Said]]
 """Tells the machine of the publisher something, and returns what is to be said."""
 
@@ -52,8 +53,8 @@ class Calls(NamedTuple):
     """
 
     ask: Callable[[Call, float], Work[Any]]
-    answer: Callable[[Any, Any, float], Work[Any]]
-    settle: Callable[[Any, Step], Work[list[Said]]]
+    answer: Callable[[Any, Place, float], Work[Any]]
+    settle: Callable[[Place, Step], Work[list[Said]]]
     still: Callable[[Step], Work[list[Said]]]
     handle: Callable[[Any], HostHandle] = HostHandle
 
@@ -154,13 +155,11 @@ class Advertiser:
             await self._count(links, seconds)
             self._number(begin())
 
-        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            said: list[Any] = (
-                await self._calls.settle((broker, host), begin) if links is None else links.back()
-            )
-            asked = self._calls.handle(host).request(broker, self._name, said, self._session)
-            answer = await self._calls.answer(asked, (broker, host), left)
-            await self._calls.settle((broker, host), done)
+        async def call(place: Place, again: bool, left: float) -> Any:
+            said: list[Any] = await self._calls.settle(place, begin) if links is None else links.back()
+            asked = self._calls.handle(place.host).request(place.broker, self._name, said, self._session)
+            answer = await self._calls.answer(asked, place, left)
+            await self._calls.settle(place, done)
             return answer
 
         told = await self._calls.ask(call, seconds)
@@ -178,9 +177,11 @@ class Advertiser:
         if self._counted:
             return
 
-        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> int:
+        async def call(place: Place, again: bool, left: float) -> int:
             asked: list[Request] = [Detach(), Stored("subscriptions")]
-            return int(await Given(self._calls.handle(host).request(broker, self._name, asked), left))
+            return int(
+                await Given(self._calls.handle(place.host).request(place.broker, self._name, asked), left)
+            )
 
         links.subscriptions.sent = await self._calls.ask(call, seconds)
         self._counted = True

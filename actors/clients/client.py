@@ -27,8 +27,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
 
@@ -63,8 +64,16 @@ CALL_AGAIN_SECONDS: Final = 0.1
 T = TypeVar("T")
 
 
-Place: TypeAlias = tuple[BrokerId, Any]
-"""A broker, and its host: a client that moves to another broker of the same host has moved, too."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where a client is from one move to the next: a broker, and its host.
+
+    It equals nothing but itself: a client that has moved away and back is at another place, and so is one that has
+    moved to another broker of the same host.
+    """
+
+    broker: BrokerId
+    host: Any
 
 
 class _Moved(Exception):
@@ -101,7 +110,7 @@ class Client:
     def __init__(self, name: ClientId, broker: BrokerId, context: Context) -> None:
         self.name = name
         self._directory, self._process, self._rendezvous, self._placement, self.ticket = context
-        self._place: Place = (broker, self._directory.hosts[broker])
+        self._place = Place(broker, self._directory.hosts[broker])
         self._recovery = self._directory.recovery
         self._moving = asyncio.Lock()
         self._closed = False
@@ -115,12 +124,12 @@ class Client:
     @property
     def broker(self) -> BrokerId:
         """The broker to which the client is attached."""
-        return self._place[0]
+        return self._place.broker
 
     @property
     def host(self) -> Any:
         """The actor of the client's broker."""
-        return self._place[1]
+        return self._place.host
 
     @property
     def process(self) -> ClientProcess:
@@ -140,13 +149,13 @@ class Client:
 
     # Calls, and moves to another broker when this one dies or does not answer.
 
-    async def _ask(self, call: Callable[[Any, BrokerId, bool, float], Work[T]], seconds: float) -> T:
+    async def _ask(self, call: Callable[[Place, bool, float], Work[T]], seconds: float) -> T:
         """Call the client's broker; in a network that heals, call the next one if the client leaves this one meanwhile.
 
         Parameters
         ----------
         call
-            Makes the call, given the host, the broker, whether the call was made before, and the remaining
+            Makes the call, given the place, whether the call was made before, and the remaining
             seconds.
         seconds
             The time limit for all attempts.
@@ -155,15 +164,14 @@ class Client:
         again = False
         while True:
             place, left = self._place, deadline - time.monotonic()
-            broker, host = place
             with broker_errors(str(self)):
                 try:
-                    return await call(host, broker, again, max(left, 0.0))
+                    return await call(place, again, max(left, 0.0))
                 except _Moved:
                     await Behind(self._process, self._move_from(place, False))
                     await Behind(self._process, self._forsake(place))
                 except BrokerLeaving:
-                    await Behind(self._process, self.go_from(broker))
+                    await Behind(self._process, self.go_from(place.broker))
                 except (RayActorError, BrokerUnavailable) as error:  # the broker died, or has left
                     if left <= 0 or (self._recovery is None and not self._directory.numbered):
                         raise
@@ -189,13 +197,13 @@ class Client:
             try:
                 return await Given(call, max(0.0, min(left, LOOK_SECONDS)))
             except GetTimeoutError:
-                if self._place != place:
+                if self._place is not place:
                     raise _Moved from None
                 if left <= LOOK_SECONDS:
                     raise
             except RayTaskError as error:
                 # A host that was told that the client has left ends the calls that wait there.
-                left_since = self._place != place or self._process.given_up[place[1]] != self._given_up
+                left_since = self._place is not place or self._process.given_up[place.host] != self._given_up
                 taken = isinstance(error.cause, NameTaken)
                 if left_since and isinstance(error.cause, ClientError) and not taken:
                     raise _Moved from None
@@ -206,9 +214,9 @@ class Client:
 
         The next broker may lack what a broker took in while the client was leaving it.
         """
-        if self._recovery is None or (self._place == place and not self._moving.locked()):
+        if self._recovery is None or (self._place is place and not self._moving.locked()):
             return  # a later move finds everything that was called before
-        if await Behind(self._process, self._arrived()) != place:
+        if await Behind(self._process, self._arrived()) is not place:
             raise _Moved
 
     async def _arrived(self) -> Place:
@@ -223,7 +231,7 @@ class Client:
         """
 
         def here() -> T:
-            if self._place != place:
+            if self._place is not place:
                 raise _Moved
             return change()
 
@@ -254,9 +262,8 @@ class Client:
     async def _move_from(self, place: Place, dead: bool) -> None:
         """Go to another broker if the client is still at this one; as `move` does."""
         async with self._moving:
-            if self._place == place and not self._ended:
-                broker, host = place
-                await self._move({broker: host} if dead else {}, {broker})
+            if self._place is place and not self._ended:
+                await self._move({place.broker: place.host} if dead else {}, {place.broker})
 
     async def go_from(self, broker: BrokerId) -> None:
         """Go to another broker if the client is still at this one, which leaves the network; as `move` does."""
@@ -344,20 +351,19 @@ class Client:
             elif host != self.host:
                 self._leave(host, place)
             return False
-        (old, old_host), self._place = self._place, (place, host)
+        old, self._place = self._place, Place(place, host)
         self._given_up = before
         self.moves += 1
-        if old not in gone and old_host != host:
-            self._leave(old_host, old)
+        if old.broker not in gone and old.host != host:
+            self._leave(old.host, old.broker)
         self._process.poll(host)
         return True
 
     async def _forsake(self, place: Place) -> None:
         """Leave a broker again, because a call may have reached it after the client had left."""
         async with self._moving:
-            if self._place != place:
-                broker, host = place
-                self._leave(host, broker)
+            if (self.host, self.broker) != (place.host, place.broker):
+                self._leave(place.host, place.broker)
 
     def say(self) -> None:
         """Tell the broker what the client knows, for comparison; nothing during a move. On the background loop."""

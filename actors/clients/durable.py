@@ -32,7 +32,7 @@ from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasCons
 from ..answers import answered
 from ..host.errors import broker_errors
 from ..host.requests import Away
-from .client import Context
+from .client import Context, Place
 from .inbox import Arrival
 from .notification import Notification
 from .publisher import Publisher
@@ -211,13 +211,12 @@ class DurableSubscriber(Subscriber):
             return
         self._closed = True
         self._process.leave(self)
-        place: tuple[BrokerId, Any] = await Behind(self._process, self._arrived())
-        broker, host = place
+        place: Place = await Behind(self._process, self._arrived())
         if self._lost is None:
-            self._handle(host).request(broker, self.name, [last_word], self.ticket)
+            self._handle(place.host).request(place.broker, self.name, [last_word], self.ticket)
         self._inbox.close()
         self._process.forget(self.name)
-        self._handle(host).end_session(self._process.session)
+        self._handle(place.host).end_session(self._process.session)
         self._process.close()
 
 

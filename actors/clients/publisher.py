@@ -202,13 +202,11 @@ class Publisher(Client):
         cut = CutPayload(payload, topic, slice_bytes)
         notifies = self._recovery is None
 
-        async def call(
-            batch: EventBatch, host: Any, broker: BrokerId, again: bool, seconds: float
-        ) -> Distribution:
+        async def call(batch: EventBatch, place: Place, again: bool, seconds: float) -> Distribution:
             def answer(call: Any) -> Any:
-                return in_thread(self._answer(call, (broker, host), seconds))
+                return in_thread(self._answer(call, place, seconds))
 
-            return cut.send(host, broker, batch, answer, notifies=notifies)
+            return cut.send(place.host, place.broker, batch, answer, notifies=notifies)
 
         async def distribute() -> Distribution:
             batch = cut.batch()
@@ -244,10 +242,10 @@ class Publisher(Client):
                     await self._call(part)
             return self.published
 
-    async def _count(self, host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
+    async def _count(self, place: Place, again: bool, seconds: float) -> None:
         """Continue after the last number that a stable broker has of a publisher of this name."""
         assert self._links is not None
-        stored = await Given(self._handle(host).request(broker, self.name, [Stored()]), seconds)
+        stored = await Given(self._handle(place.host).request(place.broker, self.name, [Stored()]), seconds)
         self._machine.reattach(time.time(), stored, ())
         self._links.events.sent = stored
         self._counted = True
@@ -284,17 +282,18 @@ class Publisher(Client):
         events: Events = message if isinstance(message, Events) else message.message
         last = int(events.batch.sequence[-1])
 
-        async def call(host: Any, broker: BrokerId, again: bool, seconds: float) -> None:
+        async def call(place: Place, again: bool, seconds: float) -> None:
             if held and not again:
-                place: Place = await Behind(self._process, self._arrived())
-                (broker, host), again = place, True
-            if again and self._taken[0] == broker and self._taken[1] >= last:
+                place, again = await Behind(self._process, self._arrived()), True
+            if again and self._taken[0] == place.broker and self._taken[1] >= last:
                 return  # the move has published it
             said = _repeated(message) if again else message
-            asked = self._handle(host).publish(broker, self.name, [said], time.time(), self.ticket)
-            await self._answer(asked, (broker, host), seconds)
-            await self._stay((broker, host))  # the next broker, too, must have all events up to the last
-            self.on_accepted(broker, events.batch)
+            asked = self._handle(place.host).publish(
+                place.broker, self.name, [said], time.time(), self.ticket
+            )
+            await self._answer(asked, place, seconds)
+            await self._stay(place)  # the next broker, too, must have all events up to the last
+            self.on_accepted(place.broker, events.batch)
 
         await self._ask(call, self._directory.limits.call_seconds)
 
@@ -444,10 +443,10 @@ class Publisher(Client):
             with self._machine_turn:
                 return self._machine.flush(next(_QUESTIONS), time.time())
 
-        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            question = await self._settle((broker, host), ask)
-            asked = self._handle(host).request(broker, self.name, question)
-            await self._answer(asked, (broker, host), left)
+        async def call(place: Place, again: bool, left: float) -> None:
+            question = await self._settle(place, ask)
+            asked = self._handle(place.host).request(place.broker, self.name, question)
+            await self._answer(asked, place, left)
 
         async with self._turn:
             self._open()

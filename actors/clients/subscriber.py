@@ -41,7 +41,7 @@ from ...routing.language.questions import to_filter
 from ..forks import require_same_process
 from ..host.errors import broker_errors
 from ..host.requests import Lacking, WhoAnswers
-from .client import Client, Context
+from .client import Client, Context, Place
 from .distributing import read_payload
 from .inbox import Arrival, Inbox
 from .notification import Notification, for_people
@@ -175,22 +175,22 @@ class Subscriber(Client):
             for number, item in zip(numbers, items, strict=True):
                 self._machine.subscribe(number, item, time.time(), priority, local_first=local_first)
 
-        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> bool:
+        async def call(place: Place, again: bool, left: float) -> bool:
             registers = self._machine.request(numbers)
-            waiting = self._handle(host).request(broker, self.name, registers, self._process.session)
+            waiting = self._handle(place.host).request(
+                place.broker, self.name, registers, self._process.session
+            )
             try:
-                begins = await self._answer(waiting, (broker, host), left)
+                begins = await self._answer(waiting, place, left)
             except (GetTimeoutError, RayTaskError) as error:
-                await self._answer(
-                    self._cancelled(host, broker, numbers), (broker, host), limits.call_seconds
-                )
+                await self._answer(self._cancelled(place, numbers), place, limits.call_seconds)
                 if isinstance(error, RayTaskError):
                     raise
                 return False
             except asyncio.CancelledError:
-                self._cancelled(host, broker, numbers)  # nobody waits for it
+                self._cancelled(place, numbers)  # nobody waits for it
                 raise
-            await self._settle((broker, host), lambda: confirmed(begins))
+            await self._settle(place, lambda: confirmed(begins))
             return True
 
         def confirmed(begins: Mapping[int, Mapping[ClientId, int]] | None) -> None:
@@ -212,8 +212,10 @@ class Subscriber(Client):
             raise
         return numbers
 
-    def _cancelled(self, host: Any, broker: BrokerId, numbers: list[int]) -> Any:
-        return self._handle(host).request(broker, self.name, [Cancel(number) for number in numbers])
+    def _cancelled(self, place: Place, numbers: list[int]) -> Any:
+        return self._handle(place.host).request(
+            place.broker, self.name, [Cancel(number) for number in numbers]
+        )
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         self._inbox.host = host  # from here on nothing from the old broker is accepted
@@ -280,9 +282,9 @@ class Subscriber(Client):
         self._open()
         self._check_number(number)
 
-        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> None:
-            await self._answer(self._cancelled(host, broker, [number]), (broker, host), left)
-            await self._settle((broker, host), lambda: self._machine.cancel(number))
+        async def call(place: Place, again: bool, left: float) -> None:
+            await self._answer(self._cancelled(place, [number]), place, left)
+            await self._settle(place, lambda: self._machine.cancel(number))
 
         await self._ask(call, self._directory.limits.call_seconds)
 
@@ -317,9 +319,9 @@ class Subscriber(Client):
     def _answer_to(self, question: Lacking | WhoAnswers) -> Any:
         """Return the broker's answer to a question about this subscriber's subscriptions."""
 
-        async def call(host: Any, broker: BrokerId, again: bool, left: float) -> Any:
-            asked = self._handle(host).request(broker, self.name, [question])
-            return await self._answer(asked, (broker, host), left)
+        async def call(place: Place, again: bool, left: float) -> Any:
+            asked = self._handle(place.host).request(place.broker, self.name, [question])
+            return await self._answer(asked, place, left)
 
         return in_thread(self._ask(call, self._directory.limits.call_seconds))
 
@@ -506,9 +508,9 @@ class Subscriber(Client):
             self._process.leave(self)
         with self._forgiving():
             if self._lost is None:
-                place: tuple[BrokerId, Any] = await Behind(self._process, self._arrived())
-                broker, host = place
-                self._goodbye = self._handle(host).request(broker, self.name, [Detach()], self.ticket)
+                place: Place = await Behind(self._process, self._arrived())
+                asked = self._handle(place.host).request(place.broker, self.name, [Detach()], self.ticket)
+                self._goodbye = asked
         return True
 
     @contextmanager

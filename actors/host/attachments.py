@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from ...protocol.configs import Limits
@@ -235,6 +235,12 @@ class Attachments:
         if before is not None and before is not mine:
             self._end_unused(before)
         hosted.absent.here(client)
+
+    def came_back(self, hosted: HostedBroker, client: ClientId, numbers: Container[int]) -> None:
+        """End the calls that wait for subscriptions that a durable subscriber does not name when it comes back."""
+        for _, _, number in hosted.answers.of(client, Register):
+            if number not in numbers:
+                self.cancelled(hosted, client, number)
 
     def _end_unused(self, queue: Session) -> None:
         """Drop the queue of a process that has no subscribers left; it may be dead and never fetch it."""

@@ -299,6 +299,10 @@ class Incoming:
             case Cancel(number):
                 self._driver.handle(hosted, client, message)
                 self._attachments.cancelled(hosted, client, number)
+            case Resume(incarnation=incarnation, numbers=numbers):
+                self._driver.handle(hosted, client, message)
+                if incarnation:
+                    self._attachments.came_back(hosted, client, numbers)
             case Detach():
                 self._attachments.let_go(hosted, client)
             case Away():

@@ -74,6 +74,25 @@ class Host(PackedCalls):
         return Answer(self, answer)
 
 
+class Late(Host):
+    """A host that answers to the first subscription late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits, self.answers = threading.Event(), threading.Event()
+
+    def _request(self, broker: int, name: str, messages: Any, *more: Any) -> Any:
+        made = super()._request(broker, name, messages, *more)
+        if type(messages[0]) is not Register or self.waits.is_set():
+            return made
+
+        async def answer() -> None:
+            self.waits.set()
+            await asyncio.to_thread(self.answers.wait, BOUND_SECONDS)
+
+        return Answer(self, answer)
+
+
 class TwoBrokers(Host):
     """The actor of brokers 1 and 2, each of which knows on its own what the client wants and advertises."""
 
@@ -175,6 +194,23 @@ def test_what_is_advertised_while_it_moves_to_a_broker_of_the_same_host_is_known
         bob.advertise("x > 0")
         while_it_moves(bob, host.seats[2], lambda: bob.advertise("y > 0"))
         assert host.seats[2].known == {1, 2} and bob.moves == 1
+
+
+def test_a_client_that_has_moved_away_and_back_asks_again_for_what_it_was_waiting_for() -> None:
+    first, second = Late(), Host()
+    with attached(Subscriber, first, second) as alice, ThreadPoolExecutor(1) as other:
+
+        async def relocate(kind: str, name: str, broker: int, *_: Any) -> Any:
+            return (2, second) if broker == 1 else (1, first)
+
+        alice._rendezvous = Actor(Rendezvous, relocate=relocate)
+        subscribed = other.submit(alice.subscribe, "x > 0")
+        assert first.waits.wait(BOUND_SECONDS)
+        for broker in (2, 1):
+            alice.process.submit(alice.go_to(broker)).result(BOUND_SECONDS)
+        assert alice.broker == 1 and alice.moves == 2 and not first.known
+        first.answers.set()
+        assert subscribed.result(BOUND_SECONDS) == 1 and first.known == {1} == set(alice.subscriptions)
 
 
 def test_who_closes_while_it_moves_is_nowhere() -> None:

@@ -427,3 +427,21 @@ def test_a_poll_is_answered_before_the_call_that_brought_what_it_waits_for() -> 
         assert poll.done() and len(poll.result()) == 1
 
     go(test())
+
+
+def test_a_durable_subscriber_that_comes_back_ends_the_calls_for_what_it_does_not_name() -> None:
+    """The process that made them may be dead, and nothing answers them: the broker has cancelled the subscriptions."""
+
+    async def test() -> None:
+        host = await single(Recovery.for_tests())
+        wanted = [Resume({}, incarnation=1, numbers=(1,)), Register(1, ANY, admitted=True)]
+        await host.request(0, "alice", wanted, "first process")
+        waiting = host.hosted_brokers[0].answers.owe(("alice", Register, 2))
+        other = host.hosted_brokers[0].answers.owe(("bob", Register, 2))
+        again = [Resume({}, incarnation=2, numbers=(1,)), Register(1, ANY, admitted=True)]
+        await host.request(0, "alice", again, "second process")
+        with pytest.raises(ClientError, match="subscription 2 of 'alice' was cancelled meanwhile"):
+            await waiting
+        assert not other.done()
+
+    go(test())
