@@ -11,7 +11,7 @@ NO_RAY := $(BIN)/pytest -q -n auto --dist worksteal --ignore=tests/on_ray --igno
 # and each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint types fast slow ray spark real beside bench mutants docs clean setup
+.PHONY: demo test check lint types fast slow thorough ray spark real beside bench mutants docs clean setup
 
 setup: $(STAMP) $(VENV)/types
 
@@ -41,8 +41,11 @@ types: setup
 fast: setup            ## machine-level and simulator tests; property tests draw a fifth of their examples
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(NO_RAY) -m "not slow"
 
-slow: setup            ## many seeds of chaos, large networks, a browser; without Ray
-	$(NO_RAY) -m slow
+slow: setup            ## more seeds of chaos, large networks, a browser; without Ray
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-usual} $(NO_RAY) -m "slow and not thorough"
+
+thorough: setup        ## what the others leave out: all tests without Ray, with all seeds and examples; no target calls it
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-steady} $(NO_RAY)
 
 ray: setup             ## on real actors, and the command line
 	$(BIN)/pytest -q tests/on_ray
@@ -51,7 +54,7 @@ spark: setup           ## telemetry in Spark, on a Ray of its own
 	$(BIN)/pytest -q tests/on_spark
 
 # On two cores the tests on Ray and Spark wait a third of their time: what is left is given to those that wait for nothing.
-test: lint             ## everything: real, and beside it types, fast and slow with all examples, whose output follows
+test: lint             ## everything: real, and beside it types, fast and slow, whose output follows
 	@mkdir -p out
 	@$(MAKE) --no-print-directory --keep-going -j 2 real beside; status=$$?; cat out/beside.txt; exit $$status
 
@@ -59,7 +62,8 @@ real: setup            ## ray and spark, in two processes: one of them has the o
 	$(BIN)/pytest -q -n 2 --dist loadfile --durations=10 tests/on_ray tests/on_spark
 
 beside: setup
-	@nice -n 19 sh -c '$(TYPES); types=$$?; $(NO_RAY); exit $$((types + $$?))' > out/beside.txt 2>&1
+	@nice -n 19 sh -c '$(TYPES); types=$$?; \
+		HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-usual} $(NO_RAY) -m "not thorough"; exit $$((types + $$?))' > out/beside.txt 2>&1
 
 bench: setup           ## our speed beside its limits; JSON on standard output
 	$(BIN)/rayvous bench matching --json

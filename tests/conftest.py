@@ -21,7 +21,7 @@ import pytest
 import ray
 import typer
 from chromium import browser as browser
-from draws import draw_fewer
+from draws import PARTS, draw_fewer
 from hypothesis import settings
 from rayvous.actors.network.launching import prepare_workers
 from rayvous.cli import console, main
@@ -31,10 +31,11 @@ from xdist.scheduler import LoadFileScheduling
 
 HEAVY = ("on_ray", "on_spark")
 
-# The same examples in every run, so that results are repeatable; HYPOTHESIS_PROFILE=explore tries new ones. A quick run
-# draws only the first of them.
+# The same examples in every run, so that results are repeatable; HYPOTHESIS_PROFILE=explore tries new ones. Under the
+# profiles of PARTS only the first of them are drawn.
 settings.register_profile("steady", derandomize=True, deadline=None)
-settings.register_profile("quick", settings.get_profile("steady"))
+for part in PARTS:
+    settings.register_profile(part, settings.get_profile("steady"))
 settings.register_profile("explore", deadline=None)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "steady")
 settings.load_profile(PROFILE)
@@ -47,8 +48,8 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(items):
-    if PROFILE == "quick":
-        draw_fewer(item.obj for item in items if isinstance(item, pytest.Function))
+    if PROFILE in PARTS:
+        draw_fewer((item.obj for item in items if isinstance(item, pytest.Function)), PARTS[PROFILE])
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,4 +1,4 @@
-"""How many examples a property test draws: all that it asks for, or in a quick run a fifth of them, the first ones."""
+"""How much of a test of many cases a run does: `make check` a fifth, `make test` two, `make thorough` all."""
 
 from fractions import Fraction
 
@@ -6,11 +6,14 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 QUICK = Fraction(1, 5)
+PARTS = {"quick": QUICK, "usual": 2 * QUICK}
+"""What part of its examples a property test draws under these profiles of hypothesis."""
+
 EXAMPLES_MIN = 5
 
 
-def draw_fewer(tests):
-    """Let each property test among the functions and methods draw a fifth of its examples.
+def draw_fewer(tests, part=QUICK):
+    """Let each property test among the functions and methods draw a part of its examples, the first ones.
 
     Settings cannot be applied to a test twice in any public way, so this is the attribute that hypothesis reads.
     """
@@ -22,16 +25,31 @@ def draw_fewer(tests):
         # A test that has several cases is one function.
         if not hasattr(owner, "asked_for"):
             owner.asked_for = given.max_examples
-        fewer = max(min(EXAMPLES_MIN, owner.asked_for), round(owner.asked_for * QUICK))
+        fewer = max(min(EXAMPLES_MIN, owner.asked_for), round(owner.asked_for * part))
         setattr(owner, name, settings(given, max_examples=fewer))
 
 
-def seeds(many, quick=0):
-    """Return the parameters of a test for each of so many seeds; the first fifth, or so many, are not `slow`."""
+def seeds(many, quick=0, usual=0):
+    """Return the parameters of a test for each of so many seeds.
+
+    The first fifth, or ``quick`` of them, are in every run. As many again, or up to ``usual`` of all, are `slow`.
+    The others are `thorough`.
+    """
     quick = quick or max(1, round(many * QUICK))
-    return [seed if seed < quick else pytest.param(seed, marks=pytest.mark.slow) for seed in range(many)]
+    usual = usual or 2 * quick
+    return [seed if seed < quick else slow(seed) if seed < usual else thorough(seed) for seed in range(many)]
 
 
 def some_of(values, *quick):
     """Return the parameters of a test for each of these values, of which only the quick ones are not `slow`."""
-    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+    return [value if value in quick else slow(value) for value in values]
+
+
+def slow(*values):
+    """Return one case of a test that `make test` runs, and `make check` does not."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def thorough(*values):
+    """Return one case of a test that only `make thorough` runs."""
+    return pytest.param(*values, marks=(pytest.mark.slow, pytest.mark.thorough))

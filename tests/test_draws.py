@@ -1,10 +1,10 @@
-"""A quick run draws a fifth of the examples of every property test, and `make test` all of them."""
+"""A quick run draws a fifth of the examples of every property test, `make test` two fifths, `make thorough` all."""
 
 import re
 from pathlib import Path
 
 import pytest
-from draws import EXAMPLES_MIN, draw_fewer
+from draws import EXAMPLES_MIN, PARTS, draw_fewer, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
@@ -46,14 +46,51 @@ def test_a_state_machine_has_a_fifth_of_its_lives():
     assert 0 < len(lives) <= 11, "the first is made to look at its rules"
 
 
-def test_only_check_is_quick():
-    """What `make check` does not draw, `make test` draws: the same tests, and none of them twice."""
+@pytest.mark.parametrize("part", PARTS)
+def test_a_profile_says_which_part(part):
+    seen = []
+
+    @settings(max_examples=50, deadline=None, database=None)
+    @given(st.integers())
+    def prop(number):
+        seen.append(number)
+
+    draw_fewer([prop], PARTS[part])
+    prop()
+    assert len(seen) == {"quick": 10, "usual": 20}[part]
+
+
+def marks_of(case):
+    return {mark.name for mark in getattr(case, "marks", ())}
+
+
+def test_of_many_seeds_a_fifth_is_always_drawn_and_as_many_again_in_a_test_of_everything():
+    marks = [marks_of(case) for case in seeds(10)]
+    assert marks == [set()] * 2 + [{"slow"}] * 2 + [{"slow", "thorough"}] * 6
+    assert [marks_of(case) for case in seeds(3, quick=1, usual=3)] == [set(), {"slow"}, {"slow"}]
+
+
+def test_what_one_target_leaves_out_another_runs():
+    """`make check` is quick, `make test` draws more, `make thorough` draws all; none runs a test twice."""
     rules = {}
     for line in MAKEFILE.read_text(encoding="utf-8").splitlines():
         if found := re.match(r"([a-z]+):(?!=)", line):
             rules[name := found[1]] = line
         elif line.startswith("\t"):
             rules[name] += line
-    assert [name for name, does in rules.items() if "HYPOTHESIS_PROFILE" in does] == ["fast"]
-    assert "$(NO_RAY);" in rules["beside"] and "$(TYPES);" in rules["beside"], "slow or not"
-    assert not re.search(r"\b(check|fast|slow)\b", rules["test"].partition("##")[0])
+    profiles = {
+        name: found[1] for name, does in rules.items() if (found := re.search(r"PROFILE:-([a-z]+)", does))
+    }
+    assert profiles == {"fast": "quick", "slow": "usual", "beside": "usual", "thorough": "steady"}
+    chosen = {
+        name: found[1]
+        for name, does in rules.items()
+        if (found := re.search(r"NO_RAY\) -m \"([^\"]+)", does))
+    }
+    assert chosen == {
+        "fast": "not slow",
+        "slow": "slow and not thorough",
+        "beside": "not thorough",
+    }
+    assert "$(NO_RAY)" in rules["thorough"] and "$(TYPES);" in rules["beside"]
+    assert not re.search(r"\b(check|fast|slow|thorough)\b", rules["test"].partition("##")[0])

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from draws import slow, thorough
 from rayvous.broker import Broker
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.batch import batch_of
@@ -32,8 +33,6 @@ def found(monkeypatch):
     [
         pytest.param("own_scheme:Row", {}, id="scheme"),
         pytest.param("hybrid+own_layer:Origins", {}, id="layer", marks=pytest.mark.slow),
-        pytest.param("own_scheme:Row", EVERYTHING, id="scheme-everything", marks=pytest.mark.slow),
-        pytest.param("hybrid+own_layer:Origins", EVERYTHING, id="layer-everything", marks=pytest.mark.slow),
         pytest.param(BOTH, EVERYTHING, id="both-everything"),
     ],
 )
@@ -43,8 +42,7 @@ def test_it_heals_keeps_admits_and_is_operated(name, options):
     assert report.verdict.notifications_expected > 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [slow(0), *map(thorough, range(1, 6))])
 def test_many_seeds_with_everything_on(seed):
     report = run_chaos(seed, brokers_max=12, scheme=BOTH, stable=True, admission=True, operations=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

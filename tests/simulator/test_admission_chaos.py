@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from draws import slow, thorough
 from rayvous.admission.advertisements import LOCAL
 from rayvous.broker.admission import Admitting
 from rayvous.faults.plans.admission_cases import with_admission
@@ -24,7 +25,7 @@ def test_who_has_published_nothing_that_is_advertised_does_not_move(seed):
     assert report.holds, report.problems
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(each, marks=pytest.mark.slow) for each in (13, 25))])
+@pytest.mark.parametrize("seed", [1, thorough(13), thorough(25)])
 def test_books_balance_and_nothing_is_lost_whatever_fails(seed):
     """Regression, seed 13: a degradation that was over was reported, and 25 events were not sent upwards."""
     report = run_chaos(seed, admission=True, brokers_max=20 if seed < 10 else 60)
@@ -198,19 +199,15 @@ def test_stores_admission_and_operations_at_once(seed):
     assert report.holds, (report.problems, report.verdict.counts())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "scheme"),
     [
-        (780, "hybrid"),
-        (1152, "hybrid"),
-        (1231, "hybrid"),
-        (330, "hybrid"),
-        (10372, "hybrid"),
-        (10137, "lbdd"),
-        (65, "flooding"),
-        (43, "hypercube"),
-        (182, "match-first"),
+        slow(780, "hybrid"),
+        *(thorough(seed, "hybrid") for seed in (1152, 1231, 330, 10372)),
+        thorough(10137, "lbdd"),
+        thorough(65, "flooding"),
+        thorough(43, "hypercube"),
+        thorough(182, "match-first"),
     ],
 )
 def test_what_once_failed_with_everything_on_holds(seed, scheme):

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from draws import slow, thorough
 from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.flows import Flows
 from rayvous.broker.admission import Admitting
@@ -141,10 +142,8 @@ def test_books_follow_when_brokers_die_come_back_and_come_anew(scheme):
     ("seed", "options"),
     [
         *((seed, {"brokers_max": 8}) for seed in range(2)),
-        *(
-            pytest.param(seed, {"brokers_max": 16, "operations": seed % 2 == 0}, marks=pytest.mark.slow)
-            for seed in range(6)
-        ),
+        slow(0, {"brokers_max": 16, "operations": True}),
+        *(thorough(seed, {"brokers_max": 16, "operations": seed % 2 == 0}) for seed in range(1, 6)),
     ],
 )
 def test_books_balance_and_nothing_is_lost_whatever_fails(scheme, seed, options):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from draws import slow, thorough
 from rayvous.actors.network.network import Network
 from rayvous.faults.checker.conditions import safe
 from rayvous.faults.checker.ltl import always, holds
@@ -159,7 +160,7 @@ def test_a_broker_that_cannot_go_on_with_its_state_starts_again(monkeypatch):
     assert subscription_problems(net) == [] and 2 in net.living()
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
+@pytest.mark.parametrize("seed", [0, slow(2), slow(4), *map(thorough, (1, 3, 5, 6, 7))])
 def test_in_chaos_nobody_starts_again_who_is_right(monkeypatch, seed):
     """Whatever crashes, stalls or is cut off, no lasting difference is reported where there is none."""
     wrong = []
@@ -184,13 +185,19 @@ def test_chaos_that_damages_state_holds_from_the_stated_time_on_and_not_without_
     assert not run_case(replace(case, recovery=replace(case.recovery, compare_heartbeats=None))).holds
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("more", [{}, {"stable": True}, {"operations": True}, {"admission": True}])
-def test_chaos_that_damages_state_holds(more):
-    for seed in range(10, 14):
-        scheme = ("hybrid", "hypercube", "lbdd", "hierarchical+nodes")[seed % 4]
-        report = run_chaos(seed, damage=True, scheme=scheme, brokers_max=10, seconds=10.0, **more)
-        assert report.holds, (seed, report.problems, report.verdict.examples)
+@pytest.mark.parametrize(
+    ("seed", "kind"),
+    [
+        (slow if at == number else thorough)(10 + number, kind)  # each kind and each scheme once
+        for at, kind in enumerate(("plain", "stable", "operations", "admission"))
+        for number in range(4)
+    ],
+)
+def test_chaos_that_damages_state_holds(seed, kind):
+    scheme = ("hybrid", "hypercube", "lbdd", "hierarchical+nodes")[seed % 4]
+    more = {} if kind == "plain" else {kind: True}
+    report = run_chaos(seed, damage=True, scheme=scheme, brokers_max=10, seconds=10.0, **more)
+    assert report.holds, (report.problems, report.verdict.examples)
 
 
 def test_nobody_waits_for_ever_for_who_takes_it_that_all_is_told():

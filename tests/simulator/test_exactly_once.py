@@ -1,6 +1,7 @@
 """Stores, durable subscribers, publishers that restart, flush, and reported losses (docs/exactly-once.md)."""
 
 import pytest
+from draws import slow, thorough
 from rayvous.broker import Broker
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.chaos import run_chaos
@@ -381,8 +382,9 @@ def test_without_a_store_nothing_is_persisted():
 @pytest.mark.parametrize(
     ("seed", "brokers_max"),
     [
-        *((seed, 8) for seed in range(4)),
-        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(6)),
+        *((seed, 8) for seed in range(2)),
+        *(slow(*each) for each in ((2, 8), (0, 12))),
+        *(thorough(*each) for each in ((3, 8), *((seed, 12) for seed in range(1, 6)))),
     ],
 )
 def test_chaos_with_stores_and_clients_that_die(seed, brokers_max):
@@ -390,10 +392,14 @@ def test_chaos_with_stores_and_clients_that_die(seed, brokers_max):
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "brokers_max"),
-    [(13, 30), (60, 60), (270, 60), (451, 60), *((seed, 20) for seed in (15, 45, 47, 51, 114, 129, 233))],
+    [
+        slow(15, 20),
+        slow(13, 30),
+        *(thorough(seed, 20) for seed in (45, 47, 51, 114, 129, 233)),
+        *(thorough(seed, 60) for seed in (60, 270, 451)),
+    ],
 )
 def test_what_once_failed_with_stores_holds(seed, brokers_max):
     report = run_chaos(seed, brokers_max=brokers_max, stable=True)

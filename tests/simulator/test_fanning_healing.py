@@ -6,6 +6,7 @@ Reference: promises 1 to 3 and 6; paper 5, section 3; docs/decisions/0022-fan-ou
 from collections import Counter
 
 import pytest
+from draws import slow, thorough
 from rayvous.broker import fanout
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.chaos import run_chaos
@@ -191,10 +192,12 @@ def test_a_member_that_only_goes_on_loses_events(monkeypatch, way):
 @pytest.mark.parametrize(
     ("seed", "options"),
     [
-        *((seed, {"brokers_max": 12}) for seed in range(3)),
+        (0, {"brokers_max": 12}),
+        slow(1, {"brokers_max": 12}),
+        thorough(2, {"brokers_max": 12}),
         *(
-            pytest.param(
-                seed, {"brokers_max": 24, "stable": seed % 2 == 0, "operations": True}, marks=pytest.mark.slow
+            (slow if seed < 2 else thorough)(
+                seed, {"brokers_max": 24, "stable": seed % 2 == 0, "operations": True}
             )
             for seed in range(6)
         ),

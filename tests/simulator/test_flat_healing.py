@@ -4,6 +4,7 @@ Reference: promises 1 to 3 and 6; docs/schemes.md, "Trees without clusters that 
 """
 
 import pytest
+from draws import seeds, slow, thorough
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
@@ -17,23 +18,30 @@ from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey
 
 SCHEMES = [name for name in NAMES if scheme_of(name).membership is Membership.NODES]
+KINDS = ("plain", "stable", "admission")
 
 
 def test_all_of_them_are_looked_at():
     assert {"hierarchical", "flooding", "match-first", "hierarchical+quench+merge"} <= set(SCHEMES)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_what_is_broken_heals_and_loses_nothing(scheme, seed):
     report = run_chaos(seed, scheme=scheme, brokers_max=8, seconds=12.0)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["plain", "stable", "admission"])
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    ("scheme", "seed", "kind"),
+    [
+        # Each scheme once: `test_all_at_once` has every scheme with every set of parts, in small networks.
+        (slow if seed == 0 and KINDS[at % len(KINDS)] == kind else thorough)(scheme, seed, kind)
+        for at, scheme in enumerate(SCHEMES)
+        for seed in range(2)
+        for kind in KINDS
+    ],
+)
 def test_larger_ones_too_also_with_stores_and_with_admission_control(scheme, seed, kind):
     options = {} if kind == "plain" else {kind: True}
     report = run_chaos(seed, scheme=scheme, brokers_max=20, **options)

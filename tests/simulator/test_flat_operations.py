@@ -4,6 +4,7 @@ Reference: promises 1 to 3 and 6; paper 1, 4.2; docs/operations.md, "Trees witho
 """
 
 import pytest
+from draws import slow, thorough
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import root_of, structure_problems, subscription_problems
 from rayvous.protocol.messages.recovery import Probe, Recovery, YieldRoot
@@ -18,9 +19,7 @@ from rayvous.simulator.simulation import Simulation
 from rayvous.simulator.survey import survey
 
 SCHEMES = [name for name in NAMES if scheme_of(name).membership is Membership.NODES]
-every_scheme = pytest.mark.parametrize(
-    "scheme", [name if "+" not in name else pytest.param(name, marks=pytest.mark.slow) for name in SCHEMES]
-)
+every_scheme = pytest.mark.parametrize("scheme", [slow(name) if "+" in name else name for name in SCHEMES])
 
 
 class World:
@@ -115,7 +114,7 @@ def test_a_broker_moves_to_a_clearly_nearer_parent_and_then_stays(assert_healed)
     world.verify(assert_healed)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, thorough(1)])
 @every_scheme
 def test_operated_networks_that_are_broken_heal_and_lose_nothing(scheme, seed):
     """More seeds: ``rayvous chaos --scheme hierarchical --operations --seeds 500``."""
@@ -123,8 +122,7 @@ def test_operated_networks_that_are_broken_heal_and_lose_nothing(scheme, seed):
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [slow(0), thorough(1)])
 @pytest.mark.parametrize("scheme", ["hierarchical", "flooding", "match-first"])
 def test_larger_ones_with_everything_on(scheme, seed):
     report = run_chaos(seed, brokers_max=12, scheme=scheme, operations=True, stable=True, admission=True)

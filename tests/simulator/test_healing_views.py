@@ -7,6 +7,7 @@ Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 """
 
 import pytest
+from draws import slow, thorough
 from rayvous.broker import healing
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.layers import RoundBegan
@@ -192,8 +193,9 @@ def test_a_network_that_does_not_keep_the_rules_is_found_out(scheme, wrong, monk
     ("seed", "brokers_max"),
     [
         *((seed, 8) for seed in (0, 2)),
-        *(pytest.param(seed, 8, marks=pytest.mark.slow) for seed in (1, 3)),
-        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(6)),
+        slow(0, 12),
+        *(thorough(seed, 8) for seed in (1, 3)),
+        *(thorough(seed, 12) for seed in range(1, 6)),
     ],
 )
 def test_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_max, scheme):

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from draws import slow, thorough
 from rayvous.broker import healing
 from rayvous.faults.plans import plans
 from rayvous.faults.plans.plans import FaultPlan
@@ -185,8 +186,9 @@ def test_a_plan_with_a_leave_is_data_like_any_other():
     ("seed", "brokers_max"),
     [
         *((seed, 8) for seed in (0, 2)),
-        *(pytest.param(seed, 8, marks=pytest.mark.slow) for seed in (1, 3)),
-        *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in range(6)),
+        slow(0, 12),
+        *(thorough(seed, 8) for seed in (1, 3)),
+        *(thorough(seed, 12) for seed in range(1, 6)),
     ],
 )
 def test_cubes_that_are_broken_heal_and_lose_nothing(seed, brokers_max):

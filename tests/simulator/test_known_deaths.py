@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from draws import some_of
+from draws import slow, thorough
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.protocol.effects import Died
 from rayvous.protocol.messages.recovery import Recovery
@@ -67,8 +67,14 @@ def test_over_a_cut_link_and_to_a_paused_broker_nothing_is_known() -> None:
     assert survey_of(net)[other]["designated"]
 
 
-@pytest.mark.parametrize("scheme", some_of(SCHEMES, "hybrid"))
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("scheme", "seed"),
+    [
+        ("hybrid", 1),
+        *(slow(scheme, 2) for scheme in SCHEMES),
+        *(thorough(scheme, 1) for scheme in SCHEMES[1:]),
+    ],
+)
 def test_the_promises_hold_if_deaths_are_known(scheme: str, seed: int) -> None:
     parts = dict.fromkeys(("stable", "admission", "operations"), seed == 2)
     report = run_case(draw_sim_case(seed, scheme=scheme, **parts), dead_after_seconds=KNOWN_SECONDS)

@@ -4,6 +4,7 @@ Reference: promises 1, 2, 3, 5 and 6; paper 1, 4.2; docs/operations.md.
 """
 
 import pytest
+from draws import slow, thorough
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
@@ -291,8 +292,9 @@ def test_what_cannot_be_operated_says_why():
     ("seed", "brokers_max"),
     [
         *((seed, 8) for seed in (0, 2)),
-        *(pytest.param(seed, 8, marks=pytest.mark.slow) for seed in (1, 3)),
-        *(pytest.param(seed, 16, marks=pytest.mark.slow) for seed in range(6)),
+        slow(0, 16),
+        *(thorough(seed, 8) for seed in (1, 3)),
+        *(thorough(seed, 16) for seed in range(1, 6)),
     ],
 )
 def test_operated_networks_that_are_broken_heal_and_lose_nothing(seed, brokers_max):

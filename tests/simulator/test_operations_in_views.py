@@ -4,6 +4,7 @@ Reference: promises 1 to 3 and 6; paper 2, 2.4; paper 5, 3.4; docs/operations.md
 """
 
 import pytest
+from draws import slow, thorough
 from rayvous.broker import healing
 from rayvous.faults.plans.cases import IN_TREES, draw_case
 from rayvous.faults.simulated.chaos import run_chaos
@@ -149,11 +150,7 @@ def test_a_broker_that_does_not_leave_is_found_out(monkeypatch):
 @every_scheme
 @pytest.mark.parametrize(
     ("seed", "brokers_max"),
-    [
-        (0, 8),
-        pytest.param(1, 8, marks=pytest.mark.slow),
-        *(pytest.param(seed, 16, marks=pytest.mark.slow) for seed in range(6)),
-    ],
+    [(0, 8), slow(0, 16), thorough(1, 8), *(thorough(seed, 16) for seed in range(1, 6))],
 )
 def test_operated_networks_that_are_broken_heal_and_lose_nothing(scheme, seed, brokers_max):
     """More seeds: ``rayvous chaos --scheme hypercube --operations --seeds 500``."""

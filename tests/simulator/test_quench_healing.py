@@ -4,7 +4,7 @@ Reference: promises 1 to 3 and 6.
 """
 
 import pytest
-from draws import seeds
+from draws import seeds, slow, thorough
 from rayvous.faults.checker import reliability
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
@@ -140,8 +140,7 @@ def test_small_trees_that_are_broken_heal_and_lose_nothing(scheme, seed):
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 4))
+@pytest.mark.parametrize("seed", [slow(2), thorough(3)])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_trees_that_are_broken_heal_and_lose_nothing(scheme, seed):
     """More seeds: ``rayvous chaos --scheme hybrid+quench+merge --seeds 500``."""
@@ -149,7 +148,7 @@ def test_trees_that_are_broken_heal_and_lose_nothing(scheme, seed):
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("kind", ["stable", "operations"])
 def test_with_stores_or_operated_they_lose_nothing_either(kind, seed):
     report = run_chaos(seed, brokers_max=6, scheme="hybrid+quench+merge", **{kind: True})

@@ -4,6 +4,7 @@ Reference: promises 1, 2 and 7; docs/exactly-once.md.
 """
 
 import pytest
+from draws import seeds
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.durability.durable_clients import DurableClients
@@ -139,7 +140,7 @@ def test_a_publisher_costs_one_question_to_each_in_half_a_retention():
 
 
 @pytest.mark.parametrize("scheme", VIEWS)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
+@pytest.mark.parametrize("seed", seeds(6))
 def test_chaos_with_stores_and_clients_that_die(seed, scheme):
     report = run_chaos(seed, brokers_max=8, scheme=scheme, stable=True)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

@@ -6,7 +6,7 @@ Reference: promises 1, 3, 6 and 7; docs/durability.md.
 import random
 
 import pytest
-from draws import seeds
+from draws import seeds, slow, thorough
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.judging import books_problems, durable_problems, structure_problems
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
@@ -103,13 +103,17 @@ def check(scheme: str, seed: int, admission: AdmissionConfig | None = None) -> N
 @pytest.mark.parametrize("seed", seeds(3, quick=1))
 def test_all_end_and_what_was_accepted_comes_once_and_in_order(scheme: str, seed: int) -> None:
     check(scheme, seed)
+
+
+@every_scheme
+def test_so_it_is_with_admission_control(scheme: str) -> None:
     check(scheme, 3, ADMITS)
 
 
-@pytest.mark.slow
 @every_scheme
-def test_so_it_is_with_many_seeds(scheme: str) -> None:
-    for seed in range(4, 30):
+@pytest.mark.parametrize(("first", "end"), [slow(4, 8), thorough(8, 30)])
+def test_so_it_is_with_many_seeds(scheme: str, first: int, end: int) -> None:
+    for seed in range(first, end):
         check(scheme, seed, ADMITS if seed % 3 == 0 else None)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from draws import slow, thorough
 from rayvous.actors.channels.channel import Channel, Waiting
 from rayvous.actors.channels.config import ChannelConfig
 from rayvous.actors.channels.connection import (
@@ -149,9 +150,9 @@ def test_hostile_bytes_at_a_machine(seed: int) -> None:
     )
 
 
-@pytest.mark.slow
-def test_many_hostile_bytes_at_a_machine() -> None:
-    attack_machine(77, 100_000)
+@pytest.mark.parametrize("rounds", [slow(10_000), thorough(100_000)])
+def test_many_hostile_bytes_at_a_machine(rounds: int) -> None:
+    attack_machine(77, rounds)
 
 
 def test_the_recorded_conversation_is_valid() -> None:
@@ -236,6 +237,6 @@ def test_hostile_bytes_at_a_host(seed: int) -> None:
     assert len(set(host.why)) > 5
 
 
-@pytest.mark.slow
-def test_many_hostile_bytes_at_a_host() -> None:
-    asyncio.run(attack_host(99, 5_000))
+@pytest.mark.parametrize("rounds", [slow(1_000), thorough(5_000)])
+def test_many_hostile_bytes_at_a_host(rounds: int) -> None:
+    asyncio.run(attack_host(99, rounds))

@@ -5,22 +5,20 @@ are in ``test_chaos_rules.py``.
 """
 
 import pytest
+from draws import seeds, slow, thorough
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(each, marks=pytest.mark.slow) for each in range(3, 12))]
-)
+@pytest.mark.parametrize("seed", seeds(12, quick=2))
 def test_small_networks_that_are_broken_heal_and_lose_nothing(seed):
     report = run_chaos(seed, brokers_max=12)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12, 24))
+@pytest.mark.parametrize("seed", [slow(12), *map(thorough, range(13, 24))])
 def test_networks_that_are_broken_heal_and_lose_nothing(seed):
     report = run_chaos(seed, brokers_max=24)
     assert report.holds, (report.replay, report.problems, report.verdict.examples)

@@ -7,6 +7,7 @@ import json
 import random
 
 import pytest
+from draws import slow, thorough
 from rayvous.gateway.http.bodies import TYPES
 from rayvous.protocol.gateways import GatewayLimits
 
@@ -171,10 +172,10 @@ def test_hostile_input(web, run, tokens, seed):
     run(attacked(web, tokens, seed, 25))
 
 
-@pytest.mark.slow
-def test_much_hostile_input(web, tokens):
+@pytest.mark.parametrize("rounds", [slow(600), thorough(3_000)])
+def test_much_hostile_input(web, tokens, rounds):
     async def bounded():
         async with asyncio.timeout(60):
-            await attacked(web, tokens, 1234, 3_000)
+            await attacked(web, tokens, 1234, rounds)
 
     asyncio.run(bounded())

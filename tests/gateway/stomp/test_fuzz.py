@@ -1,6 +1,6 @@
 """Hostile clients drawn from a seed: nothing fails, nothing is kept, and no other client is disturbed.
 
-``RAYVOUS_FUZZ_INPUTS=100000 pytest -m slow tests/gateway/stomp/test_fuzz.py`` runs that many.
+``RAYVOUS_FUZZ_INPUTS=100000 pytest -m thorough tests/gateway/stomp/test_fuzz.py`` runs that many.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from draws import slow, thorough
 from rayvous.gateway.stomp.frames import CLIENT_COMMANDS, SERVER_COMMANDS, Frame, encode
 from rayvous.protocol.gateways import GatewayLimits
 
@@ -167,6 +168,8 @@ def test_hostile_clients_disturb_nobody(served, caplog):
     besiege(served, 1, 200, caplog)
 
 
-@pytest.mark.slow
-def test_thousands_of_hostile_clients_disturb_nobody(served, caplog):
-    besiege(served, 2, int(os.environ.get("RAYVOUS_FUZZ_INPUTS", "10000")), caplog)
+@pytest.mark.parametrize(
+    "inputs", [slow(2_000), thorough(int(os.environ.get("RAYVOUS_FUZZ_INPUTS", "10000")))]
+)
+def test_thousands_of_hostile_clients_disturb_nobody(served, inputs, caplog):
+    besiege(served, 2, inputs, caplog)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draws import slow, thorough
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
@@ -259,7 +260,7 @@ def new_one(router: Any, start: Position) -> Any:
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        pytest.param(name, seed, marks=() if (name, seed) in QUICK else pytest.mark.slow)
+        (name, seed) if (name, seed) in QUICK else (slow if seed == 3 else thorough)(name, seed)
         for name in NAMES
         for seed in (3, 6)
     ],
