@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from draws import slow, thorough
 from rayvous.broker import Broker
 from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.protocol import snapshots
@@ -91,15 +92,15 @@ class Watch:
 
 
 CASES = (
-    ("hybrid", {"operations": True}),
-    ("hybrid", {"stable": True, "admission": True}),
-    ("hypercube", {"admission": True}),
-    ("lbdd", {"stable": True}),
-    *((scheme, {}) for scheme in NAMES),
+    slow("hybrid", {"operations": True}),
+    slow("hybrid", {"stable": True, "admission": True}),
+    slow("hypercube", {"admission": True}),
+    slow("lbdd", {"stable": True}),
+    # An option changes the router alone, whose snapshots `tests/routing/schemes/test_snapshots.py` compares.
+    *((thorough if "+" in scheme else slow)(scheme, {}) for scheme in NAMES),
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "more"), CASES)
 def test_a_broker_that_is_restored_does_what_the_other_does(scheme: str, more: dict[str, Any]) -> None:
     """Meanwhile brokers crash, take over, join and leave, and compare what they know."""

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from draws import slow
 from rayvous.protocol.effects import Deliver, Multicast, Received, Send
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Directed, Events, Gone
@@ -82,8 +83,8 @@ class Watch:
 @pytest.mark.parametrize(
     ("network", "name"),
     [
-        # On the largest network the options behave as on the tree of clusters.
-        pytest.param(network, name, marks=[pytest.mark.slow] * (network == "transit-stub" and "+" in name))
+        # On the largest networks and on those with few links the options behave as on the tree of clusters.
+        slow(network, name) if "+" in name and network != "a tree of clusters" else (network, name)
         for network in NETWORKS
         for name in NAMES
     ],

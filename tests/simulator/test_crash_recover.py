@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from draws import slow, thorough
 from rayvous.broker import Pipeline
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.checker.verdict import Verdict
@@ -89,7 +90,7 @@ def holds(net: Simulation) -> None:
     assert verdict.notifications_delivered == verdict.notifications_expected > 0
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [5, thorough(1)])
 @pytest.mark.parametrize("scheme, last_words", [("hybrid", True), ("hierarchical", False)])
 def test_a_crash_between_any_two_effects_leaves_no_trace(
     scheme: str, last_words: bool, every: int, scripted: type[Any]
@@ -97,11 +98,11 @@ def test_a_crash_between_any_two_effects_leaves_no_trace(
     assert crash_everywhere(scripted, scheme, last_words, every) > 200 / every
 
 
-@pytest.mark.slow
 @every_scheme
-def test_nor_does_it_under_any_scheme(scheme: str, scripted: type[Any]) -> None:
+@pytest.mark.parametrize("every", [slow(17), thorough(7)])
+def test_nor_does_it_under_any_scheme(scheme: str, every: int, scripted: type[Any]) -> None:
     last_words = NAMES.index(scheme) % 2 == 0
-    assert crash_everywhere(scripted, scheme, last_words, every=7) > 10
+    assert crash_everywhere(scripted, scheme, last_words, every) > 70 / every
 
 
 def crash_everywhere(scripted: type[Any], scheme: str, last_words: bool, every: int = 1) -> int:
@@ -125,8 +126,17 @@ def crash_everywhere(scripted: type[Any], scheme: str, last_words: bool, every: 
     return runs
 
 
-@every_scheme
-@pytest.mark.parametrize("admission", [None, AdmissionConfig(0.0)], ids=["", "admission"])
+@pytest.mark.parametrize(
+    ("scheme", "admission"),
+    [
+        pytest.param(
+            scheme, admission, id=f"{scheme}{'-admission' if admission else ''}",
+            marks=() if (at % 4 == 0) == bool(admission) else pytest.mark.slow,
+        )
+        for at, scheme in enumerate(NAMES)
+        for admission in (None, AdmissionConfig(0.0))
+    ],
+)  # fmt: skip
 def test_a_record_that_was_condensed_again_and_again_is_that_of_the_same_layers(
     scheme: str, admission: AdmissionConfig | None
 ) -> None:
