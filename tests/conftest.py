@@ -21,13 +21,13 @@ import pytest
 import ray
 import typer
 from chromium import browser as browser
+from dealing import OneSpark
 from draws import PARTS, draw_fewer
 from hypothesis import settings
 from rayvous.actors.network.launching import prepare_workers
 from rayvous.cli import console, main
 from rayvous.recovery.durability.postgresql_database import database_of
 from rayvous.simulator.processes import YOUNG_OBJECTS
-from xdist.scheduler import LoadFileScheduling
 
 HEAVY = ("on_ray", "on_spark")
 
@@ -56,14 +56,6 @@ def pytest_collection_modifyitems(items):
 def pytest_xdist_make_scheduler(config, log):
     """Keep all tests on Spark in one process where `make test` deals the files to two (``--dist loadfile``)."""
     return OneSpark(config, log) if config.getoption("dist") == "loadfile" else None
-
-
-class OneSpark(LoadFileScheduling):
-    """Gives a file to one process, and the folder whose tests share a Spark session as if it were one file."""
-
-    def _split_scope(self, nodeid):
-        file = super()._split_scope(nodeid)
-        return "on_spark" if "on_spark" in Path(file).parts else file
 
 
 def pytest_collection_finish(session):

@@ -14,7 +14,7 @@ from rayvous.faults.real.burden import Burden
 
 LIMIT = rv.AdmissionConfig().utilisation_max
 
-BUSY_SECONDS_MAX = 30.0
+BUSY_SECONDS_MAX = 60.0
 """How long it is waited for a sample in which the broker had 0.8 of a core."""
 
 BATCH, SECONDS_AN_EVENT = 256, 0.0005
