@@ -70,7 +70,7 @@ def test_events_and_payloads_have_numbers_of_one_publisher(mesh):
         reader.payload(notes[0])
 
 
-def test_what_is_wrong_is_said(mesh, net):
+def test_what_is_wrong_is_said(mesh):
     publisher = mesh.publisher("wrong")
     with pytest.raises(rv.InputError, match="a payload must be bytes"):
         publisher.distribute("text", topic="maps")
@@ -78,8 +78,6 @@ def test_what_is_wrong_is_said(mesh, net):
         publisher.distribute(b"abc", topic="maps", slice_bytes=0)
     with pytest.raises(rv.InputError, match="topic is ''"):
         publisher.distribute(b"abc", topic="")
-    with pytest.raises(rv.InputError, match="launch the network with scheme='lbdd'"):
-        net.publisher("on-a-tree").distribute(b"abc", topic="maps")
 
 
 def test_in_a_network_that_heals_a_payload_is_found_from_wherever_its_subscriber_has_moved_to(ray_started):

@@ -170,19 +170,13 @@ def test_what_is_wrong_is_said_and_changes_nothing(net, fresh):
         subscriber.unsubscribe(5)
     assert publisher.published == 0
     assert publisher.publish({"price": 1}) == 1
+    with pytest.raises(rv.InputError, match="launch the network with scheme='lbdd'"):
+        publisher.distribute(b"abc", topic="maps")
 
 
 def test_a_network_that_is_not_there(ray_started):
     with pytest.raises(rv.NetworkNotFound, match="'nowhere'"):
         rv.Network.attach("nowhere")
-
-
-def test_launching_a_taken_name_leaves_the_first_one_alone(ray_started):
-    with rv.Network.launch(rv.ClusterTree(1, 1), name="taken") as first:
-        with pytest.raises(rv.NetworkExists, match="'taken'"):
-            rv.Network.launch(rv.ClusterTree(1, 1), name="taken")
-        first.settle()
-    assert "taken" not in networks()
 
 
 @pytest.mark.parametrize(
@@ -195,8 +189,10 @@ def test_a_launch_that_fails_leaves_nothing_behind(ray_started, wrong):
     assert ray.util.list_named_actors(all_namespaces=True) == before
 
 
-def test_two_networks_do_not_hear_each_other(net, fresh):
-    with rv.Network.launch(rv.ClusterTree(1, 1), scheme="hierarchical") as other:
+def test_two_networks_have_two_names_and_do_not_hear_each_other(net, fresh):
+    with rv.Network.launch(rv.ClusterTree(1, 1), scheme="hierarchical", name="taken") as other:
+        with pytest.raises(rv.NetworkExists, match="'taken'"):
+            rv.Network.launch(rv.ClusterTree(1, 1), name="taken")
         here, there = net.subscriber(fresh), other.subscriber(fresh)
         here.subscribe("a = 1")
         there.subscribe("a = 1")
@@ -205,6 +201,7 @@ def test_two_networks_do_not_hear_each_other(net, fresh):
         other.settle()
         assert identities(here) == []
         assert identities(there) == [(fresh, 1)]
+    assert "taken" not in networks()
 
 
 PUBLISHER = """

@@ -65,7 +65,10 @@ def test_a_network_grows_moves_and_shrinks_while_events_flow(
 def test_where_views_say_who_is_in_a_network_grows_and_shrinks_while_events_flow(
     ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
-    """Even the first brokers may leave; other schemes with views are simulated. Reference: paper 2, 2.4."""
+    """Even the first brokers may leave. Reference: paper 2, 2.4.
+
+    Simulated: other schemes with views, and those where every broker is a node by itself (`test_flat_operations.py`).
+    """
     options: dict[str, Any] = {"recovery": Recovery.for_tests(node_cluster_max=2), "brokers_per_actor": 1}
     with rv.Network.launch(rv.ClusterTree(2, 1), scheme="hypercube", **options) as net:
         net.await_convergence(BOUND_SECONDS)
@@ -88,42 +91,7 @@ def test_where_views_say_who_is_in_a_network_grows_and_shrinks_while_events_flow
         traffic.verify(300, BOUND_SECONDS)
 
 
-def test_where_every_broker_is_a_node_by_itself_a_network_grows_and_shrinks_while_events_flow(
-    ray_started: None, traffic_at: Callable[..., Any]
-) -> None:
-    """Each new broker finds a parent, and the root's brokers may leave. Reference: paper 1, 4.2."""
-    options: dict[str, Any] = {"recovery": Recovery.for_tests(degree=4), "brokers_per_actor": 1}
-    with rv.Network.launch(rv.ClusterTree(2, 1), scheme="hierarchical", **options) as net:
-        net.await_convergence(BOUND_SECONDS)
-        traffic = traffic_at(net, {"all": 0, "odd": 1, "few": 1, "none": 0}, {"p": 0, "q": 1})
-        with traffic.flowing():
-            new = net.add_broker(0)
-            cluster, brokers = net.add_cluster(2)
-            assert (new, cluster, brokers) == (2, 2, [3, 4])
-            net.await_convergence(BOUND_SECONDS)
-            assert {place.broker: place.cluster for place in net.inspect.positions} == {
-                0: 0,
-                1: 1,
-                2: 0,
-                3: 2,
-                4: 2,
-            }
-            assert traffic.subscribers["odd"].move_to(new) == new
-            assert traffic.publishers["q"].move_to(3) == 3
-            net.reoptimise()
-            net.await_convergence(BOUND_SECONDS)
-            assert net.inspect.survey()[0]["root"]
-            net.remove_cluster(0, BOUND_SECONDS)
-            net.await_convergence(BOUND_SECONDS)
-            assert net.kill_broker(4) == [4]
-            net.await_convergence(BOUND_SECONDS)
-        survey = net.inspect.survey()
-        assert set(survey) == {1, 3}
-        assert all(one["view"].members == (broker,) for broker, one in survey.items())
-        traffic.verify(300, BOUND_SECONDS)
-
-
-def test_who_is_overloaded_takes_a_child_only_as_a_last_resort(
+def test_who_is_overloaded_takes_a_child_only_as_a_last_resort_and_who_asks_for_it_later_comes_elsewhere(
     ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
     """The root is alone and handles about a hundred events a second. Reference: paper 1, 4.2.1, figure 3."""
@@ -132,39 +100,40 @@ def test_who_is_overloaded_takes_a_child_only_as_a_last_resort(
         with traffic.flowing():
             while net.inspect.describe().nodes[0]["events_in"] < 150:
                 pass  # the load is that of the last full second
-            _, (new,) = net.add_cluster(1)
+            cluster, (new,) = net.add_cluster(1)
+            assert (cluster, new) == (1, 1)
             net.await_convergence(BOUND_SECONDS)
             assert net.inspect.describe().nodes[0]["refused_joins"] > 0
             assert net.inspect.survey()[new]["parent"].designated == 0
         traffic.verify(100, BOUND_SECONDS)
-
-
-def test_what_cannot_be_operated_says_why_and_who_asks_for_a_broker_that_has_left_comes_elsewhere(
-    ray_started: None,
-) -> None:
-    with rv.Network.launch(rv.ClusterTree(2, 1), recovery=Recovery.for_tests()) as net:
-        net.await_convergence(BOUND_SECONDS)
-        with pytest.raises(InputError, match="no cluster 7 is alive"):
-            net.add_broker(7)
-        with pytest.raises(InputError, match="brokers is 0: it must be a whole number from 1"):
-            net.add_cluster(0)
-        with pytest.raises(InputError, match="no broker 9 is alive"):
-            net.remove_broker(9)
+        what_cannot_be_operated_says_why(net)
         net.remove_broker(1, BOUND_SECONDS)
         with pytest.raises(InputError, match="the last broker"):
             net.remove_broker(0)
+        whoever_asks_for_a_broker_that_has_left_comes_elsewhere(net)
 
-        # A client in its own process: broker 9 never existed, broker 1 has left, so it attaches elsewhere.
-        spares = Spares(net.name, 1)
-        try:
-            client = KillableClients("s", 9, False, spares)
-            with pytest.raises(InputError, match="no broker 9"):
-                client.start()
-            client.broker = 1
+
+def what_cannot_be_operated_says_why(net: rv.Network) -> None:
+    with pytest.raises(InputError, match="no cluster 7 is alive"):
+        net.add_broker(7)
+    with pytest.raises(InputError, match="brokers is 0: it must be a whole number from 1"):
+        net.add_cluster(0)
+    with pytest.raises(InputError, match="no broker 9 is alive"):
+        net.remove_broker(9)
+
+
+def whoever_asks_for_a_broker_that_has_left_comes_elsewhere(net: rv.Network) -> None:
+    """The client is in its own process: broker 9 never existed, broker 1 has left."""
+    spares = Spares(net.name, 1)
+    try:
+        client = KillableClients("s", 9, False, spares)
+        with pytest.raises(InputError, match="no broker 9"):
             client.start()
-            assert client.alive and client.broker == 0
-        finally:
-            spares.close()
+        client.broker = 1
+        client.start()
+        assert client.alive and client.broker == 0
+    finally:
+        spares.close()
 
 
 OPERATOR = """
