@@ -173,8 +173,8 @@ def starts_it_again_and_ends(net: rv.Network, broker: int) -> Any:
     incarnation = ray.get(point.start_again.remote([broker], directory.hosts[broker], "who ended"))
     unborn = launching._start_host(directory, [broker], incarnation)
     ray.get(
-        unborn.hosted.remote([directory.positions[broker]], incarnation)
-    )  # it has opened the store of the broker
+        unborn.start_brokers.remote([directory.positions[broker]], incarnation)
+    )  # it has opened the store
     ray.get(point.give_up.remote("who ended"))  # which happens by itself after a minute
     return unborn  # in a detached network it would live without a handle, here it does not
 
