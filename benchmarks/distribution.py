@@ -41,8 +41,9 @@ from ..faults.machines.links import crossed, hosts_here
 from ..faults.machines.nodes import node_ids
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId
+from ..routing.schemes.registry import scheme as routing_scheme
+from ..routing.schemes.router import PayloadRouting
 from ..routing.topologies.cluster_trees import ClusterTree
-from ..routing.topologies.lbdd_plan import plan
 
 PAPER_OUT_DEGREE: Final = 4
 PAPER_TARGETS: Final = 11
@@ -62,9 +63,11 @@ def publisher_of(hosts: int) -> BrokerId:
 
 def out_degree(scheme: str, hosts: int, publisher: BrokerId) -> int:
     """Return the number of copies that the busiest sender sends."""
-    if scheme == "point-to-point":
-        return hosts - 1
-    return max(map(len, plan(publisher, range(hosts)).children.values()))
+    made = routing_scheme(scheme)
+    router = made(made.positions(ClusterTree(hosts, 1).positions())[publisher])
+    assert isinstance(router, PayloadRouting)
+    others = tuple(broker for broker in range(hosts) if broker != publisher)
+    return max(map(len, router.copies(publisher, others).values()))
 
 
 def run(

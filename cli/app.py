@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from ..faults.checker.verdict import HOLDS, UNDECIDED, VIOLATED
+from ..protocol.configs import DEFAULT_SCHEME
 from ..protocol.errors import InputError, MissingExtra, RayvousError
 from ..protocol.extras import require
 from . import console
@@ -118,7 +119,7 @@ def demo(
     ] = 1,
     scheme: Annotated[
         str, typer.Option(help="Routing scheme: hybrid, lbdd, ...; see docs/schemes.md.")
-    ] = "hybrid",
+    ] = DEFAULT_SCHEME,
     seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the report; created if missing.")] = DEMO_OUT,
     spark: Annotated[
@@ -210,7 +211,7 @@ def chaos(
             help="Routing scheme: hybrid (also +quench, +merge, +all, +fanout), hierarchical (also +nodes), flooding, "
             "match-first, hypercube, lbdd, point-to-point; or module:Class."
         ),
-    ] = "hybrid",
+    ] = DEFAULT_SCHEME,
     stable: Annotated[
         bool,
         typer.Option(
@@ -309,7 +310,7 @@ def chaos(
         drawn = {
             "seeds": seeds != 1, "plan": plan, "brokers": brokers, "stable": stable, "operations": operations,
             "admission": admission, "damage": damage, "lossless": lossless, "hosts": hosts,
-            "scheme": scheme != "hybrid", "seed": seed,
+            "scheme": scheme != DEFAULT_SCHEME, "seed": seed,
         }  # fmt: skip
         result = run_chaos_case(
             case,

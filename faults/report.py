@@ -9,8 +9,8 @@ import shlex
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from ..protocol.configs import DEFAULT_SCHEME
 from ..protocol.traces.trace import Trace
-from ..routing.schemes.registry import DEFAULT_SCHEME
 from .checker.reliability import judge
 from .checker.verdict import HOLDS, VIOLATED, Verdict
 from .plans.cases import Case

@@ -51,6 +51,9 @@ class Ways(NamedTuple):
         return self.floods or self.relays is not None
 
 
+DEFAULT_SCHEME: Final = "hybrid"
+"""The routing scheme of a network for which none is named."""
+
 IN_A_TREE: Final = Ways()
 """An event goes over every link that wants it; no other broker takes part."""
 

@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple
 
 from ..broker import Broker, rendezvous_of, start_of
 from ..protocol import checks
-from ..protocol.configs import Position, clusters_of
+from ..protocol.configs import DEFAULT_SCHEME, Position, clusters_of
 from ..protocol.effects import (
     Died,
     Drain,
@@ -152,7 +152,7 @@ class SimulatedNetwork:
     def __init__(
         self,
         positions: Topology | Sequence[Position],
-        scheme: str = "hybrid",
+        scheme: str = DEFAULT_SCHEME,
         *,
         recovery: Recovery | None = None,
         store: Callable[[BrokerId], Store] | None = None,

@@ -26,7 +26,7 @@ from ..clients.publisher import PublisherMachine
 from ..clients.subscriber import SubscriberMachine
 from ..protocol import checks
 from ..protocol.batch import EventBatch, batch_of
-from ..protocol.configs import Position
+from ..protocol.configs import DEFAULT_SCHEME, Position
 from ..protocol.errors import ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import MICRO, News, WouldAdmit, required
@@ -90,7 +90,7 @@ class Simulation(SimulatedNetwork):
     def __init__(
         self,
         positions: Topology | Sequence[Position],
-        scheme: str = "hybrid",
+        scheme: str = DEFAULT_SCHEME,
         *,
         client_detect_seconds: float = 1.0,
         keep_notifications: bool = True,

@@ -38,7 +38,8 @@ from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId
 from ...protocol.messages.payloads import Bytes, Missing, Outcome, Payload
 from ...protocol.queries import Heals
-from ...routing.schemes.mesh import MeshRouter
+from ...routing.schemes.registry import SCHEMES
+from ...routing.schemes.router import PayloadRouting
 from ..host.handle import HostHandle
 from ..host.hosted_broker import HostedBroker
 
@@ -147,18 +148,21 @@ class Payloads:
         self._passing: dict[tuple[BrokerId, str], _Passing] = {}
         self._payloads: dict[tuple[BrokerId, str], tuple[Payload, Bytes]] = {}
 
-    def _mesh_router(self, broker: BrokerId) -> MeshRouter:
+    def _payload_router(self, broker: BrokerId) -> PayloadRouting:
         router = self._hosted_broker(broker).broker.router
-        if not isinstance(router, MeshRouter):
+        if not isinstance(router, PayloadRouting):
+            able = " or ".join(
+                repr(name) for name, made in SCHEMES.items() if issubclass(made, PayloadRouting)
+            )
             raise InputError(
                 f"scheme {type(router).__name__.lower()!r} cannot tell at a publisher's broker who wants a payload: "
-                "launch the network with scheme='lbdd' (or 'point-to-point')"
+                f"launch the network with scheme={able}"
             )
         return router
 
     def targets(self, at: BrokerId, batch: EventBatch) -> tuple[BrokerId, ...]:
         """Return the other brokers whose clients want a payload that this event describes."""
-        return self._mesh_router(at).wanting(batch)
+        return self._payload_router(at).wanting(batch)
 
     async def bulk_begin(self, to: BrokerId, payload: Payload) -> int:
         """Prepare for a payload, at this broker and its children; return how many slices are here."""
@@ -166,7 +170,7 @@ class Payloads:
         while len(self._passing) >= PASSING_MAX:  # left unfinished by a publisher that died
             self._stop(next(iter(self._passing)))
         self._passing[to, payload.name] = passing
-        copies = self._mesh_router(to).copies(payload.origin, payload.targets)
+        copies = self._payload_router(to).copies(payload.origin, payload.targets)
         passing.children = {child: _Child() for child in copies[to]}
         for child, way in passing.children.items():
             below = [child]
@@ -230,7 +234,7 @@ class Payloads:
 
     async def payload(self, at: BrokerId, name: str, start: int) -> tuple[int, Bytes]:
         """Return the size of a payload, and its bytes from byte `start` on, for a client of this broker."""
-        router, heals = self._mesh_router(at), self._hosted_broker(at).broker.ask(Heals())
+        router, heals = self._payload_router(at), self._hosted_broker(at).broker.ask(Heals())
         if (at, name) not in self._payloads and heals:
             for other in router.neighbours():
                 if await self._fetched(at, other, name):
@@ -301,7 +305,7 @@ class Payloads:
         known = (broker, payload.name) in self._payloads
         self._make_room(broker, payload, whole)
         if not known and payload.notifies:
-            for effect in self._mesh_router(broker).deliver(payload.batch):
+            for effect in self._payload_router(broker).deliver(payload.batch):
                 self._carry_out(self._hosted_broker(broker), effect)
 
     def _make_room(self, broker: BrokerId, payload: Payload, whole: Bytes) -> None:

@@ -21,7 +21,7 @@ from uuid import uuid4
 import ray
 
 from ...protocol import checks
-from ...protocol.configs import Limits
+from ...protocol.configs import DEFAULT_SCHEME, Limits
 from ...protocol.errors import NetworkNotFound
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.ids import BrokerId, ClientId
@@ -177,7 +177,7 @@ class Network:
         topology: Topology | str | Path,
         *,
         name: str | None = None,
-        scheme: str = "hybrid",
+        scheme: str = DEFAULT_SCHEME,
         brokers_per_actor: int = 1,
         limits: Limits | None = None,
         trace_events: bool = False,

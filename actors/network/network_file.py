@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...protocol.configs import Limits
+from ...protocol.configs import DEFAULT_SCHEME, Limits
 from ...protocol.errors import InputError
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.messages.admission import AdmissionConfig
@@ -52,7 +52,7 @@ class _Content(BaseModel):
 
     name: str
     topology: dict[str, Any]
-    scheme: str = "hybrid"
+    scheme: str = DEFAULT_SCHEME
     brokers_per_actor: int = 1
     trace_events: bool = False
     links: str = LINKS_DEFAULT

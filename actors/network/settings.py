@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...protocol import checks
-from ...protocol.configs import Limits, Position
+from ...protocol.configs import DEFAULT_SCHEME, Limits, Position
 from ...protocol.errors import InputError
 from ...protocol.extras import require
 from ...protocol.gateways import AccessConfig, GatewayConfig
@@ -28,7 +28,7 @@ class Settings:
 
     topology: Topology
     name: str
-    scheme: str = "hybrid"
+    scheme: str = DEFAULT_SCHEME
     brokers_per_actor: int = 1
     limits: Limits = field(default_factory=Limits)
     trace_events: bool = False

@@ -19,9 +19,9 @@ from ...faults.plans.plans import FaultPlan
 from ...faults.recovery_times import by_kind
 from ...faults.report import ChaosReport
 from ...protocol import checks
+from ...protocol.configs import DEFAULT_SCHEME
 from ...protocol.errors import InputError
 from ...recovery.durability.stable import Stable
-from ...routing.schemes.registry import DEFAULT_SCHEME
 from ...routing.schemes.registry import scheme as routing_scheme
 from ...routing.topologies.cluster_trees import topology_of
 from .. import console

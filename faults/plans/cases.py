@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from ...protocol.configs import Position
+from ...protocol.configs import DEFAULT_SCHEME, Position
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
 from ...protocol.scenarios.scenario import LinkModel
@@ -231,7 +231,7 @@ class Case:
     stable: bool = False
     durable: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
-    scheme: str = "hybrid"
+    scheme: str = DEFAULT_SCHEME
     admission: AdmissionConfig | None = None
     adverts: Mapping[str, DrawnAdvertisement] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
@@ -283,7 +283,7 @@ def draw_case(
     operations: bool = False,
     topology: dict[str, Any] | None = None,
     aim: str | None = None,
-    scheme: str = "hybrid",
+    scheme: str = DEFAULT_SCHEME,
     restless: bool = True,
 ) -> Case:
     """Return the case of a seed.

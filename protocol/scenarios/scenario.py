@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checks import instance, number, optional, whole_number
-from ..configs import Position
+from ..configs import DEFAULT_SCHEME, Position
 from ..errors import ScenarioError
 from ..ids import BrokerId, ClientId
 from .files import read_json
@@ -104,7 +104,7 @@ class Scenario:
 
     name: str
     topology: Mapping[str, Any]
-    scheme: str = "hybrid"
+    scheme: str = DEFAULT_SCHEME
     seed: int = 0
     links: LinkModel = LinkModel()
     publish_interval_seconds: float = 0.001

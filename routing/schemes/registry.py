@@ -21,8 +21,6 @@ from .own import bare, is_own, own, own_layers
 from .point_to_point import PointToPoint
 from .router import Router
 
-DEFAULT_SCHEME: Final = "hybrid"
-
 SCHEMES: Final[dict[str, type[Router]]] = {
     "hybrid": Hybrid,
     "hierarchical": Hierarchical,

@@ -11,8 +11,9 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
+from ...protocol.batch import EventBatch
 from ...protocol.configs import Placed, Position
 from ...protocol.effects import Effect, Plain, Received
 from ...protocol.ids import BrokerId, ClientId, Link
@@ -203,3 +204,25 @@ class ViewRouting(Router, Protocol):
     def streams(self) -> Mapping[BrokerId, Hashable]:
         """Return, for each other broker, the event numbers between the two, which must be the same at both."""
         ...
+
+
+@runtime_checkable
+class PayloadRouting(Protocol):
+    """What a router has that knows at a publisher's broker who wants an event: payloads can be distributed there.
+
+    Payloads travel apart from events (`actors.clients.bulk`), from broker to broker as `copies` says.
+    """
+
+    def wanting(self, batch: EventBatch) -> tuple[BrokerId, ...]:
+        """Return the other brokers whose clients want events of a batch."""
+
+    def copies(
+        self, origin: BrokerId, targets: tuple[BrokerId, ...]
+    ) -> Mapping[BrokerId, tuple[BrokerId, ...]]:
+        """Return the brokers to which each of these sends a copy of what `origin` publishes."""
+
+    def deliver(self, batch: EventBatch) -> list[Effect]:
+        """Return the effect that notifies this broker's own clients."""
+
+    def neighbours(self) -> Sequence[BrokerId]:
+        """Return the brokers that may have a payload."""

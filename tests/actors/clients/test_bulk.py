@@ -16,6 +16,7 @@ from rayvous.actors.clients import bulk
 from rayvous.actors.clients.bulk import SLICES_WAITING_MAX, Payloads
 from rayvous.actors.clients.distributing import CutPayload, Distribution
 from rayvous.broker import Broker
+from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Received
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Announce, Register, Spread
@@ -286,3 +287,10 @@ def test_payloads_that_nobody_ends_make_room_for_others(monkeypatch):
         assert [name for _, name in host._passing] == ["b", "c"]
 
     asyncio.run(run())
+
+
+def test_where_a_publishers_broker_does_not_know_who_wants_a_payload_the_schemes_that_do_are_named():
+    here = SimpleNamespace(broker=Broker(ClusterTree(2, 1).positions()[0], "hybrid"))
+    payloads = Payloads(lambda broker: here, None, None, None)
+    with pytest.raises(InputError, match=r"scheme 'hybrid' .* scheme='point-to-point' or 'lbdd'"):
+        payloads.targets(0, batch_of([{"topic": "maps"}], publisher="p"))
