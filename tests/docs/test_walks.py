@@ -1,0 +1,100 @@
+"""The walks of docs/architecture.md name the files that are entered, and no others.
+
+Hosts are wired to each other without Ray: a call is packed to bytes, and unpacked by the host that it is for.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from packed_calls import PackedCalls
+from rayvous.actors.host.host import BrokerHost
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.configs import Limits
+from rayvous.protocol.messages.pubsub import Events, Register
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.routing.filters.filter import to_filter
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.simulation import Simulation
+from walks import files_entered, steps_of, walk_in_docs
+
+BOUND_SECONDS = 20.0
+
+
+class Wired(PackedCalls):
+    """The actor of a host in this process."""
+
+    def __init__(self, host: BrokerHost) -> None:
+        for method in ("receive", "request", "poll"):
+            setattr(self, method, SimpleNamespace(remote=getattr(host, method)))
+        self.host = host
+
+    def _call(self, *pieces: bytes) -> Any:
+        return self.host.call(*pieces)
+
+
+async def two_hosts() -> tuple[BrokerHost, BrokerHost]:
+    """Return the hosts of the root and of a leaf; a link between them has been used."""
+    places = ClusterTree(2, 1).positions()
+    hosts = [BrokerHost("hybrid", Limits.for_tests()) for _ in places]
+    for host, place in zip(hosts, places, strict=True):
+        await host.start_brokers([place])
+    for host in hosts:
+        await host.connect({place.broker: Wired(each) for place, each in zip(places, hosts, strict=True)})
+    return hosts[0], hosts[1]
+
+
+def walked(story: Callable[[], Awaitable[list[str]]]) -> list[str]:
+    async def whole() -> list[str]:
+        async with asyncio.timeout(BOUND_SECONDS):
+            return await story()
+
+    return asyncio.run(whole())
+
+
+async def event() -> list[str]:
+    """A publisher at the leaf, a subscriber at the root."""
+    root, leaf = await two_hosts()
+    await root.request(0, "alice", [Register(1, to_filter("price > 10"))], "process")
+
+    async def publish(price: int, number: int) -> None:
+        batch = batch_of([{"price": price}], publisher="bob", first_sequence=number)
+        await leaf.request(1, "bob", [Events(batch)])
+        assert len(await root.poll("process", number - 1, 1.0)) == 1
+
+    await publish(11, 1)
+    with files_entered() as files:
+        await publish(12, 2)
+    return files
+
+
+async def subscription() -> list[str]:
+    """A subscriber at the leaf; its subscription is confirmed by the root."""
+    _, leaf = await two_hosts()
+    await leaf.request(1, "alice", [Register(1, to_filter("price > 10"))], "process")
+    wanted = to_filter("price > 5")
+    with files_entered() as files:
+        await leaf.request(1, "alice", [Register(2, wanted)], "process")
+    return files
+
+
+async def heartbeat() -> list[str]:
+    """One heartbeat of a network that heals, in virtual time."""
+    net = Simulation(ClusterTree(2, 2).positions(), recovery=Recovery.for_simulator())
+    net.advance(10.0)
+    with files_entered() as files:
+        net.advance(1.0)
+    return files
+
+
+STEPS_MAX = {"An event": 35, "A subscription": 26, "A heartbeat": 31}
+WALKS = {"An event": event, "A subscription": subscription, "A heartbeat": heartbeat}
+
+
+@pytest.mark.parametrize("title", WALKS)
+def test_a_walk_names_the_files_that_are_entered(title: str) -> None:
+    entered = steps_of(walked(WALKS[title]))
+    assert sorted(set(walk_in_docs(title))) == sorted(entered), f"the walk is now: {', '.join(entered)}"
+    assert len(entered) <= STEPS_MAX[title], "a walk does not grow unnoticed"

@@ -1,0 +1,49 @@
+"""What a walk through the code enters: the files of the package whose functions run, in the order of their first call."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+NOT_CODE = ("tests", ".venv", "examples")
+FOLDERS = ("routing/filters", "routing/matching")
+"""Of these a walk names only the folder: which files match a filter depends on its kind, and on the kernel."""
+
+
+@contextmanager
+def files_entered() -> Iterator[list[str]]:
+    """Yield a list that has, after the block, the files of the package that were entered in it, each once."""
+    entered: dict[str, None] = {}
+    inside = f"{ROOT}/"
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        path = frame.f_code.co_filename
+        if event == "call" and path.startswith(inside) and not path.startswith(outside):
+            entered[path.removeprefix(inside)] = None
+
+    outside = tuple(f"{ROOT}/{folder}/" for folder in NOT_CODE)
+    files: list[str] = []
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield files
+    finally:
+        sys.setprofile(before)
+        files += entered
+
+
+def steps_of(files: list[str]) -> list[str]:
+    """Return what a walk names: files, or the folder where that says enough, each once."""
+    folders = {file: next((each for each in FOLDERS if file.startswith(f"{each}/")), file) for file in files}
+    return list(dict.fromkeys(folders[file] for file in files))
+
+
+def walk_in_docs(title: str) -> list[str]:
+    """Return the files that a walk of docs/architecture.md names, in its order."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = text.split(f"\n### {title}\n")[1].split("\n## ")[0].split("\n### ")[0]
+    return re.findall(r"`((?:\w+/)+\w+(?:\.py)?)`", section)
