@@ -1,4 +1,4 @@
-"""What a walk through the code enters: the files of the package whose functions run, in the order of their first call."""
+"""What a walk through the code enters: the files of the package whose functions run, in the order of first calls."""
 
 import re
 import sys
