@@ -66,7 +66,10 @@ class Later(Generic[T]):
     def made_into(self, function: Callable[[T], U]) -> Later[U]:
         """Return what `function` makes of the value, or the error."""
         made: Later[U] = Later(self)  # not `Later[U](self)`, a call of `typing`
+        self._make(made, function)
+        return made
 
+    def _make(self, made: Later[U], function: Callable[[T], U]) -> None:
         def make(given: Later[T]) -> None:
             if given.error is not None:
                 made.fail(given.error)
@@ -77,7 +80,6 @@ class Later(Generic[T]):
                 made.fail(error)
 
         self.then(make)
-        return made
 
     def _say_awaited(self) -> None:
         self.awaited = True
@@ -93,3 +95,36 @@ class Later(Generic[T]):
         if self.error is not None:
             raise self.error
         return self.value
+
+
+class Stream(Later[T]):
+    """A value that is given last; before it, parts of it may be given, each of which is passed on at once."""
+
+    __slots__ = ("_each",)
+
+    def __init__(self, of: Later[Any] | None = None) -> None:
+        super().__init__(of)
+        self._each: Callable[[T], None] | None = None
+
+    def each(self, callback: Callable[[T], None]) -> None:
+        """Call `callback` with each part that is given from now on."""
+        self._each = callback
+
+    def part(self, value: T) -> None:
+        """Give a part."""
+        if self._each is not None and not self.done:
+            self._each(value)
+
+    def made_into(self, function: Callable[[T], U]) -> Stream[U]:
+        """Return what `function` makes of each part and of the value, or the error."""
+        made: Stream[U] = Stream(self)
+
+        def make(part: T) -> None:
+            try:
+                made.part(function(part))
+            except Exception as error:
+                made.fail(error)
+
+        self._each = make
+        self._make(made, function)
+        return made

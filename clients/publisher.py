@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..protocol.batch import EventBatch
+from ..protocol.batch import EventBatch, batch_from_columns
 from ..protocol.ids import ClientId
 from ..protocol.messages.admission import Advertise, Unadvertise
 from ..protocol.messages.pubsub import ClientMessage, Events, Flush, HasPublished, TakenOver
@@ -188,13 +188,8 @@ class PublisherMachine:
         if not len(batch):
             return batch, []
         size = len(batch)
-        numbered = replace(
-            batch,
-            publishers=(self._name,),
-            publisher=np.zeros(size, np.int32),
-            sequence=np.arange(self.published + 1, self.published + size + 1, dtype=np.int64),
-            published_at=np.full(size, now),
-            _events=[],
+        numbered = batch_from_columns(
+            batch.columns, size, publisher=self._name, first_sequence=self.published + 1, published_at=now
         )
         self._keep(now, numbered)
         return numbered, self._say([Events(numbered)], now)

@@ -417,12 +417,14 @@ def batch_from_columns(
     published_at: float = 0.0,
 ) -> EventBatch:
     """Make a batch of one publisher's events from complete columns of `size` entries each."""
+    times = np.empty(size)
+    times.fill(published_at)  # `full` is Python, and most batches have one event
     return EventBatch(
         columns,
         (publisher,),
         np.zeros(size, np.int32),
         np.arange(first_sequence, first_sequence + size, dtype=np.int64),
-        np.full(size, published_at),
+        times,
     )
 
 

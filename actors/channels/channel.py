@@ -24,9 +24,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from ...protocol.configs import CONNECTION_BYTES_MAX
-from ..later import Later
+from ..later import Later, Stream
 from ..logs import Log
-from .connection import Answered, Called, Connection, Opened, Parted, Refused
+from .connection import Answered, Called, Connection, Continued, Opened, Parted, Refused
 from .lanes import Lane
 
 GREETING_SECONDS: Final = 3.0
@@ -45,6 +45,9 @@ class Waiting(Protocol):
 
     def given(self, content: bytes, failed: bool) -> None:
         """Take the answer."""
+
+    def continued(self, content: bytes) -> None:
+        """Take a part of the answer; only of a call that takes parts."""
 
     def failed(self, error: Exception) -> None:
         """Learn that there will be none."""
@@ -107,7 +110,7 @@ class Channel(asyncio.Protocol):
         self._unwanted = unwanted
         self._unread_bytes_max = unread_bytes_max
         self._full = False
-        self._unsent: deque[tuple[bytes, Waiting]] = deque()  # calls that wait while it is full
+        self._unsent: deque[tuple[bytes, Waiting, bool]] = deque()  # calls that wait while it is full
         self._answered_bytes = 0  # since it is full
         self.transport: asyncio.Transport | None = None
         self._parted = self._told_parted = False
@@ -144,13 +147,13 @@ class Channel(asyncio.Protocol):
 
     # What this end does.
 
-    def call(self, content: bytes, waiting: Waiting) -> None:
-        """Make a call over an open channel; on the event loop."""
+    def call(self, content: bytes, waiting: Waiting, parts: bool = False) -> None:
+        """Make a call over an open channel, which may take `parts` of its answer; on the event loop."""
         if self._full:
-            self._unsent.append((content, waiting))
+            self._unsent.append((content, waiting, parts))
         else:
             with self._writing:
-                self._write(self._connection.call(content, waiting))
+                self._write(self._connection.call(content, waiting, parts))
 
     def call_from_thread(self, content: bytes, waiting: Waiting) -> bool:
         """Make a call from any other thread, if nothing waits before it; return whether it was made."""
@@ -264,6 +267,8 @@ class Channel(asyncio.Protocol):
             elif isinstance(event, Answered):
                 waiting, content, failed = event
                 waiting.given(content, failed)
+            elif isinstance(event, Continued):
+                event.waiting.continued(event.content)
             else:
                 self._learn(event)
         if self._connection.out:
@@ -299,7 +304,7 @@ class Channel(asyncio.Protocol):
             self._greeting.cancel()
         if not self.done.done():
             self.done.set_result(False)
-        lost = [*self._connection.waiting.values(), *(waiting for _, waiting in self._unsent)]
+        lost = [*self._connection.waiting.values(), *(waiting for _, waiting, _ in self._unsent)]
         self._connection.waiting.clear()
         self._unsent.clear()
         self._on_ended(self, lost, self._parted)
@@ -356,6 +361,8 @@ class Channel(asyncio.Protocol):
             self._answer(number, answer)
             return
         if isinstance(answer, Later):
+            if isinstance(answer, Stream):
+                answer.each(lambda content: self._continue(number, content))
             answer.then(lambda given: self._answer(number, given.error or given.value))
         else:
             task = asyncio.get_running_loop().create_task(self._answer_later(number, answer))
@@ -371,6 +378,12 @@ class Channel(asyncio.Protocol):
         except Exception as error:
             answer = error
         self._answer(number, answer)
+
+    def _continue(self, number: int, content: bytes) -> None:
+        """Send a part of an answer; how much of them may be sent unread is up to who gives them."""
+        if self.transport is not None and not self.transport.is_closing():
+            with self._writing:
+                self._write(self._connection.part(number, content))
 
     def _answer(self, number: int, answer: bytes | Exception) -> None:
         if self.transport is None or self.transport.is_closing():

@@ -6,7 +6,8 @@ Rules
   secret of the network, by an HMAC over its role, both hellos, and with TLS the certificate of the end that has
   accepted. So a proof is worth nothing on another connection, in the other direction, or through somebody between.
 * Before the other end has proved itself, nothing of it is accepted but the greeting, whose frames are short.
-* Afterwards each end makes calls with rising numbers, and answers those of the other, in any order.
+* Afterwards each end makes calls with rising numbers, and answers those of the other, in any order. A call that takes
+  them gets parts of its answer before the answer itself.
 * Whatever breaks a rule is answered by the event `Refused`, after which the connection takes nothing in any more.
 * A connection that ends without a farewell has been lost: its peer may have died.
 
@@ -23,7 +24,7 @@ from enum import IntEnum
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 MAGIC: Final = b"rayvous\n"
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the frames and of the greeting; the layout of a hello up to the version never changes."""
 
 NAME_BYTES: Final = 16
@@ -50,11 +51,13 @@ class Kind(IntEnum):
     ANSWER = 5
     FAILED = 6
     FAREWELL = 7
+    PART = 8
 
 
 _CALL: Final = int(Kind.CALL)
 _ANSWER: Final = int(Kind.ANSWER)
 _FAILED: Final = int(Kind.FAILED)
+_PART: Final = int(Kind.PART)
 
 
 class _Wrong(Exception):
@@ -83,6 +86,13 @@ class Answered(NamedTuple, Generic[W]):
     failed: bool
 
 
+class Continued(NamedTuple, Generic[W]):
+    """A part of the answer to a call of this end has come; more follows."""
+
+    waiting: W
+    content: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Parted:
     """The other end takes its leave: it makes no calls, and answers none, any more."""
@@ -95,7 +105,7 @@ class Refused:
     why: str
 
 
-Event: TypeAlias = Opened | Called | Answered[W] | Parted | Refused
+Event: TypeAlias = Opened | Called | Answered[W] | Continued[W] | Parted | Refused
 
 
 class Self(NamedTuple):
@@ -149,6 +159,7 @@ class Connection(Generic[W]):
         self.peer: bytes | None = None
         self.waiting: dict[int, W] = {}
         self.serving: set[int] = set()
+        self._in_parts: set[int] = set()  # the calls of this end that take parts
         self.out: list[bytes] = [frame(Kind.HELLO, 0, self._hello)]
 
     @property
@@ -163,16 +174,23 @@ class Connection(Generic[W]):
 
     # What this end does.
 
-    def call(self, content: bytes, waiting: W) -> bytes:
-        """Make a call; return its frame. The answer comes as `Answered`, with `waiting`."""
+    def call(self, content: bytes, waiting: W, parts: bool = False) -> bytes:
+        """Make a call, which may take parts; return its frame. The answer comes as `Answered`, with `waiting`."""
         number = self._asked = self._asked + 1
         self.waiting[number] = waiting
+        if parts:
+            self._in_parts.add(number)
         return frame(_CALL, number, content)
 
     def answer(self, number: int, content: bytes, *, failed: bool = False) -> bytes:
         """Answer a call of the other end; return the frame."""
         self.serving.discard(number)
         return frame(_FAILED if failed else _ANSWER, number, content)
+
+    @staticmethod
+    def part(number: int, content: bytes) -> bytes:
+        """Give a part of the answer to a call of the other end that takes parts; return the frame."""
+        return frame(_PART, number, content)
 
     @staticmethod
     def farewell() -> bytes:
@@ -237,7 +255,12 @@ class Connection(Generic[W]):
         if kind in (_ANSWER, _FAILED):
             if number not in self.waiting:
                 raise _Wrong(f"an answer to call {number}, which is not open")
+            self._in_parts.discard(number)
             return Answered(self.waiting.pop(number), content, kind == _FAILED)
+        if kind == _PART:
+            if number not in self._in_parts:
+                raise _Wrong(f"a part of an answer to call {number}, which takes none")
+            return Continued(self.waiting[number], content)
         if kind == Kind.FAREWELL:
             return Parted()
         raise _Wrong(f"a frame of kind {kind} after the greeting")

@@ -134,13 +134,16 @@ class Way:
 
     # Calls.
 
-    def call(self, lane: Lane, content: bytes) -> Later[bytes]:
+    def call(
+        self, lane: Lane, content: bytes, take: Callable[[bytes], None] | None = None
+    ) -> Later[bytes]:
         """Make a call by the channel, after `lane.enter`; return the answer, which is given as soon as it comes.
 
-        It is an error, RayTaskError or RayActorError, where a call of Ray raises that.
+        It is an error, RayTaskError or RayActorError, where a call of Ray raises that. Parts of the answer that come
+        before it are given to `take`.
         """
-        waiting = Awaited(lane)
-        self._send(content, waiting)
+        waiting = Awaited(lane, take)
+        self._send(content, waiting, take is not None)
         return waiting
 
     def post(self, content: bytes, reply: Reply[Any], by_ray: ByRay) -> None:
@@ -192,12 +195,12 @@ class Way:
         with suppress(RuntimeError):  # this process has ended its part
             self._channels.loop.call_soon_threadsafe(self.requests.leave)
 
-    def _send(self, content: bytes, waiting: Waiting) -> None:
+    def _send(self, content: bytes, waiting: Waiting, parts: bool = False) -> None:
         if self.channel is None or not self.channel.open:
             waiting.lane.leave()
             waiting.failed(unavailable("the channel has just ended", self.name))
         else:
-            self.channel.call(content, waiting)
+            self.channel.call(content, waiting, parts)
 
     # What happens to the channel.
 

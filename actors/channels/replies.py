@@ -12,8 +12,8 @@ import threading
 import traceback
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
+from threading import TIMEOUT_MAX
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ray import ObjectRef, cloudpickle
@@ -41,13 +41,19 @@ def error_of(content: bytes) -> Exception:
 
 
 class Awaited(Later[bytes]):
-    """A call of the event loop of the channel whose answer goes on in the turn in which it comes."""
+    """A call of the event loop of the channel whose answer goes on in the turn in which it comes, and so do parts."""
 
-    __slots__ = ("lane",)
+    __slots__ = ("_take", "lane")
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: Lane, take: Callable[[bytes], None] | None = None) -> None:
         super().__init__()
         self.lane = lane
+        self._take = take
+
+    def continued(self, content: bytes) -> None:
+        """Take a part of the answer, unless nobody waits for it any more."""
+        if self._take is not None and not self.done:
+            self._take(content)
 
     def given(self, content: bytes, failed: bool) -> None:
         """Take the answer."""
@@ -69,31 +75,58 @@ class Packed(NamedTuple):
 
 
 class Reply(Generic[T]):
-    """The answer to a call that any thread has made; it can be awaited in any event loop, waited for, or ignored."""
+    """The answer to a call that any thread has made; it can be awaited in any event loop, waited for, or ignored.
 
-    __slots__ = ("_future", "lane")
+    One lock, which is held until there is an answer, is all that waiting needs: a future of the standard library
+    makes a condition for each call, and one for each wait.
+    """
+
+    __slots__ = ("_answer", "_callbacks", "_done", "_error", "_until", "lane")
 
     lane: Lane
     """Set by the way that carries the call."""
 
     def __init__(self) -> None:
-        self._future: Future[Any] = Future()
+        self._until = _held()
+        self._done = False
+        self._answer: Any = None
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[], None]] = []
 
     def given(self, content: bytes, failed: bool) -> None:
         """Take the answer."""
         self.lane.leave()
         if failed:
-            self._future.set_exception(error_of(content))
+            self.failed(error_of(content))
         else:
-            self._future.set_result(Packed(content))
+            self.given_by_ray(Packed(content))
+
+    def continued(self, content: bytes) -> None:
+        """Ignore a part: requests have none."""
 
     def given_by_ray(self, answer: Any) -> None:
         """Take the answer of a call of Ray."""
-        self._future.set_result(answer)
+        self._answer = answer
+        self._end()
 
     def failed(self, error: BaseException) -> None:
         """Learn that there will be no answer; the call has left its lane."""
-        self._future.set_exception(error)
+        self._error = error
+        self._end()
+
+    def _end(self) -> None:
+        self._done = True
+        self._until.release()
+        self._call_back()
+
+    def _call_back(self) -> None:
+        """Call what waits; a callback that is added at this moment is called by whichever thread takes it out."""
+        while self._callbacks:
+            try:
+                callback = self._callbacks.pop()
+            except IndexError:
+                return
+            callback()
 
     def result(self, timeout_seconds: float | None = None) -> T:
         """Wait for the answer.
@@ -103,21 +136,24 @@ class Reply(Generic[T]):
         GetTimeoutError
             If there is none in time.
         """
-        try:
-            return self._read(self._future.result(timeout_seconds))
-        except NotInTime:
-            if self._future.done():
-                raise  # it is the answer
-            raise GetTimeoutError("the host does not answer in time") from None
+        if not self._done:
+            seconds = -1.0 if timeout_seconds is None else min(max(timeout_seconds, 0.0), TIMEOUT_MAX)
+            if not self._until.acquire(timeout=seconds):
+                raise GetTimeoutError("the host does not answer in time")
+            self._until.release()  # for others that wait
+        return self._read()
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._wait().__await__()
 
-    def _read(self, answer: Any) -> T:
+    def _read(self) -> T:
+        if self._error is not None:
+            raise self._error
+        answer = self._answer
         return pickle.loads(answer.content) if type(answer) is Packed else answer  # type: ignore[no-any-return]
 
     async def _wait(self) -> T:
-        if not self._future.done():
+        if not self._done:
             loop, thread = asyncio.get_running_loop(), threading.get_ident()
             given: asyncio.Future[None] = loop.create_future()
 
@@ -125,16 +161,24 @@ class Reply(Generic[T]):
                 if not given.done():
                     given.set_result(None)
 
-            def done(_: Future[Any]) -> None:
+            def done() -> None:
                 if threading.get_ident() == thread:
                     give()
                 else:
                     with suppress(RuntimeError):  # the loop has ended
                         loop.call_soon_threadsafe(give)
 
-            self._future.add_done_callback(done)
+            self._callbacks.append(done)
+            if self._done:
+                self._call_back()
             await given
-        return self._read(self._future.result())
+        return self._read()
+
+
+def _held() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
 
 
 def follow(call: ObjectRef[Any], reply: Reply[Any], left: Callable[[], object]) -> None:

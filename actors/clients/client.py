@@ -164,7 +164,7 @@ class Client:
         again = False
         while True:
             place, left = self._place, deadline - time.monotonic()
-            with broker_errors(str(self)):
+            with broker_errors(self):
                 try:
                     return await call(place, again, max(left, 0.0))
                 except _Moved:

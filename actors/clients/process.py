@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Final, Protocol, TypeVar
 
 import ray
@@ -45,16 +45,15 @@ from ..channels.config import ChannelConfig
 from ..channels.pool import Channels
 from ..forks import require_same_process
 from ..host.handle import HostHandle
-from ..host.sessions import Farewell, GivenUp, Proposal, Taken
+from ..host.sessions import Farewell, Proposal, Taken
 from ..logs import Log
+from .arrivals import Arrivals
 from .inbox import Inbox
 from .nearness import Nearness
 
 POLL_SECONDS: Final = 20.0
 COME_BACK_SECONDS: Final = 0.1
 CLOSED: Final = "the network is closed in this process: attach to it again"
-NOTED_SECONDS: Final = 0.1
-"""How often at most inboxes note that they have everything: what they say of themselves is the longest it may be."""
 BEATS_A_SESSION: Final = 4
 """How often in the time of a session a process of publishers gives a sign of life."""
 PROCESS: Final = uuid.uuid4().hex
@@ -407,51 +406,39 @@ class ClientProcess:
         self._change(lambda: self._inboxes.pop(client, None))
 
     async def _poll(self, host: Any) -> None:
-        acknowledged, noted = 0, 0.0
+        arrivals = Arrivals(self, host)
         while self._anybody_at(host):
             try:
-                deliveries = await self._fetch(host, acknowledged)
+                deliveries = await self._fetch(host, arrivals)
             except (RayError, TimeoutError) as error:
+                await arrivals.placed()
                 if self._returns and not self.ending and await self._reattach(host):
-                    acknowledged = 0
+                    arrivals = Arrivals(self, host)
                     continue
                 self._give_up(host, error)
                 return
-            now = time.time()
-            up_to_date = all(isinstance(delivery, Taken | Farewell) for delivery in deliveries)
-            for delivery in deliveries:
-                if isinstance(delivery, Taken):
-                    self._lose_taken([delivery])
-                    continue
-                if isinstance(delivery, GivenUp):
-                    self._give_up(host, BrokerUnavailable(GIVEN_UP))
-                    return
-                if isinstance(delivery, Farewell):
-                    self._move_from(delivery.broker)
-                    continue
-                if isinstance(delivery, Proposal):
-                    self._move_one(delivery)
-                    acknowledged = delivery.number
-                    continue
-                spans = pairwise(delivery.starts.tolist())
-                for client, (first, end) in zip(delivery.clients, spans, strict=True):
-                    target = self._inboxes.get(client)
-                    if target is None or not _same(target.host, host):
-                        continue
-                    if delivery.losses:
-                        target.tell(delivery.losses)
-                    elif not delivery.note or target.links.take(delivery.note)[0]:
-                        rows = delivery.rows[first:end]
-                        await target.put(delivery.batch, rows, now)
-                acknowledged = delivery.number
-                up_to_date = delivery.last
-            if up_to_date and abs(now - noted) >= NOTED_SECONDS:
-                noted = now
-                self._heard(host, now)
+            if not await arrivals.take_all(deliveries):
+                self._give_up(host, BrokerUnavailable(GIVEN_UP))
+                return
         del self._polls[host]
         self.handle(host).end_session(self.session)
 
-    def _heard(self, host: Any, now: float) -> None:
+    def inbox_of(self, client: ClientId, host: Any) -> Inbox | None:
+        """Return the inbox of a subscriber that is at a host; None if none is there."""
+        inbox = self._inboxes.get(client)
+        return inbox if inbox is not None and _same(inbox.host, host) else None
+
+    def told(self, news: Taken | Farewell | Proposal) -> None:
+        """Do what a host tells this process besides events."""
+        match news:
+            case Taken():
+                self._lose_taken([news])
+            case Farewell(broker):
+                self._move_from(broker)
+            case Proposal():
+                self._move_one(news)
+
+    def heard(self, host: Any, now: float) -> None:
         """Record that a host had nothing more for its subscribers: if it dies, they may lack only what came later."""
         for inbox in self._inboxes.values():
             if _same(inbox.host, host):
@@ -464,14 +451,15 @@ class ClientProcess:
         hosts = chain((each.host for each in self._movers), (each.host for each in self._inboxes.values()))
         return self._expected[host] > 0 or any(_same(each, host) for each in hosts)
 
-    async def _fetch(self, host: Any, acknowledged: int) -> list[Any]:
+    async def _fetch(self, host: Any, arrivals: Arrivals) -> list[Any]:
         patience = self._patience_seconds
         if patience is None:
             # A longer poll would make the process look gone.
             seconds = min(POLL_SECONDS, self._session_seconds / BEATS_A_SESSION)
-            return await self.handle(host).poll(self.session, acknowledged, seconds)
+            return await self.handle(host).poll(self.session, arrivals.acknowledged, seconds, arrivals.take)
         async with asyncio.timeout(patience * 1.5):
-            return await self.handle(host).poll(self.session, acknowledged, patience / 2)
+            asked = self.session, arrivals.acknowledged, patience / 2
+            return await self.handle(host).poll(*asked, arrivals.take)
 
     def _give_up(self, host: Any, error: Exception) -> None:
         """Leave a host that is dead or silent, or tell the readers if there is no other host to go to."""

@@ -103,7 +103,7 @@ class HostAdmission:
 
     def take_in(self, hosted: HostedBroker, message: Events | Directed, since: float | None) -> bool:
         """Return whether to take in events that have waited since `since`; if so, spend the burden on them first."""
-        if too_long(since, time.time(), self.deadline_seconds):
+        if self.config is not None and too_long(since, time.time(), self.config.deadline_seconds):
             hosted.expired_events += len(message.batch)
             return False
         if self._burden_seconds:

@@ -100,7 +100,7 @@ def begun(host: Any, pieces: Sequence[bytes]) -> bytes | Later[bytes] | Awaitabl
     InputError
         If the method is not one of :data:`METHODS`.
     """
-    method, arguments = unpacked(pieces)
+    method, arguments = pickle.loads(pieces[0]) if len(pieces) == 1 else unpacked(pieces)
     if method not in METHODS:
         raise InputError(f"no method {method!r} is called with bytes: there are {sorted(METHODS)}")
     where = host.incoming if method in AT_ONCE else host

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import ray
 from ray import ObjectRef
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from .standing import Stands
     from .survey import Look
 
+
+AHEAD_EVENTS: Final = 64
+"""How many notifications a poll brings, as parts of its answer, before it is answered and another one acknowledges."""
 
 T = TypeVar("T")
 
@@ -190,8 +193,24 @@ class HostHandle:
         said = at, client, messages, ticket, since
         return self._post("request", said, lambda: called(self._actor, "request", *said))
 
-    async def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any]:
-        """Fetch the delivery batches that wait for a client process; see :meth:`Session.poll`."""
+    async def poll(
+        self,
+        session: str,
+        acknowledged: int,
+        timeout_seconds: float,
+        take: Callable[[list[Any]], None] | None = None,
+    ) -> list[Any]:
+        """Fetch the delivery batches that wait for a client process; see :meth:`Session.poll`.
+
+        Over a channel, `take` gets what comes while the poll waits, in the turn of the event loop in which it comes,
+        as long as little is sent that no poll has acknowledged.
+        """
+        if take is not None and self._way is not None:
+            lane = self._way.lane(session)
+            if lane.takes(self._way.ready):
+                content = packed(("poll", (session, acknowledged, timeout_seconds, AHEAD_EVENTS)))
+                lane.enter(True)
+                return unpacked([await self._way.call(lane, content, lambda part: take(unpacked([part])))])  # type: ignore[no-any-return]
         return await self._ask(session, "poll", session, acknowledged, timeout_seconds)  # type: ignore[no-any-return]
 
     def end_session(self, name: str) -> Answer[None]:

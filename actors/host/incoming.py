@@ -315,17 +315,20 @@ class Incoming:
                 self._driver.handle(hosted, client, message)  # not a question
         return None
 
-    def poll(self, session: str, acknowledged: int, timeout_seconds: float) -> list[Any] | Later[list[Any]]:
+    def poll(
+        self, session: str, acknowledged: int, timeout_seconds: float, ahead: int = 0
+    ) -> list[Any] | Later[list[Any]]:
         """Give the delivery batches that wait for a client process; see :meth:`Session.poll`."""
         attached = self._attachments
         if self._numbered is not None:
+            ahead = 0  # an acknowledgement ends what a store keeps of a delivery
             self._numbered.acknowledge(session, acknowledged)
         elif told := attached.given_up(session):
             return [*attached.taken_from(session), *told]
         queue = attached.session(session)
         queue.acknowledge(acknowledged)
         attached.catch_up(queue)
-        found = queue.poll(acknowledged, timeout_seconds, self._events_max)
+        found = queue.poll(acknowledged, timeout_seconds, self._events_max, ahead)
         return found.made_into(
             lambda arrived: [*arrived, *attached.farewells(), *attached.taken_from(session)]
         )

@@ -5,6 +5,9 @@ Rules
 * Each client process has one long poll per host, for all its subscribers together. The number of the last delivery
   batch that the process received travels on its next poll as the acknowledgement. Unacknowledged delivery batches are
   sent again.
+* Over a channel, a poll that waits brings delivery batches as parts of its answer, up to a number of notifications
+  (`ahead`) and a quarter of the queue. It is answered when that is used up, when somebody waits for the
+  acknowledgement, and when there is other news; then the next poll acknowledges all of them.
 * A delivery batch carries each event once, however many of the process's subscribers get it.
 * The queue is bounded. When it is full, senders wait. After the timeout, the oldest delivery batches are shed, and
   counted at the broker that brought them. A delivery batch that was handed to a poll is not shed: the process has it or
@@ -15,10 +18,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import compress
-from typing import NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -26,8 +30,12 @@ from ...protocol.batch import EventBatch, Rows
 from ...protocol.effects import Deliver
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Lost
-from ..later import Later
+from ..later import Stream
 from .departures import Departures
+
+
+AHEAD_PART: Final = 4
+"""One in so many of the notifications that may wait may be handed out in parts: what is handed out is not shed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,10 +132,12 @@ class Tally:
     shed: int = 0
 
 
-class _Poll(NamedTuple):
-    answer: Later[list[DeliveryBatch | Proposal]]
+@dataclass(slots=True, eq=False)
+class _Poll:
+    answer: Stream[list[DeliveryBatch | Proposal]]
     until: float  # when it is answered with nothing
     events_max: int
+    ahead: int  # how many notifications it may still bring before it is answered
 
 
 class Session:
@@ -162,6 +172,8 @@ class Session:
         self._polls: list[_Poll] = []  # those that wait; an earlier one may have been given up by the process
         self._timer: asyncio.TimerHandle | None = None  # fires no later than the first of them ends
         self._leaving = False
+        self._news = False  # whether waiting polls have to be answered, and not only get parts
+        self._awaited = 0  # how many wait for an acknowledgement
         self._moved = asyncio.Event()
 
     def __len__(self) -> int:
@@ -195,7 +207,7 @@ class Session:
         self._deliveries.append(delivery)
         self._tallies[delivery.number] = tally
         self.waiting += len(delivery.rows)
-        self.wake()
+        self._leave_soon()
 
     def propose(self, client: ClientId, broker: BrokerId, tally: Tally) -> None:
         """Queue a proposal that a subscriber should move."""
@@ -218,11 +230,22 @@ class Session:
         last = self._next_number - 1
         while self._deliveries and self._deliveries[0].number <= last and not self.ended:
             self._moved.clear()
-            await self._moved.wait()
+            with self._acknowledgement():
+                await self._moved.wait()
+
+    @contextmanager
+    def _acknowledgement(self) -> Iterator[None]:
+        """Have what was handed out acknowledged at once inside the block."""
+        self._awaited += 1
+        self.wake()
+        try:
+            yield
+        finally:
+            self._awaited -= 1
 
     def poll(
-        self, acknowledged: int, timeout_seconds: float, events_max: int
-    ) -> Later[list[DeliveryBatch | Proposal]]:
+        self, acknowledged: int, timeout_seconds: float, events_max: int, ahead: int = 0
+    ) -> Stream[list[DeliveryBatch | Proposal]]:
         """Give what waits, or an empty list after the timeout.
 
         Parameters
@@ -233,16 +256,22 @@ class Session:
             How long to wait if nothing is there.
         events_max
             The maximum number of notifications in one answer; one delivery batch is always returned.
+        ahead
+            How many notifications may come as parts of the answer, before it.
         """
         self.acknowledge(acknowledged)
-        answer: Later[list[DeliveryBatch | Proposal]] = Later()
+        answer: Stream[list[DeliveryBatch | Proposal]] = Stream()
         if self._deliveries:
-            answer.give(self._handed_out(events_max))
+            answer.give(self._handed_out(events_max, 0))
         else:
             loop = asyncio.get_running_loop()
             until = loop.time() + timeout_seconds
+            for poll in self._polls:
+                if poll.ahead:
+                    poll.answer.give([])  # the process has given it up
             self._polls = [poll for poll in self._polls if not poll.answer.done]
-            self._polls.append(_Poll(answer, until, events_max))
+            self._news = False
+            self._polls.append(_Poll(answer, until, events_max, min(ahead, self._events_max // AHEAD_PART)))
             if self._timer is None or until < self._timer.when():
                 self._arm(loop, until)
         return answer
@@ -263,10 +292,13 @@ class Session:
         for poll in over:
             poll.answer.give([])
 
-    def _handed_out(self, events_max: int) -> list[DeliveryBatch | Proposal]:
+    def _handed_out(self, events_max: int, after: int) -> list[DeliveryBatch | Proposal]:
+        """Hand out the delivery batches with higher numbers than `after`."""
         answer: list[DeliveryBatch | Proposal] = []
         size = 0
         for delivery in self._deliveries:
+            if delivery.number <= after:
+                continue
             if answer and size + len(delivery.rows) > events_max:
                 break
             size += len(delivery.rows)
@@ -275,25 +307,47 @@ class Session:
             return []  # the session has ended, or only has to say something
         newest = answer[-1]
         self._handed = max(self._handed, newest.number)
-        if isinstance(newest, DeliveryBatch) and len(answer) == len(self._deliveries):
+        if isinstance(newest, DeliveryBatch) and newest is self._deliveries[-1]:
             answer[-1] = newest.as_last()
         return answer
 
     def wake(self) -> None:
         """Answer waiting polls when the step is done, although nothing may have arrived."""
+        self._news = True
+        self._leave_soon()
+
+    def _leave_soon(self) -> None:
         if self._polls and not self._leaving:
             self._leaving = True
             self._departures.add(self._leave)
 
     def _leave(self) -> bool:
-        """Answer waiting polls; return whether the answers have left."""
+        """Give waiting polls what they were not given yet; return whether that has left."""
         self._leaving, left = False, True
+        newest = self._polls[-1] if self._polls else None
+        if newest is not None and newest.ahead and not (self._news or self._awaited):
+            if self._give_part(newest):
+                return not newest.answer.awaited
+        after, self._news = self._handed, False
         polls, self._polls = self._polls, []
-        for answer, _, events_max in polls:
-            if not answer.done:
-                answer.give(self._handed_out(events_max))
-                left &= not answer.awaited
+        for poll in polls:
+            if not poll.answer.done:
+                poll.answer.give(self._handed_out(poll.events_max, after))
+                left &= not poll.answer.awaited
         return left
+
+    def _give_part(self, poll: _Poll) -> bool:
+        """Give a poll everything new as a part of its answer; return whether that is within what it may bring."""
+        size = 0
+        for delivery in reversed(self._deliveries):
+            if delivery.number <= self._handed:
+                break
+            size += max(len(delivery.rows), 1)
+        if not 0 < size <= poll.ahead:
+            return False
+        poll.ahead -= size
+        poll.answer.part(self._handed_out(size, self._handed))
+        return True
 
     async def room(self, wait_seconds: float) -> None:
         """Wait until the queue is not full; after `wait_seconds` shed the oldest that no poll was given."""
@@ -318,10 +372,8 @@ class Session:
     async def moved(self, timeout_seconds: float) -> None:
         """Wait until the process acknowledges something, or until the timeout."""
         self._moved.clear()
-        try:
+        with suppress(TimeoutError), self._acknowledgement():
             await asyncio.wait_for(self._moved.wait(), timeout_seconds)
-        except TimeoutError:
-            return
 
     def end(self) -> None:
         """Drop everything: the process is gone. Wake all waiters."""

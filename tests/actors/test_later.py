@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from rayvous.actors.later import Later
+from rayvous.actors.later import Later, Stream
 
 
 def test_whoever_waits_with_a_callback_has_it_at_once_and_only_the_first_value_counts() -> None:
@@ -60,3 +60,25 @@ def test_it_can_be_awaited_and_says_that_a_task_waits() -> None:
         left.give(1)  # nobody waits any more
 
     asyncio.run(test())
+
+
+def test_parts_are_passed_on_at_once_until_the_value_is_given() -> None:
+    stream = Stream[int]()
+    seen: list[object] = []
+    made = stream.made_into(str).made_into(lambda text: text + "!")
+    made.each(seen.append)
+    made.then(lambda given: seen.append((given.value,)))
+    stream.part(1)
+    assert seen == ["1!"]
+    stream.part(2)
+    stream.give(3)
+    stream.part(4)
+    assert seen == ["1!", "2!", ("3!",)], "nothing comes behind the value"
+
+
+def test_a_part_that_cannot_be_passed_on_is_the_error_of_all() -> None:
+    stream = Stream[int]()
+    made = stream.made_into(lambda value: 1 // value)
+    made.each(lambda part: None)
+    stream.part(0)
+    assert isinstance(made.error, ZeroDivisionError)

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from rayvous.actors.channels.connection import (
     _HEAD,
     GREETING_BYTES_MAX,
+    VERSION,
     Answered,
     Called,
     Connection,
+    Continued,
     Kind,
     Opened,
     Parted,
@@ -101,7 +103,7 @@ def test_another_version_is_named() -> None:
     alice, bob = end(ALICE, True), end(BOB, False)
     hello = bytearray(flushed(alice))
     hello[_HEAD.size + 8 : _HEAD.size + 10] = (9).to_bytes(2, "big")
-    assert "speaks version 9 of channels, this process 1" in why(bob.take(bytes(hello)))
+    assert f"speaks version 9 of channels, this process {VERSION}" in why(bob.take(bytes(hello)))
     longer = frame(Kind.HELLO, 0, bytes(hello[_HEAD.size :]) + b"more")
     assert "speaks version 9" in why(end(BOB, False).take(longer)), "whatever its hello looks like"
 
@@ -197,3 +199,20 @@ def test_a_silent_or_slow_end_holds_no_more_than_a_greeting() -> None:
     for at in range(len(data) - 1):
         assert bob.take(data[at : at + 1]) == []
     assert len(bob._held) < GREETING_BYTES_MAX
+
+
+def test_parts_come_before_the_answer_and_only_to_a_call_that_takes_them() -> None:
+    alice, bob = end(ALICE, True), end(BOB, False)
+    greeted(alice, bob)
+    bob.take(alice.call(b"ask", "streamed", parts=True) + alice.call(b"ask", "plain"))
+    assert alice.take(bob.part(1, b"one") + bob.part(1, b"two") + bob.answer(1, b"last")) == [
+        Continued("streamed", b"one"),
+        Continued("streamed", b"two"),
+        Answered("streamed", b"last", False),
+    ]
+    assert list(alice.waiting) == [2]
+    assert "a part of an answer to call 1, which takes none" in why(alice.take(bob.part(1, b"late")))
+    alice, bob = end(ALICE, True), end(BOB, False)
+    greeted(alice, bob)
+    bob.take(alice.call(b"ask", "plain"))
+    assert "a part of an answer to call 1, which takes none" in why(alice.take(bob.part(1, b"one")))

@@ -219,3 +219,81 @@ def test_a_process_that_is_silent_for_too_long_is_gone() -> None:
     assert not session.gone(160.0) and session.gone(160.5)
     session.heard(160.5)
     assert not session.gone(200.0)
+
+
+class Ahead:
+    """A poll that brings up to so many notifications in parts, and what it was given; all numbers of delivery batches."""
+
+    def __init__(self, session: Session, acknowledged: int, ahead: int) -> None:
+        self.parts: list[list[int]] = []
+        self.answer = session.poll(acknowledged, 60.0, 100, ahead)
+        self.answer.each(lambda part: self.parts.append([batch.number for batch in part]))
+
+    @property
+    def last(self) -> list[int] | None:
+        return [batch.number for batch in self.answer.value] if self.answer.done else None
+
+
+def test_a_poll_brings_parts_until_what_it_may_bring_is_used_up() -> None:
+    async def run() -> None:
+        session, tally = queue(100), Tally()
+        poll = Ahead(session, 0, 3)
+        for size in (1, 2, 1, 1):
+            put(session, size, tally)
+            await asyncio.sleep(0)
+        assert (poll.parts, poll.last) == ([[1], [2]], [3]), "three came in parts, the fourth is the answer"
+        assert session.waiting == 5, "nothing is acknowledged yet"
+        following = Ahead(session, 3, 3)
+        assert following.last == [4] and session.waiting == 1
+
+    asyncio.run(run())
+
+
+def test_who_waits_for_an_acknowledgement_does_not_wait_for_more_deliveries() -> None:
+    async def run() -> None:
+        for waits in (lambda session: session.passed(), lambda session: session.moved(60.0)):
+            session, tally = queue(100), Tally()
+            poll = Ahead(session, 0, 50)
+            put(session, 1, tally)
+            await asyncio.sleep(0)
+            assert (poll.parts, poll.last) == ([[1]], None)
+            waiting = asyncio.ensure_future(waits(session))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert poll.last == [], "its answer has the process poll again"
+            following = Ahead(session, 1, 50)
+            await asyncio.wait_for(waiting, 60)
+            put(session, 1, tally)
+            await asyncio.sleep(0)
+            assert (following.parts, following.last) == ([[2]], None), "nobody waits any more"
+
+    asyncio.run(run())
+
+
+def test_a_quarter_of_the_queue_comes_in_parts_so_that_the_rest_can_be_shed() -> None:
+    async def run() -> None:
+        session, tally = queue(8), Tally()
+        poll = Ahead(session, 0, 50)
+        for size in (1, 1, 1):
+            put(session, size, tally)
+            await asyncio.sleep(0)
+        assert (poll.parts, poll.last) == ([[1], [2]], [3])
+
+    asyncio.run(run())
+
+
+def test_news_is_an_answer_and_a_later_poll_ends_one_that_was_given_up() -> None:
+    async def run() -> None:
+        session, tally = queue(100), Tally()
+        given_up = Ahead(session, 0, 50)
+        poll = Ahead(session, 0, 50)
+        put(session, 1, tally)
+        await asyncio.sleep(0)
+        assert (given_up.parts, given_up.last) == ([], []) and (poll.parts, poll.last) == ([[1]], None)
+        session.wake()
+        await asyncio.sleep(0)
+        assert poll.last == []
+        again = Ahead(session, 0, 50)
+        assert again.last == [1], "what was not acknowledged is sent again"
+
+    asyncio.run(run())
