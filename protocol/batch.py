@@ -78,6 +78,10 @@ _DTYPES: Final[dict[Kind, Any]] = {
 
 WORDS_PER_EVENT_MAX: Final = 2
 """With more words per event than this, :meth:`Column.take` drops the words that are not in use."""
+COUNTED_WORDS_MIN: Final = 64
+COUNTED_CHARACTERS_MAX: Final = 1 << 16
+COUNTED_MAX: Final = 4
+"""From how many words on a column's characters are remembered, up to how many characters, and of how many columns."""
 CELL_BYTES: Final = 9
 """The size of a number and its presence flag."""
 WORK_CHARACTERS: Final = 4_096
@@ -145,6 +149,24 @@ class Column:
         return NULL if self.kind is Kind.NULL else value  # type: ignore[return-value]
 
 
+_counted: tuple[tuple[tuple[str, ...], int], ...] = ()
+"""Words of recent columns with their characters; several threads may read and write."""
+
+
+def characters(words: tuple[str, ...]) -> int:
+    """Return the number of characters of a column's words; those of the last few long lists are remembered."""
+    global _counted
+    if len(words) < COUNTED_WORDS_MIN:
+        return sum(map(len, words))
+    for known, count in _counted:
+        if known is words:
+            return count
+    count = sum(map(len, words))
+    if count <= COUNTED_CHARACTERS_MAX:
+        _counted = ((words, count), *_counted[: COUNTED_MAX - 1])
+    return count
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EventBatch:
     """Events in columns, with the publisher, sequence number and publication time of each.
@@ -187,8 +209,11 @@ class EventBatch:
         """The approximate size of the batch on the wire."""
         total = self.publisher.nbytes + self.sequence.nbytes + self.published_at.nbytes
         for column in self.columns.values():
-            total += column.data.nbytes + sum(map(len, column.words))
-            total += 0 if column.present is None else column.present.nbytes
+            total += column.data.nbytes
+            if column.words:
+                total += characters(column.words)
+            if column.present is not None:
+                total += column.present.nbytes
         return total
 
     def events(self) -> tuple[dict[str, Value], ...]:

@@ -134,11 +134,27 @@ def _batch(
     return EventBatch(found, publishers, publisher, sequence, published_at)
 
 
+_texts: tuple[tuple[tuple[str, ...], str], ...] = ()
+"""Words that were joined last or read, with their text; several threads may read and write."""
+
+
 def _joined(words: tuple[str, ...]) -> str | tuple[str, ...]:
     if len(words) < 2:
         return words
+    for known, text in _texts:
+        if known is words:
+            return text
     text = SEPARATOR.join(words)
-    return text if text.count(SEPARATOR) == len(words) - 1 else words
+    if text.count(SEPARATOR) != len(words) - 1:
+        return words
+    if len(words) >= NARROW_EVENTS_MIN and len(text) <= KEPT_CHARACTERS_MAX:
+        _keep_text(words, text)
+    return text
+
+
+def _keep_text(words: tuple[str, ...], text: str) -> None:
+    global _texts
+    _texts = ((words, text), *_texts[: KEPT_TEXTS_MAX - 1])
 
 
 def _parted(words: str | tuple[str, ...]) -> tuple[str, ...]:

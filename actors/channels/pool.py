@@ -134,9 +134,7 @@ class Way:
 
     # Calls.
 
-    def call(
-        self, lane: Lane, content: bytes, take: Callable[[bytes], None] | None = None
-    ) -> Later[bytes]:
+    def call(self, lane: Lane, content: bytes, take: Callable[[bytes], None] | None = None) -> Later[bytes]:
         """Make a call by the channel, after `lane.enter`; return the answer, which is given as soon as it comes.
 
         It is an error, RayTaskError or RayActorError, where a call of Ray raises that. Parts of the answer that come

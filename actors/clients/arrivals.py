@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, Final, Protocol
 
 from ...protocol.ids import ClientId
-from ..host.sessions import Farewell, GivenUp, DeliveryBatch, Proposal, Taken
+from ..host.sessions import DeliveryBatch, Farewell, GivenUp, Proposal, Taken
 from .inbox import Inbox
 
 NOTED_SECONDS: Final = 0.1

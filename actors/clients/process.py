@@ -25,7 +25,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator

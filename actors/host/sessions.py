@@ -33,7 +33,6 @@ from ...protocol.messages.pubsub import Lost
 from ..later import Stream
 from .departures import Departures
 
-
 AHEAD_PART: Final = 4
 """One in so many of the notifications that may wait may be handed out in parts: what is handed out is not shed."""
 

@@ -175,6 +175,9 @@ typedef struct {
     uint32_t set_count;
     uint32_t *seats, seat_count, hand;
     uint32_t row_words;
+    PyObject *known; /* the words of the last batch, which the next one of the same source often has, too */
+    uint32_t *known_places;
+    uint64_t version, known_version; /* rises with each word that comes or goes */
 } Words;
 
 typedef struct {
@@ -890,6 +893,7 @@ static void drop_row(Words *w, Word *word) {
 static void drop_word(Words *w, uint32_t place) {
     Word *word = w->list[place];
     drop_row(w, word);
+    w->version++;
     PyDict_DelItem(w->places, word->text);
     free(word->columns);
     free(word);
@@ -906,8 +910,8 @@ static void free_words(Kernel *k, Words *w) {
         Py_DECREF(w->sets[i].strings), Py_DECREF(w->sets[i].test);
         free(w->sets[i].columns);
     }
-    free(w->base), free(w->list), free(w->free), free(w->sets), free(w->seats);
-    Py_XDECREF(w->places);
+    free(w->base), free(w->list), free(w->free), free(w->sets), free(w->seats), free(w->known_places);
+    Py_XDECREF(w->places), Py_XDECREF(w->known);
 }
 
 static void free_attribute(Kernel *k, Attribute *a) {
@@ -1126,6 +1130,7 @@ static uint32_t word_place(Words *w, PyObject *text, int make) { /* NOWHERE when
     }
     w->list[at] = memset(grown(NULL, sizeof(Word)), 0, sizeof(Word));
     w->list[at]->text = text; /* the dictionary holds it */
+    w->version++;
     return at;
 }
 
@@ -1245,10 +1250,19 @@ static void fit_rows(Kernel *k, Words *w) {
     w->row_words = k->tiles == 1 ? k->last_words : k->tiles * TILE_WORDS * 9 / 8;
 }
 
+#define NOT_LOOKED_UP (UINT32_MAX - 1)
+#define KNOWN_WORDS_MIN 64 /* of a batch, to be kept with their places */
+#define KNOWN_WORDS_MAX (1 << 16)
+
 /* The place of an event's word, with a row where it needs one; NOWHERE: treat it as any other word. -1: an error. */
-static int locate_word(Kernel *k, Words *w, PyObject *text, uint32_t *out) {
-    *out = word_place(w, text, w->set_count > 0);
-    if (*out == NOWHERE) return PyErr_Occurred() ? -1 : 0;
+static int locate_word(Kernel *k, Words *w, PyObject *text, uint32_t *known, uint32_t *out) {
+    if (known && *known != NOT_LOOKED_UP)
+        *out = *known;
+    else
+        *out = word_place(w, text, w->set_count > 0);
+    if (*out == NOWHERE && PyErr_Occurred()) return -1;
+    if (known) *known = *out;
+    if (*out == NOWHERE) return 0;
     Word *word = w->list[*out];
     word->used = k->now;
     if (word->row || (!w->set_count && word->count <= 64 + all_words(k) / 4)) return 0;
@@ -1464,7 +1478,6 @@ typedef struct {
     uint32_t selected_count;
 } Plan;
 
-#define NOT_LOOKED_UP (UINT32_MAX - 1)
 
 static void free_plan(Plan *p) {
     for (uint32_t i = 0; i < p->input_count; i++) {
@@ -1549,9 +1562,25 @@ static int take_inputs(Kernel *k, PyObject *columns, Py_ssize_t events, Plan *p)
 
 #define ITEM(view, type, i) (*(const type *)((const char *)(view).buf + (i) * (view).strides[0]))
 
+/* Where the words of a batch stand, as far as that was looked up for an earlier batch with the same words; NULL where
+ * looking up may add a word (sets), and where there are so few that it is not worth while. */
+static uint32_t *known_places(Words *w, PyObject *words, uint32_t count) {
+    if (w->set_count || count < KNOWN_WORDS_MIN || count > KNOWN_WORDS_MAX) return NULL;
+    if (w->known != words || w->known_version != w->version) {
+        PyObject *before = w->known;
+        Py_INCREF(words);
+        w->known = words, w->known_version = w->version;
+        Py_XDECREF(before);
+        w->known_places = grown(w->known_places, count * sizeof *w->known_places);
+        for (uint32_t i = 0; i < count; i++) w->known_places[i] = NOT_LOOKED_UP;
+    }
+    return w->known_places;
+}
+
 static int pick_words(Kernel *k, Input *in, Py_ssize_t begin, uint32_t events, Pick *picks, uint32_t attributes) {
     Words *w = &k->attributes[in->attribute]->words;
     uint32_t known = (uint32_t)PyTuple_Size(in->words);
+    uint32_t *places = known_places(w, in->words, known);
     int stay = begin && !w->set_count; /* otherwise the place of a word that is only looked up may be reused */
     for (uint32_t i = 0; i < known && !stay; i++) in->places[i] = NOT_LOOKED_UP;
     for (uint32_t e = 0; e < events; e++) {
@@ -1562,7 +1591,7 @@ static int pick_words(Kernel *k, Input *in, Py_ssize_t begin, uint32_t events, P
             return -1;
         }
         if (in->places[code] == NOT_LOOKED_UP &&
-            locate_word(k, w, PyTuple_GetItem(in->words, code), in->places + code) < 0)
+            locate_word(k, w, PyTuple_GetItem(in->words, code), places ? places + code : NULL, in->places + code) < 0)
             return -1;
         picks[(size_t)e * attributes + in->attribute] = (Pick){in->places[code], (uint16_t)(in->attribute * 5 + 4), 0, 0};
     }

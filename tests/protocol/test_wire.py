@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rayvous.protocol import wire
+from rayvous.protocol import batch, wire
 from rayvous.protocol.batch import Column, EventBatch, batch_from_columns, batch_of
 from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages.pubsub import Ack, Events, Numbered
@@ -210,3 +210,25 @@ def test_few_batches_are_remembered_and_none_that_is_large() -> None:
     constant = np.zeros(KEPT_BATCH_BYTES_MAX // 8, np.int64)  # short on the wire, and long here
     there_and_back(batch_from_columns({("n", Kind.INTEGER): Column(Kind.INTEGER, constant)}, len(constant)))
     assert [batch for batch, _ in wire._recent] == kept
+
+
+def test_words_of_successive_batches_are_counted_and_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = tuple(f"word {number}" for number in range(500))
+
+    def trades(known: tuple[str, ...]) -> EventBatch:
+        codes = np.arange(len(known), dtype=np.int32)
+        return batch_from_columns({("w", Kind.STRING): Column(Kind.STRING, codes, None, known)}, len(known))
+
+    sums: list[int] = []
+
+    def counted(numbers: Any) -> int:
+        sums.append(sum(numbers))
+        return sums[-1]
+
+    monkeypatch.setattr(batch, "sum", counted, raising=False)
+    assert trades(words).nbytes == trades(words).nbytes == 500 * 24 + sum(map(len, words))
+    assert sums == [sum(map(len, words))]
+    text = wire._joined(words)
+    assert wire._joined(words) is text and wire._joined(tuple(list(words))) == text
+    for known in (words, tuple(reversed(words)), (*words[1:], "a\0b"), words):
+        assert there_and_back(trades(known)).columns["w", Kind.STRING].words == known

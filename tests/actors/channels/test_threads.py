@@ -151,7 +151,7 @@ class FakeChannel:
         self.takes = True
         self.calls: list[tuple[bytes, bool]] = []
 
-    def call(self, content: bytes, waiting: Any) -> None:
+    def call(self, content: bytes, waiting: Any, parts: bool = False) -> None:
         self.calls.append((content, False))
 
     def call_from_thread(self, content: bytes, waiting: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from rayvous.actors.clients.arrivals import Arrivals
 from rayvous.actors.clients.inbox import Inbox
-from rayvous.actors.host.sessions import Farewell, GivenUp, DeliveryBatch, Proposal
+from rayvous.actors.host.sessions import DeliveryBatch, Farewell, GivenUp, Proposal
 from rayvous.protocol.batch import batch_of
 
 HOST = object()

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import rayvous as rv
 from rayvous.benchmarks.loads import Shape, make
-from rayvous.protocol.batch import batch_of
+from rayvous.protocol.batch import Column, batch_from_columns, batch_of
 from rayvous.protocol.errors import InputError
+from rayvous.protocol.values import Kind
 from rayvous.routing.filters.clauses import Clause
 from rayvous.routing.filters.domains import Domain, Interval, Strings
 from rayvous.routing.filters.filter import Filter, to_filter
@@ -243,6 +244,35 @@ def test_more_words_than_rows_are_kept_for() -> None:
 
 
 @needs_native
+@needs_native
+@pytest.mark.parametrize("seed", range(4))
+def test_batches_with_the_same_words_match_what_the_filters_name_by_then(seed: int) -> None:
+    """The kernel remembers where the words of the last batch stand; filters that come and go change that."""
+    dice = random.Random(f"same words {seed}")
+    words = tuple(f"w{number}" for number in range(200))
+    index, held = MatchIndex("native"), dict[int, str]()
+    for step in range(60):
+        for _ in range(dice.randrange(4)):
+            if held and dice.random() < 0.45:
+                slot = dice.choice(sorted(held))
+                index.remove(slot)
+                del held[slot]
+            else:
+                word = dice.choice(words)
+                held[index.insert(to_filter(f"s = '{word}'"))] = word
+        other = tuple(reversed(words)) if dice.random() < 0.2 else words
+        codes = np.array([dice.randrange(len(words)) for _ in range(150)], np.int32)
+        batch = batch_from_columns({("s", Kind.STRING): Column(Kind.STRING, codes, None, other)}, len(codes))
+        found = index.match(batch)
+        expected = sorted(
+            (row, slot)
+            for row, code in enumerate(codes.tolist())
+            for slot, word in held.items()
+            if other[code] == word
+        )
+        assert sorted(zip(found.rows.tolist(), found.slots.tolist(), strict=True)) == expected, step
+
+
 def test_clauses_come_back_equal_from_their_columns() -> None:
     odd = [
         Domain(numbers=(Interval(low, high, low_open, high_open),))
