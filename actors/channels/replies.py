@@ -120,8 +120,8 @@ class Reply(Generic[T]):
         self._call_back()
 
     def _call_back(self) -> None:
-        """Call what waits; a callback that is added at this moment is called by whichever thread takes it out."""
-        while self._callbacks:
+        """Call what waits, if there is an answer; of two threads that do this, each callback is called by one."""
+        while self._done and self._callbacks:
             try:
                 callback = self._callbacks.pop()
             except IndexError:
@@ -169,8 +169,7 @@ class Reply(Generic[T]):
                         loop.call_soon_threadsafe(give)
 
             self._callbacks.append(done)
-            if self._done:
-                self._call_back()
+            self._call_back()
             await given
         return self._read()
 

@@ -2,8 +2,8 @@
 
 Rules
 -----
-* Delivery batches reach the inboxes in the order in which they came. A part that finds room does so in the turn of the event
-  loop in which it comes; if an inbox is full, it and everything behind it waits, and the next poll behind them.
+* Delivery batches reach the inboxes in the order in which they came. A part that finds room does so in the turn of
+  the event loop in which it comes; if an inbox is full, it and everything behind it waits, and the next poll, too.
 * So no more waits here than a poll may bring before it is answered (`AHEAD_EVENTS`).
 * The next poll acknowledges what has reached the inboxes.
 """

@@ -222,7 +222,7 @@ def test_a_process_that_is_silent_for_too_long_is_gone() -> None:
 
 
 class Ahead:
-    """A poll that brings up to so many notifications in parts, and what it was given; all numbers of delivery batches."""
+    """A poll that brings up to so many notifications in parts, and the numbers of what it was given."""
 
     def __init__(self, session: Session, acknowledged: int, ahead: int) -> None:
         self.parts: list[list[int]] = []
