@@ -79,9 +79,9 @@ class Plan:
         sensitivity.
     placement
         Where subscribers are.
-    often_to
-        By publishers, the subscribers up to which points are run that often; beyond, where runs cost the most
-        and differ the least, they are run once. Without an entry all are run that often.
+    often
+        Publishers, and from how many to how many subscribers points are run that often; others, which decide less or
+        cost more, are run once. Without an entry for the publishers all are run that often.
     once
         Curves that are run once.
     forwarded
@@ -93,7 +93,7 @@ class Plan:
     runs: int
     send_seconds: tuple[float, ...]
     placement: Placement = "any"
-    often_to: tuple[tuple[int, int], ...] = ()
+    often: tuple[tuple[int, int, int], ...] = ()
     once: tuple[str, ...] = ()
     forwarded: tuple[int, ...] = ()
 
@@ -120,7 +120,8 @@ class Plan:
         return Point(curve, publishers, subscribers, run, seconds, tree, self.placement)
 
     def _runs_of(self, curve: str, publishers: int, subscribers: int) -> int:
-        often = subscribers <= dict(self.often_to).get(publishers, subscribers)
+        ranges = [(first, last) for many, first, last in self.often if many == publishers]
+        often = all(first <= subscribers <= last for first, last in ranges)
         return self.runs if often and curve not in self.once else 1
 
 
@@ -138,7 +139,7 @@ class Point:
 
 
 AXIS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
-SHORT_AXIS: Final = (1, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 10_000)
+SHORT_AXIS: Final = (1, 10, 20, 50, 100, 200, 500, 1_000, 10_000)
 TREE: Final = ClusterTree(100, 11, degree=8, shape="transit-stub", links=730)
 
 SMALL_TREE: Final = ClusterTree(20, 11, degree=8, shape="transit-stub", links=146)
@@ -149,13 +150,13 @@ PRESETS: Final = {
     "paper": Plan(TREE, {100: AXIS, 1_000: AXIS}, 10, (SEND_SECONDS, *SENSITIVITY)),
     "calibrated": Plan(
         TREE,
-        {100: SHORT_AXIS, 1_000: (1, 10, 20, 50, 100, 200, 1_000, 10_000)},
+        {100: SHORT_AXIS, 1_000: (*SHORT_AXIS[:6], 1_000)},
         10,
         (FITTED_SEND_SECONDS,),
         "even",
-        often_to=((100, 200), (1_000, 100)),
+        often=((100, 1, 200), (1_000, 50, 100)),
         once=("hr, all nodes",),
-        forwarded=(100, 1_000, 10_000),
+        forwarded=(100, 1_000, 2_000),
     ),
     "quick": Plan(
         TREE,

@@ -5,7 +5,10 @@ Rules
 * `hr` has two readings, and so has AED: per subscriber, and over all subscribers together. Each sentence is
   judged under each reading, and names it.
 * "The critical point" of TCT is 1,000 subscribers, as in the text. A knee is the last point up to which two
-  curves are the same (`statements.knee`); how much it depends on the runs stands beside it (`knee_spread`).
+  curves are the same (`statements.knee`); how much it depends on the runs stands beside it (`knee_spread`). Knees are
+  compared with each other on the same networks: of the first run, unless all were run equally often.
+* "Constant" is judged where a curve goes on beyond the critical point. An event costs the same whoever publishes it, so
+  the calibrated preset does so with 100 publishers only.
 * The figures' axis of subscribers is logarithmic: it runs from 1 to 10,000. TCT runs over three decades of its own, so
   "nearly linearly" is judged with both axes logarithmic; delays do not, so "ever steeper" is judged from one power of
   ten to the next. What linear axes show stands beside it.
@@ -152,10 +155,11 @@ def judge_tct(rows: Rows) -> list[Statement]:
 def _of_costs(said: Sentences, pairs: Mapping[int, _Pair]) -> Iterator[Statement]:
     for name in ("hybrid", "hr"):
         mine = _curves_of(pairs, name)
+        ends = {publishers: _from_critical(curve) for publishers, curve in mine.items()}
         yield said(
             f"{CONSTANT}: {name}",
-            {publishers: _from_critical(curve) for publishers, curve in mine.items()},
-            all(is_flat(curve, CRITICAL) for curve in mine.values()),
+            ends,
+            bool(_judged(ends)) and all(is_flat(curve, CRITICAL) for curve in _judged(ends)),
         )
     beyond = {publishers: pair.gap(CRITICAL - 1) for publishers, pair in pairs.items()}
     few, many = beyond[min(beyond)], beyond[max(beyond)]
@@ -164,10 +168,11 @@ def _of_costs(said: Sentences, pairs: Mapping[int, _Pair]) -> Iterator[Statement
         beyond,
         all(pair.is_less(beyond[publishers]) for publishers, pair in pairs.items()),
     )
+    both = few.keys() & many.keys()
     yield said(
         "and the more publishers, the larger the difference",
         beyond,
-        all(is_less(few[at], many[at]) for at in few.keys() & many.keys()),
+        bool(both) and all(is_less(few[at], many[at]) for at in both),
     )
     for name in ("hybrid", "hr"):
         lines = {publishers: _lines(curve) for publishers, curve in _curves_of(pairs, name).items()}
@@ -273,11 +278,12 @@ def _of_knees(said: Sentences, pairs: Mapping[int, _Pair], what: str) -> Iterato
         shown,
         all(bool(gap) and grows(list(gap.values())) for gap in after.values()),
     )
-    few, many = knees[min(knees)], knees[max(knees)]
+    few, many = (pairs[end(pairs)].spread.of_runs for end in (min, max))
+    alike = (knees[min(knees)], knees[max(knees)]) if len(few) == len(many) else (few[0], many[0])
     yield said(
         "the more publishers, the earlier the knee",
-        knees,
-        few is not None and many is not None and many < few,
+        dict(zip((min(pairs), max(pairs)), alike, strict=True)),
+        alike[0] is not None and alike[1] is not None and alike[1] < alike[0],
     )
 
 
@@ -311,6 +317,11 @@ def _curves_of(pairs: Mapping[int, _Pair], name: str) -> dict[int, Curve]:
 
 def _from_critical(curve: Curve) -> dict[float, float]:
     return {at: value for at, value in curve.items() if at >= CRITICAL}
+
+
+def _judged(ends: Mapping[int, Curve]) -> list[Curve]:
+    """Return the curves that go on beyond the critical point."""
+    return [curve for curve in ends.values() if len(curve) > 1]
 
 
 def _short(values: Sequence[float]) -> list[float]:
