@@ -156,7 +156,7 @@ PRESETS: Final = {
         "even",
         often=((100, 1, 200), (1_000, 50, 100)),
         once=("hr, all nodes",),
-        forwarded=(100, 1_000, 2_000),
+        forwarded=(100, 1_000, 10_000),
     ),
     "quick": Plan(
         TREE,

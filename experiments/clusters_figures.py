@@ -33,8 +33,8 @@ def draw_aed(rows: Rows) -> Figure:
     return _draw(
         rows,
         {
-            "aed_seconds": "AED of a subscriber, s an event",
-            "seconds_per_notification": "of all together, s a notification",
+            "aed_seconds": "AED of a subscriber, ms an event",
+            "seconds_per_notification": "of all together, ms a notification",
         },
     )
 
@@ -45,8 +45,8 @@ def _draw(rows: Rows, values: Mapping[str, str]) -> Figure:
     panels = figure.subplots(len(values), len(publishers), squeeze=False)
     for line, (value, label) in zip(panels, values.items(), strict=True):
         for axes, many in zip(line, publishers, strict=True):
-            _curves(axes, curves(rows, value), many)
-            axes.set(xscale="log", xlabel="subscribers", ylabel=label, title=f"{many} publishers")
+            _curves(axes, curves(rows, value), many, 1_000 if "seconds" in value else 1)
+            axes.set(xscale="log", xlabel="subscribers", ylabel=label, title=f"{many:,} publishers")
             if value != "aed_seconds":
                 axes.set_yscale("log")
             axes.grid(alpha=0.25)
@@ -54,8 +54,11 @@ def _draw(rows: Rows, values: Mapping[str, str]) -> Figure:
     return figure
 
 
-def _curves(axes: Axes, figure: Mapping[tuple[str, int], Mapping[float, float]], publishers: int) -> None:
-    for name in SCHEMES:
+def _curves(
+    axes: Axes, figure: Mapping[tuple[str, int], Mapping[float, float]], publishers: int, factor: float
+) -> None:
+    for size, name in zip((9, 6, 6), SCHEMES, strict=True):  # curves that are the same lie on each other
         curve = figure.get((name, publishers), {})
         colour, marker = LOOKS[name]
-        axes.plot(list(curve), list(curve.values()), color=colour, marker=marker, label=WORDS[name])
+        shown = [value * factor for value in curve.values()]
+        axes.plot(list(curve), shown, color=colour, marker=marker, markersize=size, label=WORDS[name])
