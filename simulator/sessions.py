@@ -435,8 +435,13 @@ class Sessions:
         if not session.alive or session.left or not target.alive or target is session.home:
             return False
         if session.connected:
-            left = [] if session.publisher is None else session.publisher.leave()
-            self.tell(session, [*left, Detach()])
+            left: list[Any] = [] if session.publisher is None else session.publisher.leave()
+            if session.subscriber is None or not session.subscriber.durable:
+                left = [
+                    *left,
+                    Detach(),
+                ]  # else the rendezvous point tells the broker what to let go, as on Ray
+            self.tell(session, left)
             if not session.home.paused:
                 self._has_heard(session)
         self.settle_at(session, target)

@@ -85,6 +85,18 @@ def test_what_was_not_acknowledged_comes_again_to_the_next_process_only():
     assert heard(net, "alice") == [1, 2]
 
 
+def test_a_durable_subscriber_that_moves_is_kept_where_it_was_until_that_is_told_and_may_be_back_before():
+    net = network()
+    publish(net)
+    for broker in (3, 2, 3):
+        assert net.move("alice", broker)
+        net.advance(0.0002)  # it has arrived, and nobody has told the broker that it has left
+        assert "alice" in durable_at(net, 2) and "alice" in durable_at(net, 3)
+    publish(net)
+    assert "alice" not in durable_at(net, 2) and "alice" in durable_at(net, 3)
+    assert heard(net, "alice") == [1, 2] and not judge(net.account).violated
+
+
 @pytest.mark.parametrize("stable", [True, False])
 def test_at_another_broker_retention_fills_the_gap_and_the_old_one_lets_go(stable):
     net = network(stable=stable)
