@@ -37,6 +37,10 @@ from .content import (
 from .frames import Frame, encode, escaped
 
 NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN)
+SPECIAL: Final = (DESTINATION, BODY_KIND, BODY)
+"""Attributes that are no headers like others, if they are strings."""
+UNLIKE: Final = (FORM, BYTES)
+"""Attributes of events that are not sent as text."""
 _HEAD: Final = encode(Frame("MESSAGE"))[: len("MESSAGE\n")]
 
 
@@ -62,7 +66,9 @@ def header_line(name: str, value: str) -> bytes:
 
 def _parts(reading: Reading, unsayable: str) -> Sequence[bytes]:
     try:
-        parts = _of_columns(reading, unsayable)
+        parts = _of_one(reading, unsayable) if len(reading.batch) == 1 else None
+        if parts is None:
+            parts = _of_columns(reading, unsayable)
     except UnicodeEncodeError:  # an unpaired surrogate, which JSON can represent
         parts = None
     if parts is not None:
@@ -73,6 +79,36 @@ def _parts(reading: Reading, unsayable: str) -> Sequence[bytes]:
         ]
         for each in reading.deliveries()
     ]
+
+
+def _of_one(reading: Reading, unsayable: str) -> Sequence[bytes] | None:
+    """Return the part of a text event that is alone in its batch, or None if it is not a plain one."""
+    said: dict[str, str] = {}
+    for (name, kind), column in reading.batch.columns.items():
+        if name in UNLIKE or name in said or column.present is not None:
+            return None
+        if kind is not Kind.STRING and (name in SPECIAL or kind not in NUMBERS):
+            return None
+        value = column.data.item()
+        said[name] = column.words[value] if kind is Kind.STRING else written(value)
+    place, kind_of_body, body = said.pop(DESTINATION, None), said.get(BODY_KIND, ""), said.pop(BODY, "")
+    if place == "" or not kind_of_body or not is_text(kind_of_body) or "\0" in body:
+        return None
+    (publisher, sequence), lines = reading.identities[0], dict[str, str]()
+    lines["message-id"] = identity(publisher, sequence)
+    lines["destination"] = EVERYTHING if place is None else place
+    lines["content-type"] = kind_of_body
+    for attribute, text in said.items():
+        name = HEADER_NAMES.get(attribute, attribute)
+        if name in MESSAGE_ONLY:
+            continue
+        if name in lines:
+            return None
+        lines[name] = text
+    if _has(unsayable, *lines.values(), *lines):
+        return None
+    head = "".join([f"{escaped(name)}:{escaped(text)}\n" for name, text in lines.items()])
+    return _joined([[head]], [body])
 
 
 def _of_columns(reading: Reading, unsayable: str) -> Sequence[bytes] | None:

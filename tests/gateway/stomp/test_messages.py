@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rayvous.actors.clients.columns import batch_from
 from rayvous.gateway.deliveries import Reading, json_of, texts_of
 from rayvous.gateway.positions import identity
+from rayvous.gateway.stomp import messages
 from rayvous.gateway.stomp.content import message_of
 from rayvous.gateway.stomp.frames import SERVER_COMMANDS, Decoder, FrameLimits, encode
 from rayvous.gateway.stomp.messages import head_of, header_line, parts_1_1, parts_1_2
@@ -83,9 +84,19 @@ def test_whatever_is_odd_in_one_event_of_a_batch(of, odd):
     for name in (*PLAIN, *BYTES, "type", "a:b", "gaps"):
         same(batch_of([of, of | {name: odd}]))
         same(batch_of([of, of | {name: odd}]), old=True)
+        same(batch_of([of | {name: odd}]))
+        same(batch_of([of | {name: odd}]), old=True)
+
+
+def test_a_plain_event_that_is_alone_is_written_without_columns(monkeypatch):
+    lone = batch_of([PLAIN | {"count": 7, "open": True, "type": "a:b"}])
+    same(lone)
+    monkeypatch.setattr(messages, "_of_columns", None)
+    same(lone)
 
 
 def test_two_attributes_that_are_one_header():
+    same(batch_of([PLAIN | {"JMSType": "b", "type": "a"}]))
     same(batch_of([PLAIN | {"type": "a"}, PLAIN | {"JMSType": "b"}, PLAIN | {"JMSType": "b", "type": "a"}]))
 
 
