@@ -124,7 +124,7 @@ class CoveringDag:
         node = self._nodes.pop(item)
         del self._by_slot[node.slot]
         self._roots.pop(node.slot, None)
-        self._witnesses.discard(node.slot)
+        self._witnesses.discard(node.slot, _known(item))
         for parent in node.above.values():
             del parent.below[node.slot]
         for child in node.below.values():

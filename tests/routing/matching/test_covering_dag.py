@@ -87,13 +87,17 @@ class Machine(RuleBasedStateMachine):
     filters: st.SearchStrategy[Filter] = any_filters
 
     @initialize(
-        scan=st.sampled_from((0, 3, 1000)), tail=st.sampled_from((1, 3)), batches=st.sampled_from((0, 2))
+        scan=st.sampled_from((0, 3, 1000)),
+        tail=st.sampled_from((1, 3)),
+        batches=st.sampled_from((0, 2)),
+        few=st.sampled_from((-1, 1, 64)),
     )
-    def start(self, scan: int, tail: int, batches: int) -> None:
+    def start(self, scan: int, tail: int, batches: int, few: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(covering_dag, "SCAN_MAX", scan)
         self.patch.setattr(witness_store, "TAIL_MAX", tail)
         self.patch.setattr(witness_store, "BATCHES_MAX", batches)
+        self.patch.setattr(witness_store, "FEW", few)
         self.pair = Pair()
         self.reference = Reference()
 
