@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from draws import slow, thorough
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import FilterTooComplex, SelectorError
 from rayvous.routing.filters.filter import to_filter
@@ -202,9 +203,8 @@ def test_selectors_mean_what_sql_means() -> None:
     _compare(1, 60)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3])
-def test_two_thousand_selectors_mean_what_sql_means(seed: int) -> None:
+@pytest.mark.parametrize("seed", [slow(2), thorough(3)])
+def test_a_thousand_selectors_mean_what_sql_means(seed: int) -> None:
     _compare(seed, 1000)
 
 

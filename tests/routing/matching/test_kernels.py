@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rayvous as rv
+from draws import slow, thorough
 from rayvous.benchmarks.loads import Shape, make
 from rayvous.protocol.batch import Column, batch_from_columns, batch_of
 from rayvous.protocol.errors import InputError
@@ -136,17 +137,16 @@ def worded_events(dice: random.Random, size: int) -> list[dict[str, Any]]:
 
 
 @needs_native
-@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
-    ("size", "events"),
+    ("level", "size"),
     [
-        (300, (1, 40)),
-        pytest.param(6000, (1, 40, 1200), marks=pytest.mark.slow),  # more than one tile, and chunk
+        *((level, 300) for level in LEVELS),
+        # More than one tile, and chunk: in `make test` at the first level and the last.
+        *((slow if level in (LEVELS[0], LEVELS[-1]) else thorough)(level, 6000) for level in LEVELS),
     ],
-    ids=["small", "large"],
 )
 def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(
-    level: str, size: int, events: tuple[int, ...]
+    level: str, size: int
 ) -> None:
     """Those few are checked one by one; all are if a clause of the tile names no word or has a pattern."""
     assert NATIVE is not None
@@ -158,7 +158,7 @@ def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(
         filters = worded_filters(dice, size)
         assert both[0].insert_many(filters) == both[1].insert_many(filters)
         for others in ([], ["x > 5 AND w LIKE 'w1%'"], ["y > 5"], []):
-            for many in events:
+            for many in (1, 40, 1200) if size > 300 else (1, 40):
                 compare(both, batch_of([*worded_events(dice, many), {"w": "all", "x": 10, "y": 10}]))
             come = [[index.insert(to_filter(other)) for index in both] for other in others]
             compare(both, batch_of(worded_events(dice, 60)))
