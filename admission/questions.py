@@ -371,7 +371,7 @@ def requests_again(plain: list[Any]) -> list[Request]:
     return made
 
 
-def _asked_plain(asked: Asked, requests: Shared[Request]) -> tuple[Any, ...]:
+def _asked_plain(asked: Asked, requests: Shared[Request]) -> tuple[object, ...]:
     waiting = None if asked.waiting is None else [requests.number(each) for each in asked.waiting]
     return asked.token, asked.priority, waiting, asked.asked, asked.refusals
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -189,7 +189,7 @@ class Quotas(Generic[T]):
         return charges  # admission handles events that no advertisement covers
 
     def _due(
-        self, publisher: ClientId, line: _Line[Any], charges: Mapping[Key, int], now: float
+        self, publisher: ClientId, line: _Line[T], charges: Mapping[Key, int], now: float
     ) -> dict[Key, tuple[TokenBucket, int]]:
         """Return which buckets pay how much. Nothing is due for a withdrawn advertisement."""
         adverts = self._advertised(publisher)
@@ -199,7 +199,7 @@ class Quotas(Generic[T]):
             if key[0] in adverts
         }
 
-    def _pay(self, publisher: ClientId, line: _Line[Any], charges: Mapping[Key, int], now: float) -> bool:
+    def _pay(self, publisher: ClientId, line: _Line[T], charges: Mapping[Key, int], now: float) -> bool:
         """Take the tokens of a message, if all are there."""
         due = self._due(publisher, line, charges, now)
         if _wait(due, now):
@@ -208,7 +208,7 @@ class Quotas(Generic[T]):
         return True
 
     def _bucket(
-        self, line: _Line[Any], key: Key, adverts: Mapping[int, AdvertisedRate], now: float
+        self, line: _Line[T], key: Key, adverts: Mapping[int, AdvertisedRate], now: float
     ) -> TokenBucket:
         number, again = key
         rate = adverts[number].rate / MICRO

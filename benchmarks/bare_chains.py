@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import ray
 
@@ -39,7 +39,7 @@ class _BareChain:
     def __init__(self, make: Callable[..., Any]) -> None:
         self.actors: list[Any] = make()
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -101,7 +101,7 @@ def run(
     }
 
 
-def _measure(count: int, events: int, seed: int, say: Progress, shape: Shape) -> dict[str, Any]:
+def _measure(count: int, events: int, seed: int, say: Progress, shape: Shape) -> dict[str, object]:
     load = make(shape, count, events, seed)
     batch = load.batch()
     say(f"{count:,} filters: build")

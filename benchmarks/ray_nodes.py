@@ -30,7 +30,7 @@ class Nodes:
 
     def __init__(self, cluster: Cluster | None) -> None:
         self._cluster = cluster
-        self._started: dict[str, Any] = {}
+        self._started: dict[str, object] = {}
 
     @property
     def own(self) -> bool:

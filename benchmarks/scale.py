@@ -110,7 +110,7 @@ def run(
 
 def _measure(
     size: int, here: Nodes, brokers_per_actor: int, recovery: Recovery, links: Links, show: Progress
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Launch a network, use it, let it idle, remove a node, and return the measurements."""
     steps = iter(range(1, 7))
 
@@ -139,7 +139,7 @@ def _measure(
     return row
 
 
-def _memory(net: Network, size: int) -> dict[str, Any]:
+def _memory(net: Network, size: int) -> dict[str, object]:
     own = ask(net, "own_bytes")
     return {
         "actors": len(own),
@@ -148,7 +148,7 @@ def _memory(net: Network, size: int) -> dict[str, Any]:
     }
 
 
-def _connections(net: Network, here: Nodes) -> dict[str, Any]:
+def _connections(net: Network, here: Nodes) -> dict[str, object]:
     """Return how many connections and open files the actor with the most has, once all are in use."""
     found: dict[str, Any] = {"channels_an_actor_max": None, "files_an_actor_max": None}
     looks = [next(iter(sizes.values())) for sizes in ask(net, "describe")]
@@ -164,7 +164,7 @@ def resting(net: Network) -> int:
     return sum(sizes["resting"] for answer in ask(net, "describe") for sizes in answer.values())
 
 
-def _idle(net: Network, size: int, recovery: Recovery) -> dict[str, Any]:
+def _idle(net: Network, size: int, recovery: Recovery) -> dict[str, object]:
     """Wait, a heartbeat at a time, until all brokers that can rest do, and measure the CPU use of the actors."""
     for _ in range(REST_HEARTBEATS):
         if resting(net) >= size - 1:
@@ -176,7 +176,7 @@ def _idle(net: Network, size: int, recovery: Recovery) -> dict[str, Any]:
     return {"idle_cores": used / (time.perf_counter() - began), "resting": resting(net)}
 
 
-def _subscribe(net: Network, size: int) -> tuple[list[Subscriber], dict[str, Any]]:
+def _subscribe(net: Network, size: int) -> tuple[list[Subscriber], dict[str, object]]:
     """Attach subscribers all over the network, one after the other; each subscribes to everything."""
     at = [number * size // SUBSCRIBERS for number in range(SUBSCRIBERS)]
     readers = [net.subscriber(f"reader-{number}", broker=broker) for number, broker in enumerate(at)]
@@ -187,7 +187,7 @@ def _subscribe(net: Network, size: int) -> tuple[list[Subscriber], dict[str, Any
     return readers, {"subscribers": len(readers), "subscribe_seconds": seconds / len(readers)}
 
 
-def _publish(net: Network, size: int, readers: Sequence[Subscriber]) -> dict[str, Any]:
+def _publish(net: Network, size: int, readers: Sequence[Subscriber]) -> dict[str, object]:
     """Publish a batch at one broker, and wait until all subscribers have all of it."""
     publisher = net.publisher("first", broker=size // 2)
     began = time.perf_counter()
@@ -220,7 +220,7 @@ def _missing(readers: Sequence[Subscriber], published: dict[ClientId, int]) -> i
     return wrong
 
 
-def _lose_node(net: Network, here: Nodes, readers: Sequence[Subscriber]) -> dict[str, Any]:
+def _lose_node(net: Network, here: Nodes, readers: Sequence[Subscriber]) -> dict[str, object]:
     """Remove a node under load, and return when it was noticed, and whether everything was delivered."""
     by_node = brokers_by_node(net)
     home = net.inspect.node_of(0)

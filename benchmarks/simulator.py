@@ -62,7 +62,7 @@ def _measure(
     seed: int,
     scheme: str,
     jitter_seconds: float,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     scenario = Scenario(
         name="benchmark",
         topology={"clusters": clusters, "brokers_per_cluster": brokers_per_cluster},

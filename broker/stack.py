@@ -239,7 +239,7 @@ def _replay(asked: Asked, stack: Stack) -> Replay:
     return Replay(asked.here, asked.times, rounds, asked.store, since.alive_at, confirms=confirms)
 
 
-def _membership(asked: Asked, stack: Stack) -> Any:
+def _membership(asked: Asked, stack: Stack) -> object:
     rounds = stack[Replay].rounds  # with what is retained from an earlier incarnation
     beginning = asked.incarnation, asked.seed, asked.joins
     return membership_of(asked.position, asked.scheme_name, asked.times, rounds, stack.identity, *beginning)

@@ -104,7 +104,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def print_table(title: str, rows: Mapping[str, Any]) -> None:
+def print_table(title: str, rows: Mapping[str, object]) -> None:
     """Print names and values as a table of two columns."""
     table = Table(title=_titled(title), title_justify="left", show_header=False, box=None, pad_edge=False)
     table.add_column(style="cyan", overflow="fold")

@@ -169,7 +169,7 @@ def selectors_for(batch: EventBatch, count: int, seed: int) -> list[str]:
     return out
 
 
-def _condition(events: Sequence[Mapping[str, Any]], name: str, random_: random.Random) -> str:
+def _condition(events: Sequence[Mapping[str, object]], name: str, random_: random.Random) -> str:
     quoted = '"' + name.replace('"', '""') + '"'
     value = _a_value(events, name, random_)
     literal = _literal(value)
@@ -180,7 +180,7 @@ def _condition(events: Sequence[Mapping[str, Any]], name: str, random_: random.R
     return f"{quoted} {random_.choice(('<', '>', '<=', '>='))} {literal}"
 
 
-def _a_value(events: Sequence[Mapping[str, Any]], name: str, random_: random.Random) -> Any:
+def _a_value(events: Sequence[Mapping[str, object]], name: str, random_: random.Random) -> object:
     for _ in range(20):
         value = events[random_.randrange(len(events))].get(name)
         if _literal(value) is not None:

@@ -160,7 +160,7 @@ class Killing:
             net.inject(LinkFaultTable())
             self.say("the link is mended")
 
-    def _cut(self, net: Network, survey: Mapping[BrokerId, Mapping[str, Any]]) -> None:
+    def _cut(self, net: Network, survey: Mapping[BrokerId, Mapping[str, object]]) -> None:
         self.cut = link_to_cut(survey)
         ends = [[broker for broker, one in survey.items() if one["cluster"] == end] for end in self.cut]
         net.inject(LinkFaultTable(frozenset(pair_of(*pair) for pair in product(*ends))))
@@ -168,7 +168,7 @@ class Killing:
 
     def _watch(
         self, before: dict[ClusterId, tuple[BrokerId, Any]], now: dict[ClusterId, tuple[BrokerId, Any]]
-    ) -> dict[ClusterId, tuple[BrokerId, Any]]:
+    ) -> dict[ClusterId, tuple[BrokerId, object]]:
         for cluster, (broker, parent) in now.items():
             known = before.get(cluster, (None, None))
             if known[0] != broker:
@@ -188,7 +188,7 @@ class Killing:
         }
 
 
-def _speakers(survey: Mapping[BrokerId, Mapping[str, Any]]) -> dict[ClusterId, tuple[BrokerId, Any]]:
+def _speakers(survey: Mapping[BrokerId, Mapping[str, Any]]) -> dict[ClusterId, tuple[BrokerId, object]]:
     """Return each cluster's designated broker, and its parent cluster ("root" at the root)."""
     return {
         one["cluster"]: (

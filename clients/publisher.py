@@ -28,7 +28,7 @@ import math
 from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -293,7 +293,7 @@ class PublisherMachine:
         self.published = accepted
 
 
-def _aged(message: Any, seconds: float) -> Any:
+def _aged(message: Said, seconds: float) -> Said:
     """Return a message that was held for this long. Events that are published again carry their age."""
     if isinstance(message, Events) and message.again:
         return replace(message, age_seconds=message.age_seconds + seconds)

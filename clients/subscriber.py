@@ -22,7 +22,7 @@ Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.ids import ClientId
@@ -41,6 +41,19 @@ from ..protocol.messages.pubsub import (
 )
 from ..recovery.replay.rising import rising
 from ..routing.filters.filter import Filter
+
+
+class SubscriberRecord(TypedDict):
+    """What outlives the process of a durable subscriber; records of earlier versions lack some of it."""
+
+    life: int  # its incarnation
+    position: dict[ClientId, int]
+    subscriptions: dict[int, Filter]
+    since: float | None
+    priorities: NotRequired[dict[int, int]]
+    local_first: NotRequired[list[int]]
+    begun: NotRequired[dict[int, float]]
+    begins: NotRequired[dict[int, Mapping[ClientId, int]]]
 
 
 class SubscriberMachine:
@@ -270,7 +283,7 @@ class SubscriberMachine:
         priority, admitted = self._priorities.get(number, 0), number in self.admitted
         return Register(number, wanted, priority, admitted, number in self._local_first)
 
-    def record(self, without: Container[int] = ()) -> dict[str, Any]:
+    def record(self, without: Container[int] = ()) -> SubscriberRecord:
         """Return what must outlive the process of a durable subscriber: what is in force, except for some of it."""
         wanted = {number: item for number, item in self.in_force.items() if number not in without}
         return {
@@ -284,7 +297,7 @@ class SubscriberMachine:
             "begins": {number: dict(marks) for number, marks in self._begins.items() if number in wanted},
         }
 
-    def restore(self, record: Mapping[str, Any]) -> None:
+    def restore(self, record: SubscriberRecord) -> None:
         """Restore what `record` returned."""
         self.incarnation, self._since = record["life"], record["since"]
         self.position, self._subscriptions = dict(record["position"]), dict(record["subscriptions"])

@@ -281,7 +281,7 @@ def _counts(net: Network) -> dict[Any, float]:
     }
 
 
-def compare(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def compare(rows: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     """Return whether the criteria are ordered as the paper says, over the means of all steps."""
     names = [
         name for name in ("full", "20 %", "40 %", "none") if any(row["criterion"] == name for row in rows)

@@ -207,7 +207,7 @@ def _curve(rows: Sequence[Row], criterion: str) -> list[Row]:
     return sorted((row for row in rows if row["criterion"] == criterion), key=lambda row: row["subscribers"])
 
 
-def _statement(text: str, ours: Any, holds: bool) -> Said:
+def _statement(text: str, ours: object, holds: bool) -> Said:
     return text, ours, bool(holds)
 
 

@@ -95,7 +95,7 @@ class _Seen:
 def run(
     schemes: Sequence[str],
     *,
-    topology: Mapping[str, Any] = TOPOLOGY,
+    topology: Mapping[str, object] = TOPOLOGY,
     workload: Workload = WORKLOAD,
     seed: int = 0,
     on: str = "sim",

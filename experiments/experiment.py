@@ -118,6 +118,6 @@ def columns_of(point: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if isinstance(value, PLAIN)}
 
 
-def in_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+def in_columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, list[Any]]:
     """Return rows, at least one, as a table in columns with these names."""
     return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

@@ -31,7 +31,7 @@ FELT_SECONDS: Final = 25.0
 ROLES: Final = ("REB", "DEB", "NEB")
 
 
-def recovery_seconds(scheme: str, topology: Mapping[str, Any], seed: int) -> float | None:
+def recovery_seconds(scheme: str, topology: Mapping[str, object], seed: int) -> float | None:
     """Return the healing time in virtual seconds with a heartbeat per second; None for a scheme that does not heal.
 
     Also None if the network has one broker, or has not healed by the end of the observation.
@@ -47,7 +47,7 @@ def recovery_seconds(scheme: str, topology: Mapping[str, Any], seed: int) -> flo
 
 
 def _felt(
-    scheme: str, topology: Mapping[str, Any], seed: int, recovery: Recovery, broker: BrokerId
+    scheme: str, topology: Mapping[str, object], seed: int, recovery: Recovery, broker: BrokerId
 ) -> float | None:
     plan = FaultPlan("a death", (Crash(DIES_AT_SECONDS, broker),), DIES_AT_SECONDS + FELT_SECONDS, (broker,))
     options: dict[str, Any] = {

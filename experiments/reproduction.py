@@ -214,6 +214,6 @@ def _aggregated(one: Experiment, folder: Path, session: SparkSession) -> list[di
     return [row.asDict() for row in found.collect()]
 
 
-def failed(statements: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def failed(statements: Iterable[Mapping[str, object]]) -> Iterator[Mapping[str, Any]]:
     """Yield the statements that do not hold without a known reason."""
     return (each for each in statements if not each["holds"] and not each["known"])

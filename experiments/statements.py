@@ -126,7 +126,7 @@ class Sentences:
         return next((why for (said, where), why in reasons.items() if said in text and where in judged), "")
 
 
-def curve(rows: Rows, at: str, value: str, **where: Any) -> Curve:
+def curve(rows: Rows, at: str, value: str, **where: object) -> Curve:
     """Return a value by the column `at`, ascending, of the rows with these values in other columns, without nulls."""
     mine = [row for row in rows if all(row[name] == wanted for name, wanted in where.items())]
     found = {row[at]: row[value] for row in mine if row[value] is not None}

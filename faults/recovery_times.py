@@ -148,7 +148,7 @@ class RecoveryTimes:
         return looks[bad[-1] + 1][0] - at if bad else 0.0
 
 
-def by_kind(recoveries: Iterable[Recovered]) -> dict[str, dict[str, Any]]:
+def by_kind(recoveries: Iterable[Recovered]) -> dict[str, dict[str, object]]:
     """Return count, median and maximum of the recovery times of faults that were alone, by kind."""
     times: dict[str, list[tuple[float, float]]] = {}
     for each in recoveries:

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.errors import AccessDenied, ClientError, EventError, InputError, LimitReached
@@ -77,7 +77,7 @@ class Gateway:
         self._present: dict[str, Present] = {}
         self._open: dict[str, Stream] = {}
         self._sessions: set[Session] = set()
-        self._asking: set[asyncio.Task[Any]] = set()  # continues even if the requester has gone
+        self._asking: set[asyncio.Task[object]] = set()  # continues even if the requester has gone
         self._sharing = 1  # number of gateways that share the limits of principals
         self._working_bytes = 0
         self._closed = False
@@ -175,7 +175,7 @@ class Gateway:
 
     # Shared by the sessions.
 
-    def _whole(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def _whole(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
         """Run the work to completion, even if those that wait for it behind a shield are cancelled."""
         task = asyncio.get_running_loop().create_task(work)
         self._asking.add(task)
@@ -231,7 +231,7 @@ class Session:
 
     async def publish(
         self,
-        events: Sequence[Mapping[str, Any]] | EventBatch,
+        events: Sequence[Mapping[str, object]] | EventBatch,
         *,
         flush: bool = False,
         key: str | None = None,
@@ -276,7 +276,7 @@ class Session:
         return accepted
 
     async def _read(
-        self, events: Sequence[Mapping[str, Any]] | EventBatch, key: str | None
+        self, events: Sequence[Mapping[str, object]] | EventBatch, key: str | None
     ) -> tuple[EventBatch, Key | None]:
         """Return events as a batch that may be published, and their key; what takes long is done in a thread."""
         most, rights = columns_bytes_max(self._gateway.limits), self._of.rights

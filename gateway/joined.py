@@ -52,7 +52,7 @@ LOOK_SECONDS: Final = 1.0
 T = TypeVar("T")
 
 
-async def _in(pool: ThreadPoolExecutor, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+async def _in(pool: ThreadPoolExecutor, call: Callable[..., T], *args: object, **kwargs: object) -> T:
     return await asyncio.get_running_loop().run_in_executor(pool, partial(call, *args, **kwargs))
 
 
@@ -69,7 +69,7 @@ class _RayOutlet:
         self._publisher, self._pool = publisher, pool
         self._claimed: int | None = None  # last sequence number before the claim for the next publish
         self._unused: int | None = None  # last sequence number before a claim that was not used
-        self._said: Any = None  # the call that withdraws it
+        self._said: object = None  # the call that withdraws it
 
     @property
     def name(self) -> str:
@@ -146,7 +146,7 @@ class _RayOutlet:
         elif heard is False:
             self._said = self._asked("withdraw", self._principal, self.name, self._unused)
 
-    def _heard(self, call: Any, seconds: float) -> bool | None:
+    def _heard(self, call: object, seconds: float) -> bool | None:
         """Return whether a call succeeded, or None while it is in flight."""
         try:
             ray.get(call, timeout=seconds)
@@ -156,11 +156,11 @@ class _RayOutlet:
             return False
         return True
 
-    def _rendezvous(self, method: str, *args: Any, **kwargs: Any) -> Any:
+    def _rendezvous(self, method: str, *args: object, **kwargs: object) -> Any:
         with broker_errors("asking for the key of a publication", "the rendezvous point"):
             return ray.get(self._asked(method, *args, **kwargs), timeout=self._call_seconds)
 
-    def _asked(self, method: str, *args: Any, **kwargs: Any) -> Any:
+    def _asked(self, method: str, *args: object, **kwargs: object) -> object:
         return (
             getattr(self._network.inspect.rendezvous, method)
             .options(concurrency_group=KEYS)

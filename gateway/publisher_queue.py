@@ -36,7 +36,7 @@ COLUMNS_TO_BODY: Final = 8
 """How many times larger than a body its events may be as columns."""
 
 
-def takes_long(events: Sequence[Mapping[str, Any]] | EventBatch) -> bool:
+def takes_long(events: Sequence[Mapping[str, object]] | EventBatch) -> bool:
     """Return whether events are so many, or one so large or nested, that others should not wait until they are read."""
     if isinstance(events, EventBatch):
         return events.work > EVENTS_AT_ONCE
@@ -73,7 +73,7 @@ class Key:
     digest: bytes
 
 
-def named_by(text: str, events: Sequence[Mapping[str, Any]]) -> Key:
+def named_by(text: str, events: Sequence[Mapping[str, object]]) -> Key:
     """Return the key of events; InputError if the text is not a valid key."""
     if not 0 < len(checks.text("key", text)) <= KEY_CHARACTERS_MAX or not text.isprintable():
         raise checks.wrong("key", text, f"1 to {KEY_CHARACTERS_MAX} printable characters")

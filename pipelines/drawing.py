@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -34,7 +34,7 @@ OUTCOMES = {
 WHAT = "a network, a simulation, a report, or reports of chaos"
 
 
-def draw(what: Any) -> Picture:
+def draw(what: object) -> Picture:
     """Draw a network, a simulation or a report; notebooks show the result, its `save` writes a file.
 
     Parameters

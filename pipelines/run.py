@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..actors.network.java import prepare_java
 from ..actors.network.network import Network
@@ -54,7 +54,7 @@ def report(
     *,
     run: str | None = None,
     graph: nx.Graph | None = None,
-    summary: Mapping[str, Any] | None = None,
+    summary: Mapping[str, object] | None = None,
     by_reference: bool | None = None,
 ) -> Report:
     """Compute the figures of a run with Spark and write its report.
@@ -137,7 +137,7 @@ def _graph_of(source: Telemetry | Network | str | Path, telemetry: Telemetry) ->
 
 def _timeline_of(
     source: Telemetry | Network | str | Path, figures: Mapping[str, pd.DataFrame]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the timeline of operations on a network, relative to its first publication."""
     rates = figures["rate_over_time"]
     if not isinstance(source, Network) or not len(rates):

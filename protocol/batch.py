@@ -112,7 +112,7 @@ class Column:
     words: tuple[str, ...] = ()
     _codes: list[dict[str, int]] = field(default_factory=list, repr=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Column, (self.kind, self.data, self.present, self.words)
 
     def codes(self) -> dict[str, int]:
@@ -197,7 +197,7 @@ class EventBatch:
     def __len__(self) -> int:
         return len(self.sequence)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # The cached events stay in the process that made them; they are not pickled.
         return (
             EventBatch,
@@ -258,7 +258,7 @@ class EventBatch:
             self._seen.append(tuple(out))
         return self._seen[0]
 
-    def _forms(self) -> Iterator[tuple[int, Any, str]]:
+    def _forms(self) -> Iterator[tuple[int, object, str]]:
         """Iterate over the nested events: the row, the parsed form, and its text."""
         column = self.columns.get(FORMS)
         if column is None:
@@ -335,7 +335,7 @@ class Nested(NamedTuple):
 
 
 def batch_of(
-    events: Iterable[Mapping[str, Any]],
+    events: Iterable[Mapping[str, object]],
     *,
     publisher: str = "",
     first_sequence: int = 1,
@@ -374,7 +374,7 @@ def batch_of(
 
 
 def _gathered(
-    events: Iterable[Mapping[str, Any]], gather_one: Callable[[Gathered, int, Mapping[str, Any]], None]
+    events: Iterable[Mapping[str, object]], gather_one: Callable[[Gathered, int, Mapping[str, Any]], None]
 ) -> tuple[int, Gathered]:
     gathered: Gathered = {}
     row = -1
@@ -396,7 +396,7 @@ def flat_batch(events: Iterable[dict[str, Value]]) -> EventBatch:
     return batch
 
 
-def accepted_of(events: Iterable[Mapping[str, Any]]) -> tuple[EventBatch, dict[int, EventError]]:
+def accepted_of(events: Iterable[Mapping[str, object]]) -> tuple[EventBatch, dict[int, EventError]]:
     """Return a batch of the valid events, and for each of the others, by its place, what is wrong with it."""
     gathered: Gathered = {}
     refused: dict[int, EventError] = {}

@@ -85,7 +85,7 @@ def _encodable(value: str) -> bool:
     return True
 
 
-def texts(name: str, values: Any, error: type[InputError] = InputError) -> list[str]:
+def texts(name: str, values: object, error: type[InputError] = InputError) -> list[str]:
     """Return a list of strings; a single string is rejected."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise wrong(name, values, "a list of strings", error)
@@ -137,7 +137,7 @@ def whole_number(
     return int(value)
 
 
-def whole_numbers(name: str, values: Any, error: type[InputError] = InputError) -> list[int]:
+def whole_numbers(name: str, values: object, error: type[InputError] = InputError) -> list[int]:
     """Return a list of whole numbers, none of which is below 0."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise wrong(name, values, "a list of whole numbers", error)

@@ -138,11 +138,11 @@ def whole_form(event: Mapping[str, Any], reader: Reader) -> str:
     return _text([_members_form(event, None, None, reader, 0)[0]])
 
 
-def _text(form: Any) -> str:
+def _text(form: object) -> str:
     return json.dumps(form, ensure_ascii=False, separators=(",", ":"))
 
 
-def _check_size(nested: Mapping[str, Any]) -> None:
+def _check_size(nested: Mapping[str, object]) -> None:
     """Check the number of nested elements before anything is built from them."""
     elements, waiting = 0, [nested]
     while waiting:
@@ -224,7 +224,7 @@ def _form(
 # Reading forms.
 
 
-def members_of(form: Any) -> dict[str, Any] | None:
+def members_of(form: object) -> dict[str, Any] | None:
     """Return the members of an object of a form, or None if it is none."""
     if not isinstance(form, dict):
         return None
@@ -234,19 +234,19 @@ def members_of(form: Any) -> dict[str, Any] | None:
     return inner if isinstance(inner, dict) else None
 
 
-def is_form(parsed: Any) -> bool:
+def is_form(parsed: object) -> bool:
     """Return whether a parsed text can be the form of an event: its objects and arrays, or the whole event."""
     if isinstance(parsed, list):
         return len(parsed) == 1 and members_of(parsed[0]) is not None
     return isinstance(parsed, dict)
 
 
-def has_arrays(form: Any) -> bool:
+def has_arrays(form: object) -> bool:
     """Return whether a parsed form contains an array."""
     return isinstance(form, list) or (isinstance(form, dict) and any(map(has_arrays, form.values())))
 
 
-def value_in(form: Any) -> Any:
+def value_in(form: object) -> Any:
     """Return a value of a form as conditions see it."""
     if form is None:
         return NULL
@@ -273,7 +273,7 @@ def document(attributes: Mapping[str, Any], form: Any, shown: Callable[[Any], An
 
 
 def _document(
-    form: Any,
+    form: object,
     path: str,
     attributes: Mapping[str, Any],
     shown: Callable[[Any], Any],

@@ -75,7 +75,7 @@ class UnreadableFile(InputError):
         super().__init__(f"{path}: {place[:-2]}: {why}" if place else f"{path}: {why}")
         self.path, self.table, self.row, self.why = Path(path), table, row, why
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return UnreadableFile, (self.path, self.why, self.table, self.row)
 
 
@@ -123,7 +123,7 @@ class SubscriptionRejected(RayvousError):
         self.refusals = refusals
         self.asked = asked
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.refusals, self.asked)
 
 
@@ -148,7 +148,7 @@ class AccessDenied(RayvousError):
         super().__init__(message)
         self.right = right
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.right)
 
 
@@ -168,7 +168,7 @@ class LimitReached(RayvousError):
         self.limit = limit
         self.after_seconds = after_seconds
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.limit, self.after_seconds)
 
 
@@ -189,7 +189,7 @@ class PublicationUnderWay(RayvousError):
         super().__init__(message)
         self.after_seconds = after_seconds
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.after_seconds)
 
 

@@ -117,7 +117,7 @@ def _add(gathered: Gathered, key: ColumnKey, row: int, value: Value) -> None:
 
 
 def _gather_columns(gathered: Gathered, row: int, event: Mapping[str, Any]) -> None:
-    nested: dict[str, Any] = {}
+    nested: dict[str, object] = {}
     characters = 0
     for given_name, given in event.items():
         if type(given_name) is str:
@@ -152,7 +152,9 @@ def _gather_columns(gathered: Gathered, row: int, event: Mapping[str, Any]) -> N
         raise EventError(f"{characters} characters of strings, the limit is {EVENT_BYTES_MAX}")
 
 
-def _gather_nested(gathered: Gathered, row: int, event: Mapping[str, Any], nested: Mapping[str, Any]) -> int:
+def _gather_nested(
+    gathered: Gathered, row: int, event: Mapping[str, Any], nested: Mapping[str, object]
+) -> int:
     """Gather the nested attributes and the form; return the number of their characters."""
     found, form, members = flattened(nested, _READER)
     both = [name for name in members if name in event and name not in nested]

@@ -68,12 +68,12 @@ class Part(NamedTuple):
     parts: Any
 
 
-def state_of(machine: Any) -> Plain:
+def state_of(machine: object) -> Plain:
     """Return the state of a machine as data that the machine does not change later."""
     return {name: _plain(value) for name, value in _attributes(machine)}
 
 
-def restore_state(machine: Any, plain: Plain) -> None:
+def restore_state(machine: object, plain: Plain) -> None:
     """Restore a machine of the same class to this state; only before it has handled anything."""
     kind = _name_of(type(machine))
     for former, value in plain.items():
@@ -97,7 +97,7 @@ class Restorable:
         restore_state(self, plain)
 
 
-def _attributes(machine: Any) -> Iterator[tuple[str, Any]]:
+def _attributes(machine: object) -> Iterator[tuple[str, object]]:
     """Iterate over (name, value) of the attributes that are state."""
     kind = type(machine)
     shared = frozenset().union(*(getattr(each, SHARED, ()) for each in kind.__mro__))
@@ -167,7 +167,7 @@ def _made(plain: Any, there: Any = None) -> Any:
     return plain
 
 
-def _machine(part: Part, there: Any) -> Any:
+def _machine(part: Part, there: Any) -> object:
     kind = _class_of(part.name)
     made = there if type(there) is kind else kind.__new__(kind)
     restore_state(made, part.parts)
@@ -181,7 +181,7 @@ def _own(part: Part, there: Any) -> Any:
     return there
 
 
-def _chance(part: Part, there: Any) -> Any:
+def _chance(part: Part, there: Any) -> object:
     there.setstate(part.parts)
     return there
 

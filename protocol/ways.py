@@ -177,7 +177,7 @@ class NestedEvent(dict[str, Value]):
 
     __slots__ = ("_arrays", "_parsed", "form")
 
-    def __init__(self, attributes: Mapping[str, Value], form: str, parsed: Any = None) -> None:
+    def __init__(self, attributes: Mapping[str, Value], form: str, parsed: object = None) -> None:
         super().__init__(attributes)
         self.form = form
         self._parsed = parsed
@@ -273,7 +273,7 @@ def array_at(event: Mapping[str, Any], name: str) -> Array | None:
     return event.array(name) if isinstance(event, NestedEvent) else _single(event.get(name))
 
 
-def arrays_at(events: Iterable[Mapping[str, Any]], name: str) -> list[Array | None]:
+def arrays_at(events: Iterable[Mapping[str, object]], name: str) -> list[Array | None]:
     """Return what :func:`array_at` returns for each event."""
     return [array_at(event, name) for event in events]
 
@@ -284,7 +284,7 @@ def _single(given: Any) -> Array | None:
 
 
 def _gather(
-    form: Any, path: str | None, name: str, found: list[Value | None], *, inside: bool, whole: bool
+    form: object, path: str | None, name: str, found: list[Value | None], *, inside: bool, whole: bool
 ) -> bool:
     """Add the elements at a name to `found`; return whether there is an array, or a value, of that name.
 
@@ -311,7 +311,7 @@ def _gather(
 
 
 def _read_members(
-    members: Mapping[str, Any],
+    members: Mapping[str, object],
     path: str | None,
     names: Names,
     fixed: dict[str, Value],
@@ -332,7 +332,7 @@ def _read_members(
             fixed[at] = value_in(inner)
 
 
-def _read_attributes(members: Mapping[str, Any], path: str | None, found: dict[str, Any]) -> None:
+def _read_attributes(members: Mapping[str, object], path: str | None, found: dict[str, object]) -> None:
     """Add the attributes outside of arrays, as they were given."""
     for name, inner in members.items():
         at = name if path is None else f"{path}.{name}"
@@ -343,7 +343,7 @@ def _read_attributes(members: Mapping[str, Any], path: str | None, found: dict[s
             found[at] = inner if type(inner) is int else value_in(inner)
 
 
-def _read_array(array: Sequence[Any], path: str | None, asked: Names, choices: list[Choice]) -> None:
+def _read_array(array: Sequence[object], path: str | None, asked: Names, choices: list[Choice]) -> None:
     names = asked.inside
     if path is not None and not names.leads(path):
         return
@@ -362,7 +362,7 @@ def _read_array(array: Sequence[Any], path: str | None, asked: Names, choices: l
         choices.append(Choice(frozenset((path,)), tuple(options)))
 
 
-def _elements(array: Sequence[Any]) -> tuple[list[dict[str, Any]], list[Any]]:
+def _elements(array: Sequence[object]) -> tuple[list[dict[str, Any]], list[Any]]:
     """Return the objects and the single values of an array of a form, and of the arrays in it."""
     objects: list[dict[str, Any]] = []
     single: list[Any] = []

@@ -232,11 +232,11 @@ class SimulatedNetwork:
     def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
         """Make the process of a broker; `before` is the number of its incarnations before this network's time."""
         store = None if self._make_store is None else self._make_store(place.broker)
-        how: dict[str, Any] = {} if self.admission is None else {"admission": self.admission}
+        how: dict[str, object] = {} if self.admission is None else {"admission": self.admission}
         if store is not None:
             how |= {"store": store, "stability": self.stability}
 
-        def boot(incarnation: int) -> Any:
+        def boot(incarnation: int) -> object:
             first = {"joins": True} if founds and not incarnation else {}
             there = self.positions[place.broker]
             return self._make(
@@ -257,7 +257,7 @@ class SimulatedNetwork:
     def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Any]:
         start = start_of(list(self.positions.values()), self.scheme)
 
-        def boot(incarnation: int) -> Any:
+        def boot(incarnation: int) -> object:
             machine = make(self.recovery, start)
             if incarnation:
                 assert self.rendezvous is not None

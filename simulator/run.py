@@ -48,7 +48,7 @@ class Outcome:
     trace: Trace
 
 
-def run_scenario(scenario: Scenario, **options: Any) -> Outcome:
+def run_scenario(scenario: Scenario, **options: object) -> Outcome:
     """Run a scenario to its end and return the result.
 
     Parameters

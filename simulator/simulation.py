@@ -205,7 +205,7 @@ class Simulation(SimulatedNetwork):
         session.left = True
         self.clients.places.leave(CLIENT, client)
 
-    def publish(self, client: ClientId, broker: BrokerId, events: Iterable[Mapping[str, Any]]) -> range:
+    def publish(self, client: ClientId, broker: BrokerId, events: Iterable[Mapping[str, object]]) -> range:
         """Publish events as one batch; return their sequence numbers. A new client attaches to `broker`.
 
         Raises

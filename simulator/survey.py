@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import ClusterView
@@ -27,7 +27,7 @@ def survey_of(network: SimulatedNetwork, *, paused: bool = True) -> structure.Su
     }
 
 
-def _standing(network: SimulatedNetwork, broker: BrokerId) -> dict[str, Any]:
+def _standing(network: SimulatedNetwork, broker: BrokerId) -> dict[str, object]:
     positions = network.positions
     place = positions[broker]
     common = {"broker": broker, "cluster": place.cluster, "settled": True, "closed": (), "left": False}

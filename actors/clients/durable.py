@@ -24,7 +24,7 @@ from typing import Any
 
 from ray.exceptions import ActorDiedError, RayActorError
 
-from ...clients.subscriber import SubscriberMachine
+from ...clients.subscriber import SubscriberMachine, SubscriberRecord
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
@@ -40,6 +40,12 @@ from .subscriber import Subscriber
 from .waits import Behind, Given, in_thread
 
 
+class FoundRecord(SubscriberRecord):
+    """The record of a durable subscriber as the rendezvous point hands it out."""
+
+    seen: float  # when it was last heard of, in seconds since 1970
+
+
 class DurableSubscriber(Subscriber):
     """A subscriber whose subscriptions and position outlive its process.
 
@@ -47,7 +53,7 @@ class DurableSubscriber(Subscriber):
     not acknowledged: call :meth:`acknowledge` after processing a notification.
     """
 
-    def __init__(self, name: ClientId, broker: BrokerId, context: Context, record: dict[str, Any]) -> None:
+    def __init__(self, name: ClientId, broker: BrokerId, context: Context, record: FoundRecord) -> None:
         self._record_found = record
         self._told: dict[ClientId, int] = {}  # the acknowledged positions that the broker was told
         super().__init__(name, broker, context)

@@ -132,7 +132,7 @@ def run(
     }
 
 
-def _measured(server: Server, load: Load, seconds: float) -> dict[str, Any]:
+def _measured(server: Server, load: Load, seconds: float) -> dict[str, object]:
     with Swarm(server.wire, load, server.port) as swarm:
         swarm.run(seconds * WARM_SHARE)
         cpu = server.cpu_seconds()

@@ -175,7 +175,7 @@ def _shown(as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
     live = console.out.is_terminal
     with Screen(console=console.out) if live else nullcontext() as screen:
 
-        def show(figures: dict[str, Any]) -> None:
+        def show(figures: dict[str, object]) -> None:
             if screen is not None:
                 screen.update(_windows(figures, LINES_MAX), refresh=True)
             elif figures["windows"]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def measure(point: Point) -> Tables:
     return {"phases": {"phase": np.array(PHASES, object), **columns}}
 
 
-def _follow(brokers: int, home: int, seed: int, *, local_first: bool) -> dict[str, Counter[Any]]:
+def _follow(brokers: int, home: int, seed: int, *, local_first: bool) -> dict[str, Counter[object]]:
     """Place one subscriber at a broker, let it move, and return the counts of each phase."""
     sent: Counter[str] = Counter()
 
@@ -114,7 +114,7 @@ def _follow(brokers: int, home: int, seed: int, *, local_first: bool) -> dict[st
             at = net.now + turn * heal.heartbeat_seconds / EVENTS_A_HEARTBEAT
             net.at(at, publish, *(("publisher", last) if turn % BESIDE_EVERY else ("beside", last - 1)), turn)
         net.advance((heartbeats + 1) * heal.heartbeat_seconds)
-        counted: Counter[Any] = Counter(sent)
+        counted: Counter[object] = Counter(sent)
         counted["events"] = sent["events"] / published  # type: ignore[assignment]
         counted["views"] = net.broker(last).layer(HealingViews).version - views
         counted["entries"] = sum(broker.describe()["recorded"] for broker in net.brokers())

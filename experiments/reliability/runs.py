@@ -26,7 +26,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ...faults.checker.reliability import judge
 from ...faults.simulated.judging import damage, structure_problems, subscription_problems
@@ -140,7 +140,7 @@ def _clients(net: Simulation, point: Point) -> list[BrokerId]:
     return homes
 
 
-def _crashes(point: Point) -> dict[str, Any]:
+def _crashes(point: Point) -> dict[str, object]:
     stores: dict[BrokerId, _CountingStore] = {}
 
     def store(broker: BrokerId) -> _CountingStore:
@@ -178,7 +178,7 @@ def _crashes(point: Point) -> dict[str, Any]:
     }
 
 
-def _damage(point: Point) -> dict[str, Any]:
+def _damage(point: Point) -> dict[str, object]:
     recovery = Recovery.for_simulator(degree=DEGREE + 1, compare_heartbeats=COMPARE_HEARTBEATS)
     positions = ClusterTree(point.size, 1, degree=DEGREE).positions()
     net = Simulation(positions, "hybrid", recovery=recovery, seed=point.run)

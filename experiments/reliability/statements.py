@@ -14,7 +14,7 @@ Source: paper 4, abstract, section 2, and theorem 1; decision 0028.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ...faults.chaos_run import CONVERGE_HEARTBEATS
 from ...recovery.membership.comparing import STRIKES
@@ -69,6 +69,6 @@ def judge_reliability(rows: Rows) -> list[Statement]:
     ]
 
 
-def _shown(rows: Rows, value: str) -> dict[str, Any]:
+def _shown(rows: Rows, value: str) -> dict[str, object]:
     ordered = sorted(rows, key=lambda row: (row["size"], row["rate"]))
     return {f"{row['size']} brokers, {row['rate']:g}": round(row[value], 2) for row in ordered}

@@ -14,7 +14,7 @@ Source: paper 1, sections 4.1, 4.2 and 6.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from ..statements import HARDLY, SAME, Rows, Sentences, Statement, exponent
 from .runs import NOBODY, VICTIMS, WATCHED_HEARTBEATS
@@ -80,5 +80,5 @@ def _shown(power: float) -> float | None:
     return None if power != power else round(power, 3)
 
 
-def _size(row: Mapping[str, Any]) -> str:
+def _size(row: Mapping[str, object]) -> str:
     return f"{row['clusters']} x {row['members']}"

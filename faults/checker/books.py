@@ -226,12 +226,12 @@ class _Recount:
                 )
 
 
-def differences(what: str, found: Set[Any], due: Set[Any]) -> Iterator[str]:
+def differences(what: str, found: Set[object], due: Set[object]) -> Iterator[str]:
     """Yield a sentence that names what is surplus and what is missing, if a set is not the one that it must be."""
     if found != due:
         yield f"{what}: {surplus_and_missing(found - due, due - found)}"
 
 
-def surplus_and_missing(surplus: Iterable[Any], missing: Iterable[Any]) -> str:
+def surplus_and_missing(surplus: Iterable[object], missing: Iterable[object]) -> str:
     """Return a phrase that names both, in a stable order."""
     return f"too much {sorted(map(str, surplus))}, missing {sorted(map(str, missing))}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -138,7 +138,7 @@ def columns_of(trace: Trace) -> Columns:
         If two events are published under one number, or a selector cannot be parsed.
     """
     check_trace(trace)
-    contents: list[Mapping[str, Any]] = []
+    contents: list[Mapping[str, object]] = []
     published: list[int] = []
     codes: dict[EventId, int] = {}
     for position, op in enumerate(trace):
@@ -186,7 +186,7 @@ def columns_of(trace: Trace) -> Columns:
     )
 
 
-def _matcher(contents: list[Mapping[str, Any]]) -> Callable[[str], Bools]:
+def _matcher(contents: list[Mapping[str, object]]) -> Callable[[str], Bools]:
     @lru_cache(maxsize=MASKS_KEPT)
     def matches(selector: str) -> Bools:
         test = test_of(selector)

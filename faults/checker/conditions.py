@@ -161,14 +161,14 @@ class Rule:
     def formula(self) -> Formula:
         """Return the rule as one formula."""
 
-        def over(rest: tuple[Callable[[Trace], list[Any]], ...], *bound: Any) -> Formula:
+        def over(rest: tuple[Callable[[Trace], list[Any]], ...], *bound: object) -> Formula:
             if not rest:
                 return always(self.when(*bound) >> self.then(*bound))
             return for_all(rest[0], lambda element: over(rest[1:], *bound, element))
 
         return over(self.over)
 
-    def instances(self, trace: Trace) -> Iterator[tuple[tuple[Any, ...], int, bool | None]]:
+    def instances(self, trace: Trace) -> Iterator[tuple[tuple[object, ...], int, bool | None]]:
         """Yield (elements, position, whether it is kept there) of each instance; None is indeterminate."""
         if not len(trace):
             return
@@ -181,7 +181,7 @@ class Rule:
                 if when[position] == 2:
                     yield elements, position, (False, None, True)[then[position]]
 
-    def piece(self, trace: Trace, elements: tuple[Any, ...], position: int) -> Trace:
+    def piece(self, trace: Trace, elements: tuple[object, ...], position: int) -> Trace:
         """Return the shortest part of the trace that shows why an instance is violated."""
         return explain(self.when(*elements) >> self.then(*elements), trace, position)
 

@@ -202,7 +202,7 @@ class Verdict:
         """A few violations as sentences."""
         return [violation.sentence for violation in self.violations[:EXAMPLES_MAX]]
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, object]:
         """Return the main counts, and the outcome as "verdict"."""
         return {
             "events_published": self.events_published,

@@ -79,7 +79,7 @@ def save_case(case: Case, path: str | Path) -> None:
     Path(path).write_text(_lines(case_to_dict(case)) + "\n", encoding="utf-8")
 
 
-def _lines(plain: Mapping[str, Any], indent: str = " ") -> str:
+def _lines(plain: Mapping[str, object], indent: str = " ") -> str:
     """Return JSON in which each item of a list of objects has a line of its own."""
     parts = []
     for key, value in plain.items():
@@ -124,7 +124,7 @@ def _made(kind: type[K], given: Any, where: str) -> K:
     return kind(**{key: _value(hints[key], value, f"{where}: {key}") for key, value in values.items()})
 
 
-def _value(hint: Any, given: Any, where: str) -> Any:
+def _value(hint: object, given: Any, where: str) -> Any:
     """Return a value of an annotated type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is FaultPlan:
@@ -153,7 +153,7 @@ def _value(hint: Any, given: Any, where: str) -> Any:
     return given  # a word of a few, or the value of an attribute: checked by who has it
 
 
-def _key(hint: Any, key: Any, where: str) -> Any:
+def _key(hint: object, key: Any, where: str) -> Any:
     if hint is not int:
         return key
     return int(key) if str(key).isdigit() else _when(False, key, "a number of a broker", where)

@@ -261,7 +261,7 @@ class Case:
             **({"operations": [asdict(each) for each in self.operations]} if self.operations else {}),
         }
 
-    def _admission(self) -> dict[str, Any]:
+    def _admission(self) -> dict[str, object]:
         assert self.admission is not None
         return {
             "refusing_share_max": self.admission.refusing_share_max,
@@ -385,7 +385,7 @@ def _node_cluster_max(seed: int) -> int | None:
     return random.Random(f"operations/{seed}/node clusters").choice((None, None, 1, 2, 4))
 
 
-def small_topology(seed: int, brokers_max: int) -> dict[str, Any]:
+def small_topology(seed: int, brokers_max: int) -> dict[str, int]:
     """Return the network of a seed for hosts on which every broker is a process: up to four small clusters.
 
     There is always a cluster below the root, and a normal broker, so that every aim has a target.
@@ -396,7 +396,7 @@ def small_topology(seed: int, brokers_max: int) -> dict[str, Any]:
     return {"clusters": clusters, "brokers_per_cluster": members, "degree": dice.randint(1, 3)}
 
 
-def _topology(dice: random.Random, brokers_max: int) -> tuple[dict[str, Any], int]:
+def _topology(dice: random.Random, brokers_max: int) -> tuple[dict[str, object], int]:
     size = max(1, round(brokers_max * dice.random() ** 1.5)) if dice.random() < 0.9 else brokers_max
     degree = dice.randint(1, 4)
     if dice.random() < 0.5:

@@ -353,7 +353,7 @@ def fault_from(given: Any, where: str) -> Fault:
     return kind(**_checked(values, kind, where))
 
 
-def plain_fault(fault: Fault) -> dict[str, Any]:
+def plain_fault(fault: Fault) -> dict[str, object]:
     """Return plain data that `fault_from` accepts."""
     values = {entry.name: getattr(fault, entry.name) for entry in fields(fault)}
     return {"fault": WORDS[type(fault)]} | {

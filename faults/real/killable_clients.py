@@ -103,7 +103,7 @@ class ClientActor:
         self._client = subscriber = net.subscriber(name, broker=broker, durable=True)
         return subscriber.broker, subscriber.position
 
-    def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+    def call(self, method: str, *arguments: object, **options: object) -> Any:
         """Call a method of the client."""
         return getattr(self._client, method)(*arguments, **options)
 
@@ -235,12 +235,12 @@ class KillableClients:
         os.kill(self._pid, signal.SIGKILL)
         return True
 
-    def publish_batch(self, events: Sequence[Mapping[str, Any]]) -> None:
+    def publish_batch(self, events: Sequence[Mapping[str, object]]) -> None:
         """Publish; the numbers are used, whatever the result."""
         self.published += len(events)
         self._ask("call", "publish_batch", list(events))
 
-    def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+    def call(self, method: str, *arguments: object, **options: object) -> Any:
         """Call a method of the client, in its process.
 
         Raises
@@ -278,7 +278,7 @@ class KillableClients:
         """How often the present process had changed its broker at the last look."""
         return self._moves
 
-    def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
+    def _ask(self, method: str, *arguments: object, **options: object) -> Any:
         with broker_errors(f"client {self.name!r}"):
             try:
                 return ray.get(

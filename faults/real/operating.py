@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from ...actors.network.network import Network
 from ...protocol.errors import BrokerUnavailable, InputError, RayvousError
@@ -130,7 +130,7 @@ class Operator:
         words = [f"cluster {each} from below {former} to below {parent}" for each, former, parent in moved]
         return ", ".join(words) or "nobody found a nearer parent"
 
-    def _remove(self, brokers: list[BrokerId], standing: Mapping[BrokerId, Mapping[str, Any]]) -> str:
+    def _remove(self, brokers: list[BrokerId], standing: Mapping[BrokerId, Mapping[str, object]]) -> str:
         with self._turn:
             leaving = [broker for broker in self._breaker.staying() if broker in brokers]
             if not leaving or len(leaving) == len(self._breaker.staying()):
@@ -156,5 +156,5 @@ class Operator:
         return [broker for broker in brokers if broker in living]
 
 
-def _speaks(standing: Mapping[BrokerId, Mapping[str, Any]], broker: BrokerId) -> bool:
+def _speaks(standing: Mapping[BrokerId, Mapping[str, object]], broker: BrokerId) -> bool:
     return bool(standing.get(broker, {}).get("designated"))

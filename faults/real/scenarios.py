@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...actors.clients.publisher import Publisher
 from ...actors.clients.subscriber import Subscriber
@@ -78,7 +77,7 @@ def replay(net: Network, scenario: Scenario) -> Trace:
     return recording.finish(time.time())
 
 
-def telemetry_of(net: Network, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def telemetry_of(net: Network, names: Sequence[str]) -> dict[str, dict[str, object]]:
     """Return telemetry tables of the run so far as numpy columns; see `protocol.telemetry.tables`."""
     found = net.telemetry().to_arrow()
     return {

@@ -408,7 +408,7 @@ class RunningWorkload:
             _call(client, "acknowledge")
 
 
-def _call(client: Client, method: str, *arguments: Any, **options: Any) -> Any:
+def _call(client: Client, method: str, *arguments: object, **options: object) -> Any:
     """Call a method of a client, wherever it is."""
     if isinstance(client, KillableClients):
         return client.call(method, *arguments, **options)

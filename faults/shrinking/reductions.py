@@ -194,7 +194,7 @@ def _above(place: Position) -> BrokerId:
 
 def _renumbered(
     case: Case,
-    topology: dict[str, Any],
+    topology: dict[str, object],
     new: Mapping[BrokerId, BrokerId],
     nearest: Mapping[BrokerId, BrokerId],
 ) -> Case:

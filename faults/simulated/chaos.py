@@ -77,7 +77,7 @@ def draw_sim_case(
     )
 
 
-def run_case(case: Case, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
+def run_case(case: Case, *, keep_trace: bool = False, **options: object) -> ChaosReport:
     """Run a case and judge it.
 
     Parameters

@@ -56,7 +56,7 @@ class UnknownType(InputError):
 
 def events_of(
     body: bytes, headers: Mapping[str, str], timestamps: Iterable[str] = ()
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the events of a request body.
 
     Parameters
@@ -108,7 +108,7 @@ def _kind_of(headers: Mapping[str, str]) -> tuple[str, str]:
     return kind.strip().lower(), parameters
 
 
-def key_of(header: str | None, events: Sequence[Mapping[str, Any]], *, once: bool) -> str | None:
+def key_of(header: str | None, events: Sequence[Mapping[str, object]], *, once: bool) -> str | None:
     """Return the idempotency key of a request, under which its events are published once; None if it has none.
 
     Parameters
@@ -139,14 +139,14 @@ def key_of(header: str | None, events: Sequence[Mapping[str, Any]], *, once: boo
     return f"ce:{sha256(name.encode()).hexdigest()}"
 
 
-def _objects(values: Sequence[Any]) -> Sequence[dict[str, Any]]:
+def _objects(values: Sequence[Any]) -> Sequence[dict[str, object]]:
     for i, value in enumerate(values):
         if not isinstance(value, dict):
             raise EventError(f"event {i}: is not a JSON object, as an event must be")
     return values
 
 
-def _plain(events: Sequence[dict[str, Any]], moments: Sequence[str]) -> list[dict[str, Any]]:
+def _plain(events: Sequence[dict[str, object]], moments: Sequence[str]) -> list[dict[str, Any]]:
     """Return events with their timestamps and nulls converted."""
     for i, event in enumerate(events):
         for name in moments:
@@ -158,7 +158,7 @@ def _plain(events: Sequence[dict[str, Any]], moments: Sequence[str]) -> list[dic
 # CloudEvents.
 
 
-def _binary(body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+def _binary(body: bytes, headers: Mapping[str, str]) -> dict[str, object]:
     """Return the event of a CloudEvent in binary mode: attributes are headers, data is the body."""
     attributes = {
         name.removeprefix(_HEADER): _header_value(name, value)
@@ -181,7 +181,7 @@ def _header_value(name: str, value: str) -> str:
         raise EventError(f"the headers: {name} is not UTF-8 behind its percent signs") from None
 
 
-def _data(body: bytes, kind: str | None, where: str) -> dict[str, Any]:
+def _data(body: bytes, kind: str | None, where: str) -> dict[str, object]:
     if not body:
         return {}
     media = JSON if kind is None else kind.partition(";")[0].strip().lower()
@@ -193,7 +193,7 @@ def _data(body: bytes, kind: str | None, where: str) -> dict[str, Any]:
         return {_DATA_BASE64: base64.b64encode(body).decode()}
 
 
-def _structured(given: Any, where: str) -> dict[str, Any]:
+def _structured(given: Any, where: str) -> dict[str, object]:
     """Return the event of a CloudEvent in structured mode (JSON)."""
     if not isinstance(given, dict):
         raise EventError(f"{where}: is not a JSON object, as a CloudEvent must be")
@@ -210,7 +210,7 @@ def _structured(given: Any, where: str) -> dict[str, Any]:
     return _cloud_event(attributes, {} if data is None else _attributes_of(data, where), where)
 
 
-def _attributes_of(data: Any, where: str) -> dict[str, Any]:
+def _attributes_of(data: Any, where: str) -> dict[str, object]:
     if not isinstance(data, dict) or not data:
         return {_DATA: data}
     for name in data:
@@ -234,7 +234,7 @@ def _time(at: Any, where: str) -> Timestamp:
     return time
 
 
-def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -> dict[str, Any]:
+def _cloud_event(attributes: dict[str, Any], data: dict[str, Any], where: str) -> dict[str, object]:
     for name in CE_REQUIRED:  # the library would generate some of these
         if name not in attributes:
             raise EventError(f"{where}: {name} is missing; a CloudEvent must have it")

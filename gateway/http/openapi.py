@@ -56,7 +56,7 @@ _REFUSALS: Final = {
 }
 
 
-def openapi(limits: GatewayLimits) -> dict[str, Any]:
+def openapi(limits: GatewayLimits) -> dict[str, object]:
     """Return the description."""
     return {
         "openapi": "3.1.0",
@@ -93,7 +93,7 @@ def openapi(limits: GatewayLimits) -> dict[str, Any]:
     }
 
 
-def _publish(limits: GatewayLimits) -> dict[str, Any]:
+def _publish(limits: GatewayLimits) -> dict[str, object]:
     event, cloud = {"$ref": "#/components/schemas/Event"}, {"$ref": "#/components/schemas/CloudEvent"}
     most = {"minItems": 1, "maxItems": limits.batch_events_max}
     content: dict[str, Any] = {
@@ -137,7 +137,7 @@ def _publish(limits: GatewayLimits) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _subscribe() -> dict[str, Any]:
+def _subscribe() -> dict[str, object]:
     text: dict[str, Any] = {"type": "string"}
     return {
         "summary": "Subscribe: server-sent events",
@@ -166,7 +166,7 @@ def _subscribe() -> dict[str, Any]:
     }
 
 
-def _acknowledge() -> dict[str, Any]:
+def _acknowledge() -> dict[str, object]:
     schema = {
         "type": "object",
         "required": ["durable", "id"],
@@ -180,7 +180,7 @@ def _acknowledge() -> dict[str, Any]:
     }
 
 
-def _unsubscribe() -> dict[str, Any]:
+def _unsubscribe() -> dict[str, object]:
     name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
     return {
         "summary": "End a durable name for good",
@@ -193,11 +193,11 @@ def _plain(summary: str, answers: dict[str, str], *refusals: str) -> dict[str, A
     return {"summary": summary, "security": [], "responses": _answers(answers, *refusals)}
 
 
-def _query(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _query(name: str, description: str, schema: dict[str, object]) -> dict[str, object]:
     return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
-def _answers(answers: dict[str, str], *refusals: str) -> dict[str, Any]:
+def _answers(answers: dict[str, str], *refusals: str) -> dict[str, object]:
     told: dict[str, Any] = {status: {"description": text} for status, text in answers.items()}
     problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for status in (*refusals, "421"):  # any request may address another host

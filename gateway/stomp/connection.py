@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.batch import EventBatch, batch_of, concat, joined_bytes
 from ...protocol.errors import AccessDenied, EventError, InputError, LimitReached, RayvousError
@@ -196,7 +196,7 @@ class Connection:
                     await self._wire.close()
             going.cancel()
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Coroutine[object, object, None]) -> None:
         """Run a part of the connection; when it ends or fails, the whole connection ends, except on cancellation."""
         try:
             await work
@@ -503,7 +503,7 @@ class _Hand:
         self._connection.fail(None, f"a subscription has ended: {reason}")
 
 
-async def _whole(work: Coroutine[Any, Any, None]) -> None:
+async def _whole(work: Coroutine[object, object, None]) -> None:
     """Await the work and be cancelled only afterwards: sent events are acknowledged even if the client is gone."""
     doing = asyncio.ensure_future(work)
     try:

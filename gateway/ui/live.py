@@ -171,7 +171,7 @@ class _Viewer:
             await self._send({"kind": "token", "token": token})
         return session
 
-    async def _word(self) -> dict[str, Any]:
+    async def _word(self) -> dict[str, object]:
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1000))
@@ -199,7 +199,7 @@ class _Viewer:
             if isinstance(error, Exception) and not isinstance(error, asyncio.CancelledError):
                 raise error
 
-    async def _send(self, word: dict[str, Any]) -> None:
+    async def _send(self, word: dict[str, object]) -> None:
         async with self._one_at_a_time, asyncio.timeout(self._gateway.limits.stall_seconds):
             await self._socket.send_text(json.dumps(word, allow_nan=False))
 

@@ -89,7 +89,7 @@ class Timeline:
         self.entries.append(Entry(at, printable(text), mood))
 
 
-def frame_of(now: NetworkStatus, before: NetworkStatus | None, at: float) -> dict[str, Any]:
+def frame_of(now: NetworkStatus, before: NetworkStatus | None, at: float) -> dict[str, object]:
     """Return the page's data of a status: the activity of each broker and link, per second since the previous one."""
     rates = {} if before is None else now.rates(before)
     totals = {name: sum(each[name] for each in rates.values()) for name in ("events_in", "notifications")}
@@ -138,7 +138,7 @@ def _links(now: NetworkStatus, before: NetworkStatus) -> list[tuple[int, int, fl
     ]
 
 
-def _books(now: NetworkStatus) -> list[dict[str, Any]]:
+def _books(now: NetworkStatus) -> list[dict[str, object]]:
     rows = [
         {"broker": one.broker, "of": name, "reserved": pair[0], "limit": pair[1]}
         for one in now.brokers
@@ -164,7 +164,7 @@ class Watch:
         self._look, self._every_seconds = look, every_seconds
         self._timeline = Timeline()
         self._before: NetworkStatus | None = None
-        self._frame: dict[str, Any] | None = None
+        self._frame: dict[str, object] | None = None
         self._number = 0
         self._watching = 0
         self._task: asyncio.Task[None] | None = None
@@ -186,7 +186,7 @@ class Watch:
                 self._task.cancel()
                 self._task = None
 
-    async def _newer(self, seen: int) -> tuple[int, dict[str, Any]]:
+    async def _newer(self, seen: int) -> tuple[int, dict[str, object]]:
         async with self._news:
             await self._news.wait_for(lambda: self._number > seen)
             assert self._frame is not None
@@ -202,7 +202,7 @@ class Watch:
                 self._news.notify_all()
             await asyncio.sleep(max(0.0, self._every_seconds - (time.monotonic() - began)))
 
-    async def _next_frame(self) -> dict[str, Any]:
+    async def _next_frame(self) -> dict[str, object]:
         try:
             now = await asyncio.to_thread(self._look)
         except (RayvousError, RayError) as error:

@@ -482,7 +482,7 @@ class _Audit:
         numbers = [sequence] if broken.other is None else [sequence, broken.other]
         events = [("publisher", "==", publisher), ("sequence", "in", numbers)]
 
-        def concerns(mark: dict[str, Any]) -> bool:
+        def concerns(mark: dict[str, object]) -> bool:
             whose = mark["client"] in ("", broken.client)
             about = mark["publisher"] == publisher and mark["sequence"] in numbers
             return mark["kind"] == "quiet" or (whose and about)

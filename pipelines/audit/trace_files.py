@@ -328,7 +328,7 @@ def _crc32(file: Path) -> int:
     return total
 
 
-def read_table(folder: str | Path, name: str, filters: Any = None) -> list[dict[str, Any]]:
+def read_table(folder: str | Path, name: str, filters: object = None) -> list[dict[str, Any]]:
     """Return the rows of one table, or those that pass a pyarrow filter.
 
     Raises

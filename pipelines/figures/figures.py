@@ -118,7 +118,7 @@ def collect(frames: Mapping[str, DataFrame]) -> dict[str, pd.DataFrame]:
     """
     types = {name: frame.schema.simpleString() for name, frame in frames.items()}
 
-    def column(name: str, own: str) -> Any:
+    def column(name: str, own: str) -> object:
         value = F.struct(*frames[name].columns) if name == own else F.lit(None).cast(types[name])
         return value.alias(name)
 
@@ -130,7 +130,7 @@ def collect(frames: Mapping[str, DataFrame]) -> dict[str, pd.DataFrame]:
     return {name: _as_pandas(rows[name], frame) for name, frame in frames.items()}
 
 
-def _as_pandas(rows: list[tuple[Any, ...]], frame: DataFrame) -> pd.DataFrame:
+def _as_pandas(rows: list[tuple[object, ...]], frame: DataFrame) -> pd.DataFrame:
     columns = list(zip(*rows, strict=True)) or [()] * len(frame.columns)
     kinds = {"string": object, "double": "float64"}
     series = {}

@@ -50,7 +50,7 @@ def follow(
     stop: threading.Event | None = None,
     every_seconds: float = EVERY_SECONDS,
     only_what_is_there: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Follow a run in a telemetry folder until told to stop; return the final figures.
 
     Parameters

@@ -30,7 +30,7 @@ EVENTS: Final = "Events"
 """The message type that carries events; all other types are control messages."""
 
 
-def timeline_figure(timeline: Sequence[tuple[float, str]], sheet: Sheet = chart) -> Any:
+def timeline_figure(timeline: Sequence[tuple[float, str]], sheet: Sheet = chart) -> object:
     """Draw a timeline: a lane for each kind of entry, and in words the faults and how the run ended.
 
     Parameters
@@ -76,7 +76,7 @@ def timeline_figure(timeline: Sequence[tuple[float, str]], sheet: Sheet = chart)
     return figure
 
 
-def messages_figure(messages: Mapping[str, int], sheet: Sheet = chart) -> Any:
+def messages_figure(messages: Mapping[str, int], sheet: Sheet = chart) -> object:
     """Draw the number of messages of each type between brokers; those that carry events are highlighted.
 
     Parameters

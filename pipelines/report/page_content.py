@@ -114,7 +114,7 @@ def facts(graph: nx.Graph, summary: Mapping[str, Any], figures: Mapping[str, pd.
     return {name: value for name, value in found.items() if value}
 
 
-def tiles(summary: Mapping[str, Any], figures: Mapping[str, pd.DataFrame]) -> list[Tile]:
+def tiles(summary: Mapping[str, object], figures: Mapping[str, pd.DataFrame]) -> list[Tile]:
     """Return the available figures of the headline."""
     rates, delays = row(figures, "throughput"), row(figures, "aed")
     latency = row(figures, "latency_percentiles")
@@ -169,7 +169,7 @@ def conditions(summary: Mapping[str, Any]) -> Table:
     return Table("Conditions", "", ("condition", "what it says", "checked", "violated", "undecided"), rows)
 
 
-def captions(summary: Mapping[str, Any], figures: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+def captions(summary: Mapping[str, object], figures: Mapping[str, pd.DataFrame]) -> dict[str, str]:
     """Return what this run adds to the captions of pictures, by picture."""
     found = {}
     published = known(summary, "events_published")
@@ -319,7 +319,7 @@ def row(figures: Mapping[str, pd.DataFrame], name: str) -> dict[str, Any]:
     return next(iter(records(figures, name)), {})
 
 
-def known(values: Mapping[str, Any], name: str) -> float | None:
+def known(values: Mapping[str, object], name: str) -> float | None:
     """Return a number, or None if it is missing, null, NaN or not a number."""
     value = values.get(name)
     return float(value) if isinstance(value, Real) and math.isfinite(value) else None

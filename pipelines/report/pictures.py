@@ -34,7 +34,7 @@ MARKED: Final = ("killed", "cut", "healed")
 
 
 def draw_pictures(
-    folder: Path, figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, Any]
+    folder: Path, figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, object]
 ) -> dict[str, Path]:
     """Draw the available pictures; return ``{picture: path}``.
 
@@ -54,7 +54,7 @@ def draw_pictures(
 
 
 def drawings(
-    figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, Any]
+    figures: Mapping[str, pd.DataFrame], graph: nx.Graph, summary: Mapping[str, object]
 ) -> dict[str, Draw]:
     """Return a drawing function for each picture that is not empty, by name; each takes a sheet, or makes a picture.
 

@@ -68,7 +68,7 @@ def rate_figure(
     notifications_per_second: Sequence[float],
     marks: Sequence[tuple[float, str]] = (),
     sheet: Sheet = chart,
-) -> Any:
+) -> object:
     """Draw the events published and the notifications made per second, over the time of the run.
 
     Parameters
@@ -128,7 +128,7 @@ def latency_figure(
     latencies_seconds: Sequence[float],
     marks: Mapping[str, float],
     sheet: Sheet = chart,
-) -> Any:
+) -> object:
     """Draw the distribution of the latency: its histogram above its distribution function.
 
     Parameters
@@ -190,7 +190,7 @@ def load_figure(
     note: str = "",
     dead: Sequence[bool] | None = None,
     sheet: Sheet = chart,
-) -> Any:
+) -> object:
     """Draw the events that each broker handled, the busiest first.
 
     Up to 120 brokers are named below the bars, in rows of 60; for more, the bars have no names.

@@ -66,7 +66,7 @@ class Report:
     paths: dict[str, Path]
     figures: dict[str, pd.DataFrame]
     graph: nx.Graph = field(default_factory=nx.Graph, repr=False)
-    summary: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    summary: Mapping[str, object] = field(default_factory=dict, repr=False)
     took: dict[str, float] = field(default_factory=dict)
 
     def draw(self, *names: str) -> Picture:
@@ -148,7 +148,7 @@ def write_report(
     return Report(folder, paths, dict(figures), graph, dict(summary))
 
 
-def check_summary(summary: Mapping[str, Any]) -> None:
+def check_summary(summary: Mapping[str, object]) -> None:
     """Raise InputError if a summary cannot be written as JSON."""
     _json(dict(summary))
 
@@ -180,7 +180,7 @@ def _own_files(folder: Path) -> list[Path]:
     return [folder / "summary.json", folder / "report.html", *pictures, *figures]
 
 
-def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _plain_rows(frame: pd.DataFrame) -> list[dict[str, object]]:
     return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
 
 

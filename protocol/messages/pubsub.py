@@ -60,7 +60,7 @@ class Events:
     repair_window_seconds: float = 0.0
     entry: BrokerId | None = None
 
-    def __reduce__(self) -> tuple[type[Events], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[Events], tuple[object, ...]]:
         """Reduce to the batch, and the marks if any differs from its default; who reads them fills in later marks."""
         marks = marks_of(self)
         return Events, (self.batch,) if marks == DEFAULT_MARKS else (self.batch, *marks)

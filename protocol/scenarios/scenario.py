@@ -236,7 +236,7 @@ class _Resolver:
         raise ScenarioError(f"{where}: no broker {name!r} in the network")
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_twins(pairs: list[tuple[str, object]]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in pairs:
         if key in out:

@@ -123,7 +123,7 @@ TABLES: Final[dict[str, dict[str, ColumnSpec]]] = {
 }
 """``{table: {column: its type, unit and meaning}}``."""
 
-SCHEMAS: Final[dict[str, dict[str, Any]]] = {
+SCHEMAS: Final[dict[str, dict[str, object]]] = {
     name: {column: told.kind for column, told in columns.items()}
     for name, columns in TABLES.items()
     if name != "lost"

@@ -442,7 +442,7 @@ class State:
     """
 
     act_sub: dict[str, dict[int, str]] = field(default_factory=dict)
-    pub_noti: dict[str, dict[int, Mapping[str, Any]]] = field(default_factory=dict)
+    pub_noti: dict[str, dict[int, Mapping[str, object]]] = field(default_factory=dict)
     act_adv: dict[str, dict[int, str]] = field(default_factory=dict)
     offers: dict[str, dict[int, str]] = field(default_factory=dict)
 

@@ -102,7 +102,7 @@ def encode(value: Any) -> bytes:
     return Encoder().encode(value)
 
 
-def _joined(letter: bytes, head: tuple[Any, ...], arrays: list[_Array]) -> bytes:
+def _joined(letter: bytes, head: tuple[object, ...], arrays: list[_Array]) -> bytes:
     plain = pickle.dumps(head, protocol=5)
     start = _HEAD.pack(letter, len(plain))
     try:

@@ -124,9 +124,9 @@ def checksum(table: str, key: str, value: bytes) -> int:
     return zlib.crc32(value, zlib.crc32(f"{table}\0{key}".encode()))
 
 
-def _last_of_each(writes: Sequence[Write]) -> Iterator[dict[Name, Any]]:
+def _last_of_each(writes: Sequence[Write]) -> Iterator[dict[Name, object]]:
     """Yield the last value of each row; start a new mapping where a removed row is put again, as that moves it."""
-    changed: dict[Name, Any] = {}
+    changed: dict[Name, object] = {}
     for table, key, value in writes:
         name = table, key
         if value is not None and changed.get(name, value) is None:

@@ -164,7 +164,7 @@ class SqliteStore:
             )
         return StorageFailed(f"{self.path}: cannot be read ({error}): {_RESTORE}")
 
-    def _pragma(self, text: str) -> Any:
+    def _pragma(self, text: str) -> object:
         row = self._connection.execute(f"PRAGMA {text}").fetchone()
         return None if row is None else row[0]
 

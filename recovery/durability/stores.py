@@ -44,7 +44,7 @@ class MemoryStore:
     """A store that lasts as long as the object."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, dict[Key, Any]] = {}
+        self._tables: dict[str, dict[Key, object]] = {}
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Make changes stable. This never fails."""

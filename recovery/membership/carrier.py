@@ -107,7 +107,7 @@ class Carrier:
         self._confirms += [each for each in out if isinstance(each, Confirm)]
         return [each for each in out if not isinstance(each, Confirm)]
 
-    def _answer(self, effect: Any) -> Any:
+    def _answer(self, effect: object) -> Any:
         if not (isinstance(effect, Send) and isinstance(effect.message, Installed)):
             return effect
         token, known = effect.message.token, self._rounds.known
@@ -128,7 +128,7 @@ class Carrier:
         effects = self._place.router.handle(Received(source, message))
         return begun + [self._stamped(effect, message) for effect in effects]
 
-    def _stamped(self, effect: Any, message: Events) -> Any:
+    def _stamped(self, effect: object, message: Events) -> Any:
         """Add the ballot to events that go to the group, and to a delivery the message that brought it."""
         if isinstance(effect, Deliver):
             return Deliver(effect.batch, effect.clients, effect.starts, effect.rows, brought_by=message)

@@ -76,10 +76,10 @@ class Standing(Protocol):
 class Accounts(Protocol):
     """The part of admission control that is compared: the entries passed on to others and those received from them."""
 
-    def passed_on(self) -> Mapping[BrokerId, Iterable[Any]]:
+    def passed_on(self) -> Mapping[BrokerId, Iterable[object]]:
         """Return, for each neighbour, the advertisements sent to it and the filters that it was asked about."""
 
-    def taken_in(self, link: BrokerId) -> Iterable[Any]:
+    def taken_in(self, link: BrokerId) -> Iterable[object]:
         """Return the same entries as received from one neighbour and recorded in the books."""
 
 
@@ -227,7 +227,7 @@ class Comparing(Restorable):
 
     # Differences.
 
-    def _stays(self, other: Link, what: str, said: Any, known: Any) -> bool:
+    def _stays(self, other: Link, what: str, said: object, known: object) -> bool:
         """Return whether a report has differed from the known state often enough to count."""
         if said == known:
             self._differ.pop((other, what), None)

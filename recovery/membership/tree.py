@@ -307,7 +307,7 @@ class HealingBroker(Restorable):
 
     # Inspection.
 
-    def survey(self) -> dict[str, Any]:
+    def survey(self) -> dict[str, object]:
         """Return the broker's place, for checks of a whole network from outside."""
         place, speaks = self.place, self.place.designated
         return {

@@ -22,7 +22,7 @@ class Unanswered:
     """The children that wait, by their designated broker, and the members that have not said what they want."""
 
     def __init__(self) -> None:
-        self._waiting: dict[BrokerId, dict[int, Any] | None] = {}
+        self._waiting: dict[BrokerId, dict[int, object] | None] = {}
         self._tell_by: dict[ClusterId, float] = {}
         self._members: set[BrokerId] = set()
         self._members_by = 0.0

@@ -436,7 +436,7 @@ class HealingViews(Restorable):
 
     # Inspection.
 
-    def survey(self) -> dict[str, Any]:
+    def survey(self) -> dict[str, object]:
         """Return the broker's place, for checks of a whole network from outside."""
         view = self.router.view
         return {

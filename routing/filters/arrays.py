@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class Element(OfArray):
     literal: Value
     universe = Domain(missing=True, booleans=BOTH)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Element, (self.name, self.literal)
 
     @cached_property
@@ -92,7 +92,7 @@ class Whole(OfArray):
 
     universe = Domain(missing=True, strings=ALL_STRINGS)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Whole, (self.name,)
 
     @staticmethod

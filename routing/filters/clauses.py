@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class Clause:
     computed: tuple[tuple[Computed, Domain], ...] = ()
     _domains: dict[Key, Domain] | None = field(default=None, init=False, compare=False, repr=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Clause, (self.constraints, self.computed) if self.computed else (self.constraints,)
 
     def __str__(self) -> str:
@@ -182,7 +182,7 @@ class Clause:
         domains = {name: self.domains.get(name, Domain.ANYTHING) for name in names}
         return next(filter(matches, variations(event, domains)), None)
 
-    def sort_key(self) -> tuple[Any, ...]:
+    def sort_key(self) -> tuple[object, ...]:
         """Return a key that gives clauses a total order."""
         return (
             tuple((name, domain.sort_key()) for name, domain in self.constraints),

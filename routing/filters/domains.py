@@ -98,7 +98,7 @@ class Domain:
     EMPTY: ClassVar[Domain]
     """Nothing, not even missing."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Domain, (
             self.missing,
             self.booleans,
@@ -276,7 +276,7 @@ class Domain:
             tests[Null] = lambda value: True
         return _dispatch(tests)
 
-    def sort_key(self) -> tuple[Any, ...]:
+    def sort_key(self) -> tuple[object, ...]:
         """Return a key that gives domains a total order."""
         return (
             tuple(map(sort_key, self.numbers)),

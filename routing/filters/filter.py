@@ -73,7 +73,7 @@ class Filter:
             object.__setattr__(self, "_hash", known)
         return known
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Filter, (self.clauses,)
 
     def __str__(self) -> str:

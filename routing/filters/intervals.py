@@ -34,7 +34,7 @@ class Interval:
     low_open: bool = False
     high_open: bool = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Interval, (self.low, self.high, self.low_open, self.high_open)
 
     @property
@@ -82,13 +82,13 @@ def contains(intervals: Intervals, value: Any) -> bool:
     return any(interval.contains(value) for interval in intervals)
 
 
-def low_key(interval: Interval) -> tuple[bool, Any, bool]:
+def low_key(interval: Interval) -> tuple[bool, object, bool]:
     """Return a key that sorts intervals of one group by their low bound."""
     low = interval.low
     return (False, 0, False) if low is None else (True, low, interval.low_open)
 
 
-def sort_key(interval: Interval) -> tuple[Any, ...]:
+def sort_key(interval: Interval) -> tuple[object, ...]:
     """Return a key that gives intervals of one group a total order."""
     high = interval.high
     return (*low_key(interval), high is None, 0 if high is None else high, interval.high_open)
@@ -211,7 +211,7 @@ def membership(intervals: Intervals) -> Callable[[Any], bool]:
         return lambda value: first(value) or second(value)
     tests = [_membership_of_one(interval) for interval in intervals]
     head_unbounded = intervals[0].low is None
-    lows: list[Any] = [interval.low for interval in intervals[head_unbounded:]]
+    lows: list[object] = [interval.low for interval in intervals[head_unbounded:]]
     offset = 0 if head_unbounded else -1
 
     def test(value: Any) -> bool:

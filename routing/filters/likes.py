@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, takewhile
-from typing import Any, Final
+from typing import Final
 
 from ..language.cases import in_lower_case
 from ..language.like_patterns import SHORT_PATTERN
@@ -40,7 +40,7 @@ class LikePattern:
     pattern: Pattern
     negated: bool = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return LikePattern, (self.pattern, self.negated)
 
     @property
@@ -102,7 +102,7 @@ class LikePattern:
         """Return True only if no string satisfies both; False may be wrong."""
         return isinstance(other, LikePattern) and self.implies(other.inverse)
 
-    def sort_key(self) -> tuple[Any, ...]:
+    def sort_key(self) -> tuple[object, ...]:
         """Return a key that gives conditions a total order."""
         pattern = tuple(
             tuple((element is None, element or "") for element in piece) for piece in self.pattern

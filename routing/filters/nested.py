@@ -66,7 +66,7 @@ class PartTest:
     def __init__(self, part: Part) -> None:
         self._part = part
         self._chosen = frozenset[str]().union(*(choice.names for choice in part.choices))
-        self._known: list[dict[Any, bool]] = [{} for _ in part.choices]
+        self._known: list[dict[object, bool]] = [{} for _ in part.choices]
 
     def holds(self, clause: Clause) -> bool:
         """Return whether a clause, of whose names the part has all that the event has, matches a way of it."""

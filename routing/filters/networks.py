@@ -14,7 +14,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.errors import SelectorError
 
@@ -40,7 +40,7 @@ class Network:
     length: int
     negated: bool = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Network, (self.version, self.block, self.length, self.negated)
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class Network:
     def _meets(self, other: Network) -> bool:
         return self._inside(other) or other._inside(self)
 
-    def sort_key(self) -> tuple[Any, ...]:
+    def sort_key(self) -> tuple[object, ...]:
         """Return a key that gives conditions a total order; networks sort after patterns."""
         return 1, self.negated, (self.version, self.block, self.length)
 

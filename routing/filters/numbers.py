@@ -183,7 +183,7 @@ def _sign(a: Any, b: Any) -> Integers:
     return sign
 
 
-def _exactly(left: Numbers, right: Numbers, rows: Rows) -> tuple[Any, Any]:
+def _exactly(left: Numbers, right: Numbers, rows: Rows) -> tuple[object, object]:
     """Return exactly comparable values for sides that are equal as floats, at least one of which is an integer."""
     sides = []
     past = np.zeros(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ..language.like_tests import Pattern
 from ..language.piece_finder import Piece
@@ -45,7 +45,7 @@ class Strings:
     intervals: Intervals = EVERYTHING
     likes: tuple[TextCondition, ...] = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Strings, (self.intervals, self.likes)
 
     @property

@@ -60,7 +60,7 @@ _TEXTS: Final[dict[str, Callable[[str, str], p.Predicate]]] = {
 }
 
 
-def _made(token: Token, make: Callable[..., Any], *arguments: Any, hint: str = "") -> Any:
+def _made(token: Token, make: Callable[..., Any], *arguments: object, hint: str = "") -> Any:
     """Call `make`; an error gets the position of `token`, and a hint."""
     try:
         return make(*arguments)
@@ -117,10 +117,10 @@ def builder(*, strict: bool) -> Any:
         def start(self, whole: Part | None) -> p.Predicate:
             return p.TRUE if whole is None else condition(whole)
 
-        def any_of(self, *parts: Any) -> Part:
+        def any_of(self, *parts: object) -> Part:
             return _joined(parts, p.Or)
 
-        def all_of(self, *parts: Any) -> Part:
+        def all_of(self, *parts: object) -> Part:
             return _joined(parts, p.And)
 
         def negated(self, token: Token, part: Part) -> Part:

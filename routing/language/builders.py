@@ -92,7 +92,7 @@ class Term:
             f"{self!r} alone is not a condition: for a boolean attribute write {self!r} == True"
         )
 
-    def between(self, low: Any, high: Any) -> Predicate:
+    def between(self, low: object, high: object) -> Predicate:
         """Return the condition that the value is between two bounds, both included."""
         return between(self.expression, _expression(low), _expression(high))
 
@@ -157,15 +157,15 @@ class Attribute(Term):
         """Return the text in lower case, for comparison with texts in lower case."""
         return CasedText(InCase(self.name, upper=False))
 
-    def contains_all(self, values: Iterable[Any]) -> Predicate:
+    def contains_all(self, values: Iterable[object]) -> Predicate:
         """Return the condition that the array has each of the values, possibly among others."""
         return contains_all(self.name, elements_of(values))
 
-    def contains_any(self, values: Iterable[Any]) -> Predicate:
+    def contains_any(self, values: Iterable[object]) -> Predicate:
         """Return the condition that the array has at least one of the values."""
         return contains_any(self.name, elements_of(values))
 
-    def contains_none(self, values: Iterable[Any]) -> Predicate:
+    def contains_none(self, values: Iterable[object]) -> Predicate:
         """Return the condition that the array has none of the values."""
         return contains_none(self.name, elements_of(values))
 

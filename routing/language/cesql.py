@@ -97,7 +97,7 @@ def _parser() -> Lark:
     return parser_of("cesql.lark", "WORD", _KEYWORDS, _builder())
 
 
-def _builder() -> Any:
+def _builder() -> object:
     """Return the transformer that makes the nodes during parsing, with one method per rule of the grammar."""
     from lark import Transformer, v_args
 
@@ -187,7 +187,7 @@ def _perhaps(negation: Token | None, node: Call) -> Call:
     return node if negation is None else _call(negation, "NOT", node)
 
 
-def _is_plain(text: Any) -> bool:
+def _is_plain(text: object) -> bool:
     """Return whether a text is a string that cannot be a number, truth value or timestamp."""
     return type(text) is str and not _LIKE_OTHERS.issuperset(text)
 

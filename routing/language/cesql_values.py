@@ -85,7 +85,7 @@ class Constant:
     value: bool | int | str
     depth: int = field(default=0, init=False, compare=False, repr=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Constant, (self.value,)
 
 
@@ -96,7 +96,7 @@ class Name:
     name: str
     depth: int = field(default=0, init=False, compare=False, repr=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Name, (self.name,)
 
 
@@ -114,7 +114,7 @@ class Call:
             raise FilterTooComplex(f"an expression is nested more than {DEPTH_MAX} deep")
         object.__setattr__(self, "depth", depth)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Call, (self.what, self.operands)
 
 
@@ -307,7 +307,7 @@ _ORDERS: Final[dict[str, Callable[[int, int], bool]]] = {
 
 
 def _of_integers(does: Callable[[int, int], Any]) -> Callable[[Any, Any], Any]:
-    def do(left: Any, right: Any) -> Any:
+    def do(left: Any, right: Any) -> object:
         result = does(cast(left, int), cast(right, int))
         return result if type(result) is bool else _fitting(result)
 

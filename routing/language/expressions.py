@@ -60,7 +60,7 @@ class Ref:
         except EventError as error:
             raise SelectorError(str(error)) from None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Ref, (self.name,)
 
     def names(self) -> Iterator[str]:
@@ -78,7 +78,7 @@ class Literal:
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", check_literal(self.value))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Literal, (self.value,)
 
     def names(self) -> Iterator[str]:
@@ -96,7 +96,7 @@ class Size:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", Ref(self.name).name)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Size, (self.name,)
 
     def names(self) -> Iterator[str]:
@@ -124,7 +124,7 @@ class Arithmetic:
             raise FilterTooComplex(f"arithmetic is nested more than {DEPTH_MAX} deep")
         object.__setattr__(self, "depth", depth)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Arithmetic, (self.op, self.left, self.right)
 
     def names(self) -> Iterator[str]:

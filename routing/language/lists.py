@@ -59,7 +59,7 @@ QUANTIFIERS: Final[dict[str, Callable[[str, Sequence[Value]], Predicate]]] = {
 }
 
 
-def elements_of(values: Any) -> tuple[Any, ...]:
+def elements_of(values: object) -> tuple[Any, ...]:
     """Return the values of a list as a tuple; SelectorError for anything else."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise SelectorError(f"expected a list of values, found {shown(values)}")

@@ -35,7 +35,7 @@ def check_text(word: str, text: object) -> None:
         raise SelectorError(f"the {what} has {len(text)} characters, the limit is {CHARACTERS_MAX}")
 
 
-def parser_of(grammar: str, names: str, keywords: Set[str], transformer: Any) -> Lark:
+def parser_of(grammar: str, names: str, keywords: Set[str], transformer: object) -> Lark:
     """Return the parser of a grammar.
 
     Parameters

@@ -47,7 +47,7 @@ _NESTING_MAX: Final = p.DEPTH_MAX // 4
 _ZEROS: Final[tuple[Value, ...]] = (0, Timestamp(0))
 
 
-def parse_pattern(pattern: Mapping[str, Any]) -> p.Predicate:
+def parse_pattern(pattern: Mapping[str, object]) -> p.Predicate:
     """Return the condition of a decoded JSON pattern (dicts, lists and scalars).
 
     Raises
@@ -58,7 +58,7 @@ def parse_pattern(pattern: Mapping[str, Any]) -> p.Predicate:
     return _whole(pattern, _Place("pattern", "", eventbridge=False))
 
 
-def eventbridge(pattern: Mapping[str, Any] | str) -> p.Predicate:
+def eventbridge(pattern: Mapping[str, object] | str) -> p.Predicate:
     """Return the condition of a pattern with the semantics of EventBridge.
 
     Parameters
@@ -82,7 +82,7 @@ def eventbridge(pattern: Mapping[str, Any] | str) -> p.Predicate:
     return _whole(pattern, _Place("pattern", "", eventbridge=True))
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Return a JSON object; a name that is there twice is rejected, since all but the last would be ignored."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -92,7 +92,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _whole(pattern: Any, place: _Place) -> p.Predicate:
+def _whole(pattern: object, place: _Place) -> p.Predicate:
     """Return the condition of a whole pattern, which has the limit of text on its size."""
     size, waiting = 0, [pattern]
     while waiting:
@@ -125,7 +125,7 @@ class _Place:
     def fail(self, message: str) -> NoReturn:
         raise SelectorError(f"{self.path}: {message}")
 
-    def make(self, make: Callable[..., _Made], *arguments: Any) -> _Made:
+    def make(self, make: Callable[..., _Made], *arguments: object) -> _Made:
         """Make a condition or a value about the attribute; an error gets the position."""
         try:
             return make(self.name, *arguments)
@@ -133,7 +133,7 @@ class _Place:
             self.fail(str(error))
 
 
-def _pattern(pattern: Any, place: _Place, depth: int, names: set[str]) -> p.Predicate:
+def _pattern(pattern: object, place: _Place, depth: int, names: set[str]) -> p.Predicate:
     """Return the condition of a pattern; `names` has the attributes of the objects that it is in, and gets its own."""
     if not isinstance(pattern, Mapping):
         place.fail(f"expected an object, found {_shown(pattern)}")
@@ -179,7 +179,7 @@ def _is_or(given: Any) -> bool:
     )
 
 
-def _list(given: Any, place: _Place, of_what: str) -> Sequence[Any]:
+def _list(given: Any, place: _Place, of_what: str) -> Sequence[object]:
     if isinstance(given, Mapping):
         place.fail(f"expected a list of {of_what}, found an object")
     if not isinstance(given, list | tuple):
@@ -216,7 +216,7 @@ def _null(place: _Place) -> p.Predicate:
     return p.And((null, p.Not(place.make(p.IsMissing)))) if place.eventbridge else null
 
 
-def _literal(element: Any, place: _Place) -> Value:
+def _literal(element: object, place: _Place) -> Value:
     if isinstance(element, list | tuple):
         place.fail("a list cannot be a value")
     try:
@@ -233,7 +233,7 @@ def _equal_to_one_of(values: Sequence[Value], place: _Place) -> list[p.Predicate
     return [place.make(p.In, tuple(group)) for group in groups.values()]
 
 
-def _matcher(matcher: Mapping[str, Any], place: _Place) -> p.Predicate:
+def _matcher(matcher: Mapping[str, object], place: _Place) -> p.Predicate:
     if len(matcher) != 1:
         place.fail(f"expected an object with one matcher, found {len(matcher)}")
     ((word, argument),) = matcher.items()
@@ -244,58 +244,58 @@ def _matcher(matcher: Mapping[str, Any], place: _Place) -> p.Predicate:
     return find(argument, place.at(f".{word}"))
 
 
-def _text(argument: Any, place: _Place) -> str:
+def _text(argument: object, place: _Place) -> str:
     if not isinstance(argument, str):
         place.fail(f"expected a string, found {_shown(argument)}")
     return argument
 
 
-def _in_either_case(argument: Any, place: _Place, pattern: str) -> p.Predicate:
+def _in_either_case(argument: object, place: _Place, pattern: str) -> p.Predicate:
     """Return an ILIKE with a text; `pattern` has a placeholder for the text."""
     return place.make(p.ILike, pattern.format(escaped(_text(argument, place))), _ESCAPE)
 
 
-def _exactly(argument: Any, place: _Place) -> p.Predicate:
+def _exactly(argument: object, place: _Place) -> p.Predicate:
     return place.make(p.Compare, "=", _text(argument, place))
 
 
-def _exactly_ours(argument: Any, place: _Place) -> p.Predicate:
+def _exactly_ours(argument: object, place: _Place) -> p.Predicate:
     if not isinstance(argument, list | tuple):
         return _exactly(argument, place)
     return place.make(p.IsList, _literals_of(argument, place))
 
 
-def _elements(word: str, argument: Any, place: _Place) -> p.Predicate:
+def _elements(word: str, argument: object, place: _Place) -> p.Predicate:
     return place.make(QUANTIFIERS[word], _literals_of(_list(argument, place, "values"), place))
 
 
-def _literals_of(values: Sequence[Any], place: _Place) -> tuple[Value, ...]:
+def _literals_of(values: Sequence[object], place: _Place) -> tuple[Value, ...]:
     return tuple(_literal(value, place.at(f"[{i}]")) for i, value in enumerate(values))
 
 
-def _ignoring_case(argument: Any, place: _Place) -> p.Predicate:
+def _ignoring_case(argument: object, place: _Place) -> p.Predicate:
     return _in_either_case(argument, place, "{}")
 
 
-def _prefix(argument: Any, place: _Place) -> p.Predicate:
+def _prefix(argument: object, place: _Place) -> p.Predicate:
     if isinstance(argument, Mapping):
         return _in_either_case(*_inside(argument, place), "{}%")
     return place.make(p.Prefix, _text(argument, place))
 
 
-def _suffix(argument: Any, place: _Place) -> p.Predicate:
+def _suffix(argument: object, place: _Place) -> p.Predicate:
     if isinstance(argument, Mapping):
         return _in_either_case(*_inside(argument, place), "%{}")
     return place.make(p.Suffix, _text(argument, place))
 
 
-def _inside(argument: Mapping[str, Any], place: _Place) -> tuple[Any, _Place]:
+def _inside(argument: Mapping[str, object], place: _Place) -> tuple[object, _Place]:
     if list(argument) != ["equals-ignore-case"]:
         place.fail("expected a string, or an object with equals-ignore-case")
     return argument["equals-ignore-case"], place.at(".equals-ignore-case")
 
 
-def _wildcard(argument: Any, place: _Place) -> p.Predicate:
+def _wildcard(argument: object, place: _Place) -> p.Predicate:
     out: list[str] = []
     characters = iter(_text(argument, place))
     for character in characters:
@@ -310,28 +310,28 @@ def _wildcard(argument: Any, place: _Place) -> p.Predicate:
     return place.make(p.Like, "".join(out), _ESCAPE)
 
 
-def _cidr(argument: Any, place: _Place) -> p.Predicate:
+def _cidr(argument: object, place: _Place) -> p.Predicate:
     return place.make(p.Cidr, _text(argument, place))
 
 
-def _exists(argument: Any, place: _Place) -> p.Predicate:
+def _exists(argument: object, place: _Place) -> p.Predicate:
     if not isinstance(argument, bool):
         place.fail(f"expected true or false, found {_shown(argument)}")
     missing = place.make(p.IsMissing if place.eventbridge else p.IsNull)
     return p.Not(missing) if argument else missing
 
 
-def _numeric(argument: Any, place: _Place) -> p.Predicate:
+def _numeric(argument: object, place: _Place) -> p.Predicate:
     return _both(_comparisons(argument, place))
 
 
-def _size(argument: Any, place: _Place) -> p.Predicate:
+def _size(argument: object, place: _Place) -> p.Predicate:
     parts = argument if isinstance(argument, list | tuple) else ["=", argument]
     size = place.make(Size)
     return _both([comparison(term.op, size, Literal(term.literal)) for term in _comparisons(parts, place)])
 
 
-def _comparisons(argument: Any, place: _Place) -> list[p.Compare]:
+def _comparisons(argument: object, place: _Place) -> list[p.Compare]:
     parts = _list(argument, place, "comparisons and numbers")
     if len(parts) % 2 or len(parts) > 4:
         place.fail('expected a comparison and a number, once or twice: [">", 60, "<=", 120]')
@@ -359,7 +359,7 @@ def _reaches(lower: p.Compare, upper: p.Compare) -> bool:
     return bool(low < high) or (bool(low == high) and lower.op != ">" and upper.op != "<")
 
 
-def _anything_but(argument: Any, place: _Place) -> p.Predicate:
+def _anything_but(argument: object, place: _Place) -> p.Predicate:
     if isinstance(argument, Mapping):
         groups = [_any_of_these(argument, place)]
         kinds: Sequence[type] = [str]
@@ -380,7 +380,7 @@ def _anything_but(argument: Any, place: _Place) -> p.Predicate:
     return _any(parts)
 
 
-def _any_of_these(argument: Mapping[str, Any], place: _Place) -> p.Predicate:
+def _any_of_these(argument: Mapping[str, object], place: _Place) -> p.Predicate:
     """Return the condition that one of the texts of ``{"prefix": [...]}`` matches; a single text needs no list."""
     ((word, texts),) = argument.items() if len(argument) == 1 else (("", None),)
     if not isinstance(word, str) or word not in _BUT:

@@ -109,7 +109,9 @@ def _plain(columns: Mapping[ColumnKey, Column]) -> dict[ColumnKey, Column]:
     return columns if type(columns) is dict else dict(columns)
 
 
-def _describe(domain: Domain) -> tuple[int, tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Any]:
+def _describe(
+    domain: Domain,
+) -> tuple[int, tuple[object, ...], tuple[object, ...], tuple[object, ...], object]:
     """Return a domain in the form that the kernel reads.
 
     Returns
@@ -135,7 +137,7 @@ def _describe(domain: Domain) -> tuple[int, tuple[Any, ...], tuple[Any, ...], tu
     )
 
 
-def _flat(intervals: tuple[Interval, ...], kind: Kind) -> tuple[Any, ...]:
+def _flat(intervals: tuple[Interval, ...], kind: Kind) -> tuple[object, ...]:
     return tuple(value for span in spans_of(intervals, kind) for value in span) if intervals else ()
 
 

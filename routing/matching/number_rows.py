@@ -281,7 +281,7 @@ class NumberRows:
             self._place(column, spans)
         self._loose = 0
 
-    def _choose_edges(self, first: Values, last: Values, words: int) -> list[Any]:
+    def _choose_edges(self, first: Values, last: Values, words: int) -> list[object]:
         """Return the buckets' first values: every bound when they are few, otherwise quantiles."""
         spans = [span for spans in self._multiple.values() for span in spans]
         more_first = np.array([span[0] for span in spans], self._dtype)

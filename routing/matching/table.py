@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +105,7 @@ class RoutingTable:
         entry = self._entries.get(item)
         return () if entry is None else tuple(entry.links)
 
-    def holders(self, item: Filter) -> Iterator[tuple[Link, Any]]:
+    def holders(self, item: Filter) -> Iterator[tuple[Link, object]]:
         """Iterate over the (link, holder) pairs of a filter."""
         entry = self._entries.get(item)
         return (

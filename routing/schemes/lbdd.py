@@ -111,7 +111,7 @@ class Lbdd(MeshRouter):
     def _on_to_all(self, source: Link, told: ToAll) -> list[Any]:
         return [*self.pass_to_all(told), *self._taken_in(told)]
 
-    def _taken_in(self, message: Directed | ToAll) -> list[Any]:
+    def _taken_in(self, message: Directed | ToAll) -> list[object]:
         """Return the effects for a received message, and for the messages that waited for it."""
         return self._notify(self.in_order(message))
 

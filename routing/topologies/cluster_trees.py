@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from ...protocol.checks import instance, one_of, text, texts, whole_number
 from ...protocol.configs import Position
@@ -402,7 +402,7 @@ def positions_of(given: Topology | Sequence[Position]) -> Sequence[Position]:
     return given
 
 
-def topology_of(description: Mapping[str, Any]) -> Topology:
+def topology_of(description: Mapping[str, object]) -> Topology:
     """Return the topology that a mapping describes, for example the one of a scenario.
 
     The mapping has either the parameters of :class:`ClusterTree` (``clusters``, ``brokers_per_cluster``, ...) or

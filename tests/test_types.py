@@ -1,0 +1,52 @@
+"""How often each folder says `Any`: a ceiling, which is lowered when there are fewer.
+
+`Any` switches the type checker off. A value of which nothing is asked is an `object`; a mapping with known keys is a
+`TypedDict`; what several classes can do is a `Protocol`. Some of it stays: numbers of numpy whose type is only known
+when the program runs, tables of handlers by the type of a message, rows of pandas, Spark and Ray, which have no types,
+and JSON that others wrote, until it is checked. Folders at 0 are checked by mypy itself (`disallow_any_explicit` in
+pyproject.toml).
+"""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+CEILINGS = {
+    "protocol": 0,
+}
+"""The most mentions in annotations and elsewhere, without imports."""
+
+
+def mentions(folder: Path) -> int:
+    return sum(
+        isinstance(node, ast.Name) and node.id == "Any"
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    )
+
+
+@pytest.mark.parametrize("folder", CEILINGS)
+def test_a_folder_does_not_say_any_more_often(folder: str) -> None:
+    found = mentions(ROOT / folder)
+    assert found <= CEILINGS[folder], f"{folder}: {found} times Any: say what it is, or `object`"
+    assert found > CEILINGS[folder] - 10, f"{folder}: only {found} times Any now: lower the ceiling"
+
+
+def test_every_folder_has_a_ceiling() -> None:
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    assert folders == CEILINGS.keys()
+
+
+def test_folders_without_any_are_checked_by_mypy() -> None:
+    mypy = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
+    checked = [
+        name for rule in mypy["overrides"] if rule.get("disallow_any_explicit") for name in rule["module"]
+    ]
+    assert checked
+    for name in checked:
+        folder = ROOT.joinpath(*name.removesuffix(".*").split(".")[1:])
+        assert folder.is_dir() and not mentions(folder), name
