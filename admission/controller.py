@@ -97,7 +97,7 @@ class Admission:
         """The types of the messages that it handles."""
         return frozenset(self._handlers)
 
-    def handle(self, source: Link, message: Any) -> Out:
+    def handle(self, source: Link, message: object) -> Out:
         """Process a message and return the effects; an `Inward` goes to the router now."""
         client_only = isinstance(message, FROM_CLIENTS)
         of_host = isinstance(message, CapacityMeasured) and source == self.books.broker

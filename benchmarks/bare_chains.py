@@ -65,7 +65,7 @@ class _CalledActor(_Actor):
         self._arrived = asyncio.Event()
         self._flying = asyncio.Lock()
 
-    async def take(self, payload: Any) -> None:
+    async def take(self, payload: object) -> None:
         if self._following is None:
             self._kept.append(payload)
             self._arrived.set()

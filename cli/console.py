@@ -90,13 +90,13 @@ def keep_results_apart(*, verbose: bool) -> None:
     logging.getLogger("ray._private.services").setLevel(logging.ERROR)  # it warns where several Rays run
 
 
-def print_json(result: Mapping[str, Any]) -> None:
+def print_json(result: Mapping[str, object]) -> None:
     """Print one JSON object, and nothing else, on standard output."""
     out.file.write(json.dumps(result, default=_plain, allow_nan=False) + "\n")
     out.file.flush()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

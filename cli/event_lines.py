@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from ..actors.clients.notification import Notification
 from ..protocol.json_events import cloud_event, iso, plain_value
@@ -59,7 +59,7 @@ class TableLines:
         return head + _row([f"{note.publisher} {note.sequence}", *cells])
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return "-" if value is None else str(plain_value(value))
 
 

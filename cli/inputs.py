@@ -10,7 +10,7 @@ import random
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -188,7 +188,7 @@ def _a_value(events: Sequence[Mapping[str, object]], name: str, random_: random.
     return None
 
 
-def _literal(value: Any) -> str | None:
+def _literal(value: object) -> str | None:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, Timestamp):

@@ -241,7 +241,7 @@ class _Seen(SimulatedTelemetry):
             known = self._heard.setdefault(subscriber, [0, mine[0], now])
             known[:] = known[0] + len(mine), min(known[1], *mine), max(known[2], now)
 
-    def stepped(self, now: float, host: Host, event: Any) -> None:
+    def stepped(self, now: float, host: Host, event: object) -> None:
         """Ignore what a broker takes in."""
 
     def links(self) -> Table:
@@ -267,7 +267,7 @@ class _Seen(SimulatedTelemetry):
         }
 
 
-def main_send_seconds(rows: Iterable[Mapping[str, Any]]) -> float:
+def main_send_seconds(rows: Iterable[Mapping[str, object]]) -> float:
     """Return the time of a copy of the figures: the fitted one, if the rows have it."""
     fitted = any(row["send_seconds"] == FITTED_SEND_SECONDS for row in rows)
     return FITTED_SEND_SECONDS if fitted else SEND_SECONDS

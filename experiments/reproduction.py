@@ -143,13 +143,13 @@ def _measure(
         show(what.name, done, len(points))
 
 
-def _measured(measure: Callable[[Any], Tables], point: Any) -> Tables:
+def _measured(measure: Callable[[Any], Tables], point: object) -> Tables:
     """Measure one point, in a worker that does little else."""
     collect_rarely()
     return measure(point)
 
 
-def _begun(home: Path, points: Sequence[Any], *, resume: bool) -> set[int]:
+def _begun(home: Path, points: Sequence[object], *, resume: bool) -> set[int]:
     """Return the points that a folder has from an earlier run; unless resumed, empty the folder and return none."""
     log, which = home / MEASURED, hashlib.sha256(repr(points).encode()).hexdigest()
     if resume and log.exists():

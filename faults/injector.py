@@ -65,7 +65,7 @@ class Breakable(Protocol):
         """The rendezvous point, or None if there is none."""
         ...
 
-    def at(self, when: float, action: Callable[..., object], *values: Any) -> None:
+    def at(self, when: float, action: Callable[..., object], *values: object) -> None:
         """Schedule an action for a future time."""
         ...
 

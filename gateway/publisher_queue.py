@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from ..protocol import checks
 from ..protocol.batch import ATTRIBUTES_MAX, EventBatch, cells_bytes, concat
@@ -81,7 +81,7 @@ def named_by(text: str, events: Sequence[Mapping[str, object]]) -> Key:
     return Key(text, sha256(repr(content).encode()).digest())
 
 
-def _arrays_of(event: Mapping[str, Any]) -> str:
+def _arrays_of(event: Mapping[str, object]) -> str:
     """Return the nested part of an event, independent of the order of its members."""
     return json.dumps(json.loads(event.form), sort_keys=True) if isinstance(event, NestedEvent) else ""
 

@@ -54,17 +54,17 @@ def instance(name: str, value: T, kind: Any, must: str, error: type[InputError] 
     return value
 
 
-def optional(name: str, value: T, kind: Any, must: str, error: type[InputError] = InputError) -> T:
+def optional(name: str, value: T, kind: object, must: str, error: type[InputError] = InputError) -> T:
     """Return the value if it is of that type, or None when it is None; see `instance`."""
     return value if value is None else instance(name, value, kind, f"{must}, or None", error)
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """Return the boolean; InputError for anything but True and False."""
     return bool(instance(name, value, bool, "True or False"))
 
 
-def text(name: str, value: Any, error: type[InputError] = InputError) -> str:
+def text(name: str, value: object, error: type[InputError] = InputError) -> str:
     """Return the string if it has at least one character and can be encoded: no half of a surrogate pair.
 
     Raises
@@ -107,7 +107,7 @@ def callback(name: str, value: Any) -> Callable[..., Any] | None:
     return value  # type: ignore[no-any-return]
 
 
-def one_of(name: str, value: Any, words: Collection[str], error: type[InputError] = InputError) -> str:
+def one_of(name: str, value: object, words: Collection[str], error: type[InputError] = InputError) -> str:
     """Return the value if it is one of a few words; the message of the error names them all."""
     if not isinstance(value, str) or value not in words:
         raise wrong(name, value, f"one of {', '.join(words)}", error)
@@ -201,7 +201,7 @@ def seconds(name: str, value: Any, error: type[InputError] = InputError) -> floa
     return float(value)
 
 
-def optional_seconds(name: str, value: Any) -> float | None:
+def optional_seconds(name: str, value: object) -> float | None:
     """Return a duration, or None when the value is None; see `seconds`."""
     return None if value is None else seconds(name, value)
 

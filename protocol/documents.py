@@ -66,7 +66,7 @@ class Unfit(Exception):
     """The event does not fit into columns."""
 
 
-def of_json(value: Any, depth: int = 0) -> Any:
+def of_json(value: object, depth: int = 0) -> Any:
     """Return a parsed JSON value as a value of an event: JSON's null becomes `NULL`; other values are unchanged.
 
     A value that is nested too deep for an event, or too large, is returned unchanged.
@@ -184,7 +184,7 @@ def twice(name: str, member: str, other: str, path: str | None = None) -> EventE
 
 
 def _form(
-    given: Any, path: str, values: dict[str, Value] | None, reader: Reader, depth: int
+    given: object, path: str, values: dict[str, Value] | None, reader: Reader, depth: int
 ) -> tuple[Any, Iterable[str]]:
     """Return the form of a value and the attribute names in it.
 
@@ -275,7 +275,7 @@ def document(attributes: Mapping[str, Any], form: Any, shown: Callable[[Any], An
 def _document(
     form: object,
     path: str,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, object],
     shown: Callable[[Any], Any],
     taken: set[str],
     *,

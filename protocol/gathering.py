@@ -33,7 +33,7 @@ Gathered: TypeAlias = dict[ColumnKey, tuple[list[int], list[Value]]]
 FORMS: Final[ColumnKey] = (FORM, Kind.STRING)
 
 
-def event_of(event: Mapping[str, Any]) -> Mapping[str, Value]:
+def event_of(event: Mapping[str, object]) -> Mapping[str, Value]:
     """Return an event as a subscriber's filter sees it, with attributes and normalised values.
 
     Raises
@@ -84,7 +84,7 @@ def _is_plain(event: dict[str, Any]) -> bool:
     return True
 
 
-def gather(gathered: Gathered, row: int, event: Mapping[str, Any]) -> None:
+def gather(gathered: Gathered, row: int, event: Mapping[str, object]) -> None:
     """Add an event to the columns; one that does not fit into them goes into its form."""
     if not isinstance(event, Mapping):
         raise EventError(f"an event is a mapping from attribute name to value, not a {type(event).__name__}")
@@ -116,7 +116,7 @@ def _add(gathered: Gathered, key: ColumnKey, row: int, value: Value) -> None:
     values.append(value)
 
 
-def _gather_columns(gathered: Gathered, row: int, event: Mapping[str, Any]) -> None:
+def _gather_columns(gathered: Gathered, row: int, event: Mapping[str, object]) -> None:
     nested: dict[str, object] = {}
     characters = 0
     for given_name, given in event.items():
@@ -153,7 +153,7 @@ def _gather_columns(gathered: Gathered, row: int, event: Mapping[str, Any]) -> N
 
 
 def _gather_nested(
-    gathered: Gathered, row: int, event: Mapping[str, Any], nested: Mapping[str, object]
+    gathered: Gathered, row: int, event: Mapping[str, object], nested: Mapping[str, object]
 ) -> int:
     """Gather the nested attributes and the form; return the number of their characters."""
     found, form, members = flattened(nested, _READER)
@@ -169,7 +169,7 @@ def _gather_nested(
     return characters
 
 
-def gather_whole(gathered: Gathered, row: int, event: Mapping[str, Any]) -> None:
+def gather_whole(gathered: Gathered, row: int, event: Mapping[str, object]) -> None:
     """Gather an event that is all in its form."""
     form = event.form if isinstance(event, NestedEvent) and event.is_whole else None
     if form is None:

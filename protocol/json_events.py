@@ -78,7 +78,7 @@ _INFINITE: Final = (math.inf, -math.inf)
 _DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_constant)
 
 
-def moment(value: Any, where: str) -> Timestamp:
+def moment(value: object, where: str) -> Timestamp:
     """Parse an ISO 8601 timestamp; EventError if it is invalid."""
     try:
         return moment_of(value)
@@ -86,7 +86,7 @@ def moment(value: Any, where: str) -> Timestamp:
         raise EventError(f"{where}: {error}") from None
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: object) -> Any:
     """Return a value, nested or not, as a JSON value."""
     if isinstance(value, dict):
         return {name: plain_value(inner) for name, inner in value.items()}
@@ -112,7 +112,7 @@ def iso(seconds: float) -> str:
 # CloudEvents.
 
 
-def is_attribute(value: Any) -> bool:
+def is_attribute(value: object) -> bool:
     """Return whether an attribute of a CloudEvent may have this value."""
     if isinstance(value, int):
         return -_INTEGER_END <= value < _INTEGER_END  # includes bool
@@ -120,7 +120,7 @@ def is_attribute(value: Any) -> bool:
 
 
 def cloud_event(
-    text: str, event: Mapping[str, Any], publisher: str, sequence: int, at: float, network: str
+    text: str, event: Mapping[str, object], publisher: str, sequence: int, at: float, network: str
 ) -> str:
     """Return a delivery as a structured CloudEvent: the published one, or a new one around any other event.
 

@@ -115,14 +115,14 @@ def _slots(kind: type) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
-def _is_code(value: Any) -> bool:
+def _is_code(value: object) -> bool:
     """Return whether a value is a function, a class, or a non-empty table of functions."""
     if isinstance(value, Mapping) and value:
         return all(map(_is_code, value.values()))
     return isinstance(value, Callable | type) and not isinstance(value, Enum)  # type: ignore[arg-type]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     kind = type(value)
     if isinstance(value, _ATOMS):
         return value

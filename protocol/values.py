@@ -202,7 +202,7 @@ def normalize(value: Any) -> Value | None:
     )
 
 
-def normalize_wide(value: Any) -> Value | None:
+def normalize_wide(value: object) -> Value | None:
     """Return what :func:`normalize` returns, also for integers of up to `INTEGER_BITS_MAX` bits.
 
     Raises
@@ -218,7 +218,7 @@ def normalize_wide(value: Any) -> Value | None:
     return plain
 
 
-def comparable(value: Any) -> Value | None:
+def comparable(value: object) -> Value | None:
     """Return what :func:`normalize` returns, but None for a null: a value that can be compared and calculated with."""
     found = normalize(value)
     return None if is_null(found) else found

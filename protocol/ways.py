@@ -261,7 +261,7 @@ class Way(dict[str, Value]):
         return Way, (dict(self), self.event)
 
 
-def array_at(event: Mapping[str, Any], name: str) -> Array | None:
+def array_at(event: Mapping[str, object], name: str) -> Array | None:
     """Return the whole array at a name of an event, or of one of its ways; None if there is none.
 
     Conditions on lists ask for arrays here and nowhere else. The elements of an array inside an array are elements of
@@ -278,7 +278,7 @@ def arrays_at(events: Iterable[Mapping[str, object]], name: str) -> list[Array |
     return [array_at(event, name) for event in events]
 
 
-def _single(given: Any) -> Array | None:
+def _single(given: object) -> Array | None:
     value = normalize(given)
     return None if value is None or is_null(value) else (value,)
 

@@ -295,7 +295,7 @@ class SimulatedNetwork:
             self.telemetry.flush()
         return steps
 
-    def at(self, when: float, action: Callable[..., object], *values: Any) -> None:
+    def at(self, when: float, action: Callable[..., object], *values: object) -> None:
         """Schedule an action."""
         checks.seconds("when", when)
         if not callable(action):

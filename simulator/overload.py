@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from ..admission.waiting import too_long
 from ..protocol.batch import EventBatch
@@ -129,7 +128,7 @@ class Queues:
         return {resource: counts.total() for resource, counts in self.dropped.items()}
 
 
-def _events(message: Any) -> EventBatch | None:
+def _events(message: object) -> EventBatch | None:
     """Return the events in a message, also in a numbered one; None if there are none."""
     inner = message.message if isinstance(message, Numbered) else message
     return inner.batch if isinstance(inner, Events | Directed) else None

@@ -67,7 +67,7 @@ class Whole(Protocol):
     def transport(self) -> Carrier:
         """Its links."""
 
-    def at(self, when: float, action: Callable[..., object], *values: Any) -> None:
+    def at(self, when: float, action: Callable[..., object], *values: object) -> None:
         """Schedule an action."""
 
     def serve(self, host: Host, given: Received | Drained | Missed | None) -> None:

@@ -222,7 +222,7 @@ class Sessions:
         for message in messages:
             self._give(session, session.home, session.incarnation, message)
 
-    def _give(self, session: ClientSession, host: Host, incarnation: int, message: Any) -> None:
+    def _give(self, session: ClientSession, host: Host, incarnation: int, message: object) -> None:
         given = FromClient(session.name, message, session.connection)
         self._network.at(
             self._network.now + self._network.links.client_seconds, self._reach, host, incarnation, given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from ..protocol import checks
 from ..protocol.configs import Limits, Position
@@ -56,7 +56,7 @@ class SimulatedTelemetry:
         if host.id in self._buffers:
             self._buffers[host.id].effect(now, effect)
 
-    def stepped(self, now: float, host: Host, event: Any) -> None:
+    def stepped(self, now: float, host: Host, event: object) -> None:
         """Record an input of a broker, if it is a publication; flush when it is time."""
         if isinstance(event, Received) and isinstance(event.source, str):
             message = event.message.message if isinstance(event.message, Numbered) else event.message

@@ -207,10 +207,10 @@ class Amqp:
         whole: bytes = self._publish + _amqp_frame(2, header) + _amqp_frame(3, body)
         return whole
 
-    def _say(self, sock: socket.socket, channel: int, method: Any) -> None:
+    def _say(self, sock: socket.socket, channel: int, method: object) -> None:
         sock.sendall(self._frame.Method(channel, method).marshal())
 
-    def _ask(self, sock: socket.socket, channel: int, method: Any, answer: type) -> Any:
+    def _ask(self, sock: socket.socket, channel: int, method: object, answer: type) -> Any:
         self._say(sock, channel, method)
         return self._answer(sock, answer)
 

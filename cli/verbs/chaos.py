@@ -214,7 +214,7 @@ def _told(
     return result
 
 
-def _run(where: _Where, numbers: Sequence[int], given: dict[str, Any]) -> list[ChaosReport]:
+def _run(where: _Where, numbers: Sequence[int], given: dict[str, object]) -> list[ChaosReport]:
     """Run the seeds, and show the progress."""
     seeds = len(numbers)
     with console.steps() as steps:

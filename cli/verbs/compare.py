@@ -83,7 +83,7 @@ def compare_schemes(
     return result
 
 
-def _draw(result: dict[str, Any], out: Path) -> Path:
+def _draw(result: dict[str, object], out: Path) -> Path:
     from ...experiments.compare_figure import figure
     from ...pipelines.report.plots import save_png
 

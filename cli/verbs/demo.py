@@ -282,7 +282,7 @@ def _summary(verdict: Verdict, seen: _Seen) -> dict[str, Any]:
 def _report(
     net: Network,
     options: DemoOptions,
-    result: Mapping[str, Any],
+    result: Mapping[str, object],
     spark: SparkStart,
     steps: console.CommandProgress,
 ) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Each waits until the network is healthy again, and prints how long that took.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -174,7 +174,7 @@ def kill(
         _done(net, said, {"killed": dead}, wait=wait and net.inspect.heals, as_json=as_json)
 
 
-def _done(net: Network, said: str, result: dict[str, Any], *, wait: bool, as_json: bool) -> None:
+def _done(net: Network, said: str, result: dict[str, object], *, wait: bool, as_json: bool) -> None:
     """Print what was done, wait until the network has recovered, and print how long that took."""
     if not as_json:
         console.out.print(said, markup=False)

@@ -173,7 +173,7 @@ def test_of(selector: str) -> Callable[[Mapping[str, Any]], bool | None]:
     predicate = to_predicate(selector)
     test, names = compile_predicate(predicate), Names(names_of(predicate))
 
-    def of_event(event: Mapping[str, Any]) -> bool | None:
+    def of_event(event: Mapping[str, object]) -> bool | None:
         if isinstance(event, NestedEvent) and event.part(names).count() > WAYS_MAX:
             return to_filter(predicate).holds(event)
         return test(event)

@@ -39,7 +39,7 @@ def case_to_dict(case: Case) -> dict[str, Any]:
     return {FORM: VERSION, **_plain(case), "plan": case.plan.to_dict()}
 
 
-def case_from_dict(given: Any) -> Case:
+def case_from_dict(given: object) -> Case:
     """Return the case that plain data describes, as `case_to_dict` gives it.
 
     Raises
@@ -94,7 +94,7 @@ def _lines(plain: Mapping[str, object], indent: str = " ") -> str:
     return "{\n" + ",\n".join(parts) + "\n" + indent[1:] + "}"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a value as plain data, without what is usual."""
     if is_dataclass(value) and not isinstance(value, type):
         found = {entry.name: getattr(value, entry.name) for entry in fields(value)}
@@ -110,13 +110,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _usual(entry: Field[Any]) -> Any:
+def _usual(entry: Field[object]) -> Any:
     if entry.default_factory is not MISSING:
         return entry.default_factory()
     return entry.default
 
 
-def _made(kind: type[K], given: Any, where: str) -> K:
+def _made(kind: type[K], given: object, where: str) -> K:
     """Return the value of a dataclass that plain data describes."""
     usual = {each.name: _usual(each) for each in fields(kind) if each.default_factory is not MISSING}  # type: ignore[arg-type]
     values = known_keys({**usual, **given} if isinstance(given, Mapping) else given, kind, where)
@@ -124,7 +124,7 @@ def _made(kind: type[K], given: Any, where: str) -> K:
     return kind(**{key: _value(hints[key], value, f"{where}: {key}") for key, value in values.items()})
 
 
-def _value(hint: object, given: Any, where: str) -> Any:
+def _value(hint: object, given: object, where: str) -> Any:
     """Return a value of an annotated type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is FaultPlan:
@@ -163,7 +163,7 @@ def _of_type(given: Any, kind: Any, wanted: str, where: str) -> Any:
     return _when(isinstance(given, kind), given, wanted, where)
 
 
-def _when(good: bool, given: Any, wanted: str, where: str) -> Any:
+def _when(good: bool, given: object, wanted: str, where: str) -> Any:
     if not good:
         raise ScenarioError(f"{where} is {given!r}: it must be {wanted}")
     return given

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...protocol.configs import Position
 from ...protocol.ids import BrokerId, ClusterId
@@ -227,7 +227,7 @@ class _Drawer:
         longest = (self.seconds - at) * 0.95
         return round(at + longest * self.dice.random() ** 2, 3)  # short times are more likely
 
-    def _add(self, fault: Fault, undo: Callable[..., Fault], *given: Any) -> None:
+    def _add(self, fault: Fault, undo: Callable[..., Fault], *given: object) -> None:
         """Add a fault, and the fault that undoes it, unless that is left to the healing."""
         self.faults.append(fault)
         until = self._until(fault.at_seconds)

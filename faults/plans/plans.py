@@ -284,7 +284,7 @@ class FaultPlan:
         return read_json(path, cls.from_dict)
 
     @classmethod
-    def from_dict(cls, given: Any) -> FaultPlan:
+    def from_dict(cls, given: object) -> FaultPlan:
         """Return the plan that plain data describes, as `to_dict` gives it.
 
         Raises
@@ -347,7 +347,7 @@ def _there(number: int | None, known: Sequence[int], where: str, what: str = "br
         )
 
 
-def fault_from(given: Any, where: str) -> Fault:
+def fault_from(given: object, where: str) -> Fault:
     """Return the fault that plain data describes. Error messages use `where` as its location."""
     kind, values = named_kind(given, "fault", FAULTS, where)
     return kind(**_checked(values, kind, where))
@@ -415,7 +415,7 @@ _KINDS: Final[dict[str, str]] = {
 }
 
 
-def _checked(given: Any, kind: type, where: str) -> dict[str, Any]:
+def _checked(given: object, kind: type, where: str) -> dict[str, Any]:
     return {key: _value(key, value, where) for key, value in known_keys(given, kind, where).items()}
 
 
@@ -440,5 +440,5 @@ def _value(key: str, value: Any, where: str) -> Any:
     return tuple(value) if _KINDS[key] == "ids" else value
 
 
-def _is_id(value: Any) -> bool:
+def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -133,7 +133,7 @@ class Breaker:
         """Seconds on the clock of the run."""
         return self._clock()
 
-    def at(self, when: float, action: Callable[..., object], *values: Any) -> None:
+    def at(self, when: float, action: Callable[..., object], *values: object) -> None:
         """Schedule an action, which `run` will do."""
         heappush(self._agenda, (when, next(self._order), action, values))
 

@@ -125,7 +125,7 @@ def delivery_members(item: Delivery) -> str:
 HEARTBEAT: Final = b":\n\n"
 
 
-def told(kind: str, data: Mapping[str, Any]) -> bytes:
+def told(kind: str, data: Mapping[str, object]) -> bytes:
     """Return a control message of the stream."""
     return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
 
@@ -136,7 +136,7 @@ def subscribed_members(stream: Stream) -> dict[str, Any]:
     return told | ({"doubts": list(stream.doubts)} if stream.doubts else {})
 
 
-def opening(data: Mapping[str, Any]) -> bytes:
+def opening(data: Mapping[str, object]) -> bytes:
     """Return the start of a stream: the reconnection delay, and what the stream delivers."""
     return f"retry: {RETRY_MILLISECONDS}\n".encode() + told("subscribed", data)
 

@@ -193,7 +193,7 @@ def _data(body: bytes, kind: str | None, where: str) -> dict[str, object]:
         return {_DATA_BASE64: base64.b64encode(body).decode()}
 
 
-def _structured(given: Any, where: str) -> dict[str, object]:
+def _structured(given: object, where: str) -> dict[str, object]:
     """Return the event of a CloudEvent in structured mode (JSON)."""
     if not isinstance(given, dict):
         raise EventError(f"{where}: is not a JSON object, as a CloudEvent must be")
@@ -210,7 +210,7 @@ def _structured(given: Any, where: str) -> dict[str, object]:
     return _cloud_event(attributes, {} if data is None else _attributes_of(data, where), where)
 
 
-def _attributes_of(data: Any, where: str) -> dict[str, object]:
+def _attributes_of(data: object, where: str) -> dict[str, object]:
     if not isinstance(data, dict) or not data:
         return {_DATA: data}
     for name in data:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import MutableMapping
 from contextlib import suppress
-from typing import Any
 
 from ...protocol.errors import StreamEnded
 from ...protocol.extras import extra
@@ -86,6 +85,6 @@ class EventStream(Response):
     async def _body(self, send: Send, data: bytes) -> None:
         await self._write(send, {"type": "http.response.body", "body": data, "more_body": True})
 
-    async def _write(self, send: Send, message: MutableMapping[str, Any]) -> None:
+    async def _write(self, send: Send, message: MutableMapping[str, object]) -> None:
         async with asyncio.timeout(self._gateway.limits.stall_seconds):
             await send(message)

@@ -126,7 +126,7 @@ class Socket:
             raise EventError("a message must be a JSON object")
         return given
 
-    async def _answer(self, asked: dict[str, Any]) -> None:
+    async def _answer(self, asked: dict[str, object]) -> None:
         ref = asked.pop("ref", None)
         try:
             if isinstance(ref, dict | list) or len(str(ref)) > NAME_CHARACTERS_MAX:
@@ -151,7 +151,7 @@ class Socket:
 
     # Requests of a client.
 
-    async def _publish(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def _publish(self, asked: Mapping[str, object]) -> dict[str, Any]:
         given = _members(asked, "publish", events=list, flush=bool, timestamps=list, key=str)
         events = given["events"]
         for event in events:
@@ -163,7 +163,7 @@ class Socket:
         accepted = await self._session.publish(events, flush=given.get("flush", False), key=given.get("key"))
         return {"type": "accepted"} | accepted_members(accepted)
 
-    async def _subscribe(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def _subscribe(self, asked: Mapping[str, object]) -> dict[str, Any]:
         known = {"selector": str, "durable": str, "narrow": bool, "after": str, "stream": str, "format": str}
         given = _members(asked, "subscribe", **known)
         form = checks.one_of("format", given.pop("format", FORMS[0]), FORMS)
@@ -176,7 +176,7 @@ class Socket:
         self._begin = name, stream, form
         return {"type": "subscribed", "stream": name} | subscribed_members(stream)
 
-    async def _acknowledge(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def _acknowledge(self, asked: Mapping[str, object]) -> dict[str, Any]:
         given = _members(asked, "acknowledge", stream=str, id=str, alone=bool)
         stream = self._streams.get(given["stream"])
         if stream is None:
@@ -184,7 +184,7 @@ class Socket:
         await stream.acknowledge(given["id"], alone=given.get("alone", False))
         return dict(DONE)
 
-    async def _unsubscribe(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def _unsubscribe(self, asked: Mapping[str, object]) -> dict[str, Any]:
         given = _members(asked, "unsubscribe", stream=str, durable=str)
         if "durable" in given:
             await self._session.unsubscribe(given["durable"])
@@ -224,7 +224,7 @@ class Socket:
 _NEEDED: Final = {"publish": ("events",), "acknowledge": ("stream", "id")}
 
 
-def _members(asked: Mapping[str, Any], kind: str, **known: type) -> dict[str, Any]:
+def _members(asked: Mapping[str, object], kind: str, **known: type) -> dict[str, Any]:
     """Return the members of a message, each of its type; null members are dropped."""
     given = {name: value for name, value in asked.items() if value is not None}
     for name, value in given.items():

@@ -141,7 +141,7 @@ def message_of(delivery: Delivery, known: Mapping[str, str], unsayable: str = "\
     return Frame("MESSAGE", headers, delivery.text.encode())
 
 
-def _body_of(event: Mapping[str, Any], kind: str) -> bytes | None:
+def _body_of(event: Mapping[str, object], kind: str) -> bytes | None:
     """Return the body of an event that is sent as text or as bytes, or None."""
     if not kind:
         return None

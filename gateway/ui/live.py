@@ -225,7 +225,7 @@ class _Viewer:
 
     # Trial of a selector.
 
-    async def _try(self, session: Session, selector: Any) -> None:
+    async def _try(self, session: Session, selector: object) -> None:
         if self._trial is not None:
             self._trial.cancel()
             await asyncio.gather(self._trial, return_exceptions=True)
@@ -251,7 +251,7 @@ class _Viewer:
         finally:
             await stream.close()
 
-    async def _do_kill(self, session: Session, broker: Any) -> None:
+    async def _do_kill(self, session: Session, broker: object) -> None:
         session.require("operate")
         if type(broker) is not int:
             raise InputError("a broker must be a number")

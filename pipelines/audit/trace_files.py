@@ -210,7 +210,7 @@ def _limit(op: Bounded | Died | Shed) -> list[Any]:
 _FORM: Final = ""
 
 
-def encode_event(event: Mapping[str, Any]) -> str:
+def encode_event(event: Mapping[str, object]) -> str:
     """Return an event as JSON, which :func:`decode_event` reads back."""
     plain = {} if isinstance(event, NestedEvent) and event.is_whole else _plain(event)
     if isinstance(event, NestedEvent):
@@ -394,7 +394,7 @@ def load_trace(folder: str | Path) -> Trace:
     return Trace(op for _, op in placed)
 
 
-def check_rows(folder: Path, tables: Mapping[str, list[dict[str, Any]]]) -> None:
+def check_rows(folder: Path, tables: Mapping[str, list[dict[str, object]]]) -> None:
     """Check that every row can be an operation.
 
     Raises

@@ -66,7 +66,7 @@ def figures_of(
     return collect(described(tables, graph, expected))
 
 
-def check_tables(tables: Mapping[str, Any]) -> None:
+def check_tables(tables: Mapping[str, object]) -> None:
     """Raise InputError if a table is missing or unknown."""
     unknown = sorted(set(tables) - set(TABLES))
     missing = sorted(set(ALWAYS) - set(tables))

@@ -132,7 +132,7 @@ def write_page(
     return path
 
 
-def _printable(value: Any) -> object:
+def _printable(value: object) -> object:
     """Return what the template puts into the page: plain text on one line, without controls of writing direction."""
     return printable(value) if type(value) is str else value
 

@@ -184,13 +184,13 @@ def _plain_rows(frame: pd.DataFrame) -> list[dict[str, object]]:
     return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return None
     return value.item() if hasattr(value, "item") else value
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     try:
         return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -14,7 +14,7 @@ from ..errors import ScenarioError
 K = TypeVar("K")
 
 
-def known_keys(given: Any, kind: type, where: str) -> dict[str, Any]:
+def known_keys(given: object, kind: type, where: str) -> dict[str, Any]:
     """Return the mapping as a dict if it has only keys of `kind`, and all required ones.
 
     Raises
@@ -34,7 +34,7 @@ def known_keys(given: Any, kind: type, where: str) -> dict[str, Any]:
 
 
 def named_kind(
-    given: Any, key: str, kinds: Mapping[str, type[K]], where: str
+    given: object, key: str, kinds: Mapping[str, type[K]], where: str
 ) -> tuple[type[K], dict[str, Any]]:
     """Return the kind that the word under `key` names, and the rest of the mapping.
 
@@ -50,7 +50,7 @@ def named_kind(
     return kinds[word], values
 
 
-def _as_dict(given: Any, where: str) -> dict[str, Any]:
+def _as_dict(given: object, where: str) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ScenarioError(f"{where} is a {type(given).__name__}: it must be an object")
     return dict(given)

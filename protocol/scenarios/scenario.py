@@ -141,7 +141,7 @@ class Scenario:
         return read_json(path, cls.from_dict, object_pairs_hook=_without_twins)
 
     @classmethod
-    def from_dict(cls, given: Any) -> Scenario:
+    def from_dict(cls, given: object) -> Scenario:
         """Return the scenario that plain data describes; see the folder ``examples`` for one.
 
         Raises

@@ -86,7 +86,7 @@ def broker_of(step: Subscribe | Publish) -> BrokerId:
     return step.broker
 
 
-def checked_values(given: Any, kind: type, where: str) -> dict[str, Any]:
+def checked_values(given: object, kind: type, where: str) -> dict[str, Any]:
     """Return the mapping as `known_keys` does, and check the types of its values."""
     values = known_keys(given, kind, where)
     for key, value in values.items():
@@ -97,7 +97,7 @@ def checked_values(given: Any, kind: type, where: str) -> dict[str, Any]:
     return values
 
 
-def step_from(given: Any, where: str) -> Step:
+def step_from(given: object, where: str) -> Step:
     """Return the step that plain data describes; `where` is its place, for the message of the error."""
     kind, values = named_kind(given, "do", STEPS, where)
     values = checked_values(values, kind, where)
@@ -108,7 +108,7 @@ def step_from(given: Any, where: str) -> Step:
     return kind(**values)
 
 
-def _event(given: Any, where: str) -> dict[str, Value]:
+def _event(given: object, where: str) -> dict[str, Value]:
     if not isinstance(given, Mapping):
         raise ScenarioError(f"{where} is a {type(given).__name__}: it must be an object")
     event: dict[str, Value] = {}
@@ -122,7 +122,7 @@ def _event(given: Any, where: str) -> dict[str, Value]:
     return event
 
 
-def _moment(given: Mapping[str, Any]) -> Value | None:
+def _moment(given: Mapping[str, object]) -> Value | None:
     if list(given) != ["timestamp"]:
         raise EventError('an object stands for a timestamp: {"timestamp": "2013-01-01T05:00:00Z"}')
     moment = given["timestamp"]

@@ -302,7 +302,7 @@ def _is_about(operation: Operation, client: str, events: Container[EventId]) -> 
 
 
 def trace_of(
-    published: Mapping[EventId, Mapping[str, Any]],
+    published: Mapping[EventId, Mapping[str, object]],
     subscriptions: Mapping[str, Sequence[str]],
     notified: Mapping[str, Sequence[EventId]],
 ) -> Trace:

@@ -62,7 +62,7 @@ class Encoder:
         self._events: dict[int, tuple[Events, bytes]] = {}
         self._batches: dict[int, tuple[EventBatch, Description, list[_Array]]] = {}
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Encode a value as bytes.
 
         Raises
@@ -97,7 +97,7 @@ class Encoder:
         return known[1], known[2]
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """Encode one value as bytes; see :meth:`Encoder.encode`."""
     return Encoder().encode(value)
 

@@ -111,7 +111,7 @@ class SummedStore:
         self.inner.close()
 
 
-def _checksum(key: Key, data: Any) -> int:
+def _checksum(key: Key, data: object) -> int:
     if not isinstance(data, bytes):
         return -1  # this was never written
     name = repr(key).encode()

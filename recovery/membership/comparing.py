@@ -258,7 +258,7 @@ def _above_zero(marks: Mapping[str, int]) -> dict[str, int]:
     return {publisher: mark for publisher, mark in marks.items() if mark > 0}
 
 
-def digest(items: Iterable[Any]) -> bytes:
+def digest(items: Iterable[object]) -> bytes:
     """Return a digest of some items that does not depend on their order."""
     texts = sorted({str(item) for item in items})
     return hashlib.blake2b("\0".join(texts).encode(), digest_size=16).digest()

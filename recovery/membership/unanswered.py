@@ -47,7 +47,7 @@ class Unanswered:
         if waiting is not None:
             waiting.pop(token, None)
 
-    def withdrawn(self, child: BrokerId, item: Any) -> None:
+    def withdrawn(self, child: BrokerId, item: object) -> None:
         """Record that a child no longer wants a filter."""
         waiting = self._waiting.get(child) or {}
         for token in [token for token, wanted in waiting.items() if wanted == item]:

@@ -90,7 +90,7 @@ class Filter:
         names |= {name for clause in self.clauses for key, _ in clause.computed for name in key.names()}
         return tuple(sorted(names))
 
-    def matches(self, event: Mapping[str, Any]) -> bool:
+    def matches(self, event: Mapping[str, object]) -> bool:
         """Return whether an event matches: whether a subscriber with this filter would receive it.
 
         Parameters
@@ -165,7 +165,7 @@ FilterLike: TypeAlias = Filter | Predicate | str | Mapping[str, Any]
 """Any description of a filter: a `Filter`, a condition, selector text, or a JSON pattern."""
 
 
-def to_predicate(given: Predicate | str | Mapping[str, Any], *, dialect: Dialect = "rayvous") -> Predicate:
+def to_predicate(given: Predicate | str | Mapping[str, object], *, dialect: Dialect = "rayvous") -> Predicate:
     """Return the condition of a selector text or a JSON pattern; a condition is returned unchanged.
 
     Parameters

@@ -42,7 +42,7 @@ class Interval:
         """Whether the interval holds exactly one value (then `low` is that value)."""
         return self.low is not None and self.low == self.high
 
-    def contains(self, value: Any) -> bool:
+    def contains(self, value: object) -> bool:
         """Return whether a value of the same group is in the interval."""
         low: Any = self.low
         if low is not None and not (value > low if self.low_open else value >= low):
@@ -77,7 +77,7 @@ def point(value: Bound) -> Interval:
     return Interval(value, value)
 
 
-def contains(intervals: Intervals, value: Any) -> bool:
+def contains(intervals: Intervals, value: object) -> bool:
     """Return whether a value of the same group is in one of the intervals."""
     return any(interval.contains(value) for interval in intervals)
 

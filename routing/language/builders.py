@@ -39,46 +39,46 @@ class Term:
     def __repr__(self) -> str:
         return f"<{expression_text(self.expression)}>"
 
-    def __eq__(self, value: Any) -> Predicate:  # type: ignore[override]
+    def __eq__(self, value: object) -> Predicate:  # type: ignore[override]
         return comparison("=", self.expression, _expression(value))
 
-    def __ne__(self, value: Any) -> Predicate:  # type: ignore[override]
+    def __ne__(self, value: object) -> Predicate:  # type: ignore[override]
         return comparison("<>", self.expression, _expression(value))
 
-    def __lt__(self, value: Any) -> Predicate:
+    def __lt__(self, value: object) -> Predicate:
         return comparison("<", self.expression, _expression(value))
 
-    def __le__(self, value: Any) -> Predicate:
+    def __le__(self, value: object) -> Predicate:
         return comparison("<=", self.expression, _expression(value))
 
-    def __gt__(self, value: Any) -> Predicate:
+    def __gt__(self, value: object) -> Predicate:
         return comparison(">", self.expression, _expression(value))
 
-    def __ge__(self, value: Any) -> Predicate:
+    def __ge__(self, value: object) -> Predicate:
         return comparison(">=", self.expression, _expression(value))
 
-    def __add__(self, value: Any) -> Term:
+    def __add__(self, value: object) -> Term:
         return Term(arithmetic("+", self.expression, _expression(value)))
 
-    def __radd__(self, value: Any) -> Term:
+    def __radd__(self, value: object) -> Term:
         return Term(arithmetic("+", _expression(value), self.expression))
 
-    def __sub__(self, value: Any) -> Term:
+    def __sub__(self, value: object) -> Term:
         return Term(arithmetic("-", self.expression, _expression(value)))
 
-    def __rsub__(self, value: Any) -> Term:
+    def __rsub__(self, value: object) -> Term:
         return Term(arithmetic("-", _expression(value), self.expression))
 
-    def __mul__(self, value: Any) -> Term:
+    def __mul__(self, value: object) -> Term:
         return Term(arithmetic("*", self.expression, _expression(value)))
 
-    def __rmul__(self, value: Any) -> Term:
+    def __rmul__(self, value: object) -> Term:
         return Term(arithmetic("*", _expression(value), self.expression))
 
-    def __truediv__(self, value: Any) -> Term:
+    def __truediv__(self, value: object) -> Term:
         return Term(arithmetic("/", self.expression, _expression(value)))
 
-    def __rtruediv__(self, value: Any) -> Term:
+    def __rtruediv__(self, value: object) -> Term:
         return Term(arithmetic("/", _expression(value), self.expression))
 
     def __neg__(self) -> Term:
@@ -119,10 +119,10 @@ class Attribute(Term):
     def __repr__(self) -> str:
         return f"attr({self.name!r})"
 
-    def __eq__(self, value: Any) -> Predicate:  # type: ignore[override]
+    def __eq__(self, value: object) -> Predicate:  # type: ignore[override]
         return IsList(self.name, tuple(value)) if isinstance(value, list | tuple) else super().__eq__(value)
 
-    def __ne__(self, value: Any) -> Predicate:  # type: ignore[override]
+    def __ne__(self, value: object) -> Predicate:  # type: ignore[override]
         return Not(self == value) if isinstance(value, list | tuple) else super().__ne__(value)
 
     def like(self, pattern: str, escape: str | None = None) -> Predicate:
@@ -187,10 +187,10 @@ class CasedText:
     def __init__(self, text: InCase) -> None:
         self._text = text
 
-    def __eq__(self, value: Any) -> Predicate:  # type: ignore[override]
+    def __eq__(self, value: object) -> Predicate:  # type: ignore[override]
         return self._text.of(Attribute(self._text.name) == value)
 
-    def __ne__(self, value: Any) -> Predicate:  # type: ignore[override]
+    def __ne__(self, value: object) -> Predicate:  # type: ignore[override]
         return self._text.of(Attribute(self._text.name) != value)
 
     def isin(self, values: Iterable[Any]) -> Predicate:

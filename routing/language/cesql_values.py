@@ -195,7 +195,7 @@ def type_of(node: Node) -> type | None:
             return FUNCTIONS[what].gives if what in FUNCTIONS else int if what in _ARITHMETIC else bool
 
 
-def result_of(node: Node, event: Mapping[str, Any]) -> bool | None:
+def result_of(node: Node, event: Mapping[str, object]) -> bool | None:
     """Return whether an expression is true for an event; None for an error, or if the result is no Boolean."""
     try:
         result = _value(node, event, _Work())
@@ -243,7 +243,7 @@ def _fitting(number: int) -> int:
     return number
 
 
-def _value(node: Node, event: Mapping[str, Any], work: _Work) -> bool | int | str:
+def _value(node: Node, event: Mapping[str, object], work: _Work) -> bool | int | str:
     match node:
         case Constant(value):
             return value
@@ -275,7 +275,7 @@ def _value(node: Node, event: Mapping[str, Any], work: _Work) -> bool | int | st
             return made
 
 
-def _logic(what: str, operands: Sequence[Node], event: Mapping[str, Any], work: _Work) -> bool:
+def _logic(what: str, operands: Sequence[Node], event: Mapping[str, object], work: _Work) -> bool:
     truth: bool = cast(_value(operands[0], event, work), bool)
     for operand in operands[1:]:
         if what != "XOR" and truth is (what == "OR"):

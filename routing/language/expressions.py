@@ -190,7 +190,7 @@ def refs(expression: Expression) -> Iterator[str]:
             yield from refs(right)
 
 
-def value_of(expression: Expression, event: Mapping[str, Any]) -> Value | None:
+def value_of(expression: Expression, event: Mapping[str, object]) -> Value | None:
     """Return the value of an expression for an event; None where it has no value."""
     match expression:
         case Ref(name):

@@ -95,7 +95,7 @@ def _element_text(element: Value | None) -> str:
     return literal_text(int(element) if type(element) is float and is_integer(element) else element)
 
 
-def holds_for(condition: HasElement | IsList, event: Mapping[str, Any]) -> bool | None:
+def holds_for(condition: HasElement | IsList, event: Mapping[str, object]) -> bool | None:
     """Return the truth of a condition for an event."""
     array = array_at(event, condition.attribute)
     if array is None:

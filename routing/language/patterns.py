@@ -170,7 +170,7 @@ def _pattern(pattern: object, place: _Place, depth: int, names: set[str]) -> p.P
     return _both(terms)
 
 
-def _is_or(given: Any) -> bool:
+def _is_or(given: object) -> bool:
     """Return whether ``$or`` is a disjunction in EventBridge, and not a name."""
     return (
         isinstance(given, list | tuple)
@@ -179,7 +179,7 @@ def _is_or(given: Any) -> bool:
     )
 
 
-def _list(given: Any, place: _Place, of_what: str) -> Sequence[object]:
+def _list(given: object, place: _Place, of_what: str) -> Sequence[object]:
     if isinstance(given, Mapping):
         place.fail(f"expected a list of {of_what}, found an object")
     if not isinstance(given, list | tuple):
@@ -197,7 +197,7 @@ def _both(terms: Sequence[p.Predicate]) -> p.Predicate:
     return terms[0] if len(terms) == 1 else p.And(tuple(terms))
 
 
-def _alternatives(given: Any, place: _Place) -> p.Predicate:
+def _alternatives(given: object, place: _Place) -> p.Predicate:
     terms: list[p.Predicate] = []
     plain: list[Value] = []
     for position, element in enumerate(_list(given, place, "alternatives")):
@@ -406,7 +406,7 @@ def _of_other_kinds(kinds: Sequence[type], place: _Place) -> list[p.Predicate]:
     return parts
 
 
-def _shown(given: Any) -> str:
+def _shown(given: object) -> str:
     if given is None:
         return "null"
     if isinstance(given, bool):

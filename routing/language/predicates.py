@@ -103,7 +103,7 @@ Truth: TypeAlias = bool | None
 Test: TypeAlias = Callable[[Mapping[str, Any]], Truth]
 
 
-def evaluate(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
+def evaluate(predicate: Predicate, event: Mapping[str, object]) -> Truth:
     """Evaluate a condition for an event: True, False, or None for unknown. Only True is a match.
 
     Parameters
@@ -164,7 +164,7 @@ def _of_ways(truths: Iterable[Truth]) -> Truth:
     return found
 
 
-def _evaluate_text(predicate: Predicate, event: Mapping[str, Any]) -> Truth:
+def _evaluate_text(predicate: Predicate, event: Mapping[str, object]) -> Truth:
     assert isinstance(predicate, Like | ILike | Prefix | Suffix | Contains | Cidr), predicate
     text = _value(event, predicate.attribute)
     if type(text) is not str:
@@ -199,7 +199,7 @@ def _lower_elements(pattern: str, escape: str | None) -> tuple[str | int, ...]:
     return tuple(in_lower_case(element) if isinstance(element, str) else element for element in elements)
 
 
-def _related(left: Expression, op: str, right: Expression, event: Mapping[str, Any]) -> Truth:
+def _related(left: Expression, op: str, right: Expression, event: Mapping[str, object]) -> Truth:
     one: Any = value_of(left, event)
     other: Any = value_of(right, event)
     if other is None or not _comparable(one, other) or (type(one) is bool and op not in ("=", "<>")):
@@ -224,7 +224,7 @@ def compile_predicate(predicate: Predicate) -> Test:
     test = _compiled(predicate)
     names = Names(names_of(predicate))
 
-    def of_event(event: Mapping[str, Any]) -> Truth:
+    def of_event(event: Mapping[str, object]) -> Truth:
         return (
             _of_ways(map(test, event.part(names).ways())) if isinstance(event, NestedEvent) else test(event)
         )
@@ -290,14 +290,14 @@ def _compile_leaf(attribute: str, literal: Value, holds: Callable[[Any], bool]) 
     kind = type(literal)
     if kind is int or kind is float:
 
-        def test_number(event: Mapping[str, Any]) -> Truth:
+        def test_number(event: Mapping[str, object]) -> Truth:
             value = event.get(attribute)
             found = type(value)
             return holds(value) if found is int or (found is float and value == value) else None
 
         return test_number
 
-    def test(event: Mapping[str, Any]) -> Truth:
+    def test(event: Mapping[str, object]) -> Truth:
         value = event.get(attribute)
         return holds(value) if type(value) is kind else None
 
@@ -305,7 +305,7 @@ def _compile_leaf(attribute: str, literal: Value, holds: Callable[[Any], bool]) 
 
 
 def _compile_not(test: Test) -> Test:
-    def test_not(event: Mapping[str, Any]) -> Truth:
+    def test_not(event: Mapping[str, object]) -> Truth:
         truth = test(event)
         return None if truth is None else not truth
 
@@ -315,7 +315,7 @@ def _compile_not(test: Test) -> Test:
 def _compile_many(tests: list[Test], *, decisive: bool) -> Test:
     """Return the OR (`decisive` True) or the AND (`decisive` False) of tests."""
 
-    def test_many(event: Mapping[str, Any]) -> Truth:
+    def test_many(event: Mapping[str, object]) -> Truth:
         otherwise: Truth = not decisive
         for test in tests:
             truth = test(event)

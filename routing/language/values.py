@@ -7,7 +7,7 @@ made, not when it is evaluated.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.errors import EventError, SelectorError
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Timestamp, Value, is_null, normalize
@@ -23,7 +23,7 @@ GROUPS: Final = {bool: "boolean", int: "number", float: "number", str: "string",
 """The group of each type; values of one group are comparable."""
 
 
-def check_literal(value: Any) -> Value:
+def check_literal(value: object) -> Value:
     """Return a Python or numpy scalar as a literal.
 
     Raises
@@ -53,7 +53,7 @@ def is_integer(number: float) -> bool:
     return number.is_integer() and INTEGER_MIN <= number <= INTEGER_MAX
 
 
-def check_length(word: str, given: str | tuple[Any, ...]) -> None:
+def check_length(word: str, given: str | tuple[object, ...]) -> None:
     """Raise SelectorError for a value longer than any filter, before time and memory are spent on it."""
     if len(given) > CHARACTERS_MAX:
         what = "characters" if isinstance(given, str) else "values"
