@@ -118,10 +118,10 @@ WORD = re.compile(r"\b[A-Za-z_]\w*")
 NAMED = ("id", "attr", "arg", "name")
 
 OTHER_MEANINGS = {
-    "life": ("faults/checker/", "pipelines/audit/", "protocol/traces/"),
+    "life": ("faults/checker/", "pipelines/audit/", "protocol/traces/", "clients/subscriber.py"),
     "lives": ("faults/checker/", "pipelines/audit/", "protocol/traces/", "actors/network/"),
 }
-"""Where such a name stands for something else: a subscription in a trace has a life; a host lives."""
+"""Where such a name stands for something else: subscriptions in traces have lives, a stored record has the key."""
 
 FILE_LINES_MAX = 800
 """A file longer than that is looked at again; whether it is two things is not a matter of lines."""

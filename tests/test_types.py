@@ -22,7 +22,7 @@ CEILINGS = {
     "recovery": 75,
     "broker": 25,
     "clients": 0,
-    "actors": 495,
+    "actors": 505,
     "simulator": 30,
     "gateway": 40,
     "faults": 75,
