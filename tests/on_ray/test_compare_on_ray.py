@@ -7,7 +7,7 @@ from rayvous.protocol.scenarios.scenario import Workload
 def test_schemes_send_as_much_on_ray_as_in_virtual_time(ray_started):
     arguments = {
         "schemes": ["lbdd"],
-        "topology": {"clusters": 4, "brokers_per_cluster": 2, "degree": 2},
+        "topology": {"clusters": 2, "brokers_per_cluster": 2, "degree": 2},
         "workload": Workload(8, 4, 30, matching=0.2),
     }
     real, virtual = compare.run(**arguments, on="ray"), compare.run(**arguments)
