@@ -142,7 +142,7 @@ def test_a_restarted_actor_has_its_own_names_again(
 def test_whoever_had_the_name_ends_at_once(named: rv.Network, kid_of: Callable[..., Any], fresh: str) -> None:
     """Whoever waits for one event in the network that heals, and for batches in the other."""
     first = kid_of(fresh)
-    waiting = (first.read if named.heals else first.read_in_batches).remote()
+    waiting = (first.read if named.inspect.heals else first.read_in_batches).remote()
     second = kid_of(fresh, take_over=True)
     with pytest.raises(rv.NameTaken, match="was taken over by another client"):
         ray.get(waiting, timeout=BOUND_SECONDS / 4)
