@@ -30,7 +30,7 @@ from rich.text import Text
         (["demo", "--clusters", "5000", "--brokers-per-cluster", "5000"], "at most 1,000,000 brokers"),
         (
             ["experiment", "tct", "--preset", "slow", "--out", "x"],
-            "--preset slow: it must be small or paper or quick",
+            "--preset slow: it must be small or paper or calibrated or quick",
         ),
         (["experiment", "tct", "--runs", "0"], "--runs"),
         (["chaos", "--seeds", "9999999"], "--seeds 9999999: it must be at most 1,000,000"),
