@@ -106,7 +106,7 @@ class Missed:
         How long ago the message was sent.
     anew
         Whether the other broker was heard only now for the first time since its restart. Earlier messages reached
-        nobody; they matter only if this broker already knew of the new life from others.
+        nobody; they matter only if this broker already knew of the new incarnation from others.
     """
 
     broker: BrokerId

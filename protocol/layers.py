@@ -14,7 +14,7 @@ Rules
 * A message that a layer has inspected continues inwards only as an `Inward`; an effect continues outwards only if
   the handler returns it. So a layer may consume, change, split, hold back and delay messages and effects.
 * News is for the outer layers; news that no layer handles is dropped at the edge.
-* A layer may have a `begin`. It returns events that the inner layers handle at the start of a life, before
+* A layer may have a `begin`. It returns events that the inner layers handle when an incarnation starts, before
   anything else. Their effects leave with the first step; nothing is written.
 * A layer that handles ticks may have a `rests_until`. It returns the time before which a tick has no effect if
   nothing else happens. A layer without `rests_until` is always told the time.
@@ -79,7 +79,7 @@ class RoundHeard:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A durable subscriber of an earlier life was restored from a store, before any other event is handled.
+    """A durable subscriber of an earlier incarnation was restored from a store, before any other event is handled.
 
     Attributes
     ----------
@@ -183,9 +183,9 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class CameBack:
-    """A durable subscriber has come in a new life: only these of its subscriptions are in force, the others are gone.
+    """A durable subscriber has come in a new incarnation: only these of its subscriptions are in force.
 
-    An outer layer may know one that no inner layer has seen yet.
+    The others are gone. An outer layer may know one that no inner layer has seen yet.
     """
 
     client: ClientId

@@ -207,13 +207,13 @@ class Connection:
         Takes a message sent under the current ticket, when it arrives.
     delay_seconds
         The minimum delay of a message.
-    broken_life
+    broken_incarnation
         The incarnation of its source in which it has broken and has not been renewed; -1 for none.
     held
         The messages that have arrived since it was cut, each with its ticket; None when there are none.
     plain
         Whether every message takes exactly `delay_seconds` outside of bad periods, as far as is known.
-    source_life, target_life
+    source_incarnation, target_incarnation
         The incarnation of its source, and the incarnation of its target that the source knows of.
     lost_at
         When the first message was lost that was for another incarnation of its target; None if none was.

@@ -63,6 +63,11 @@ class PlacesAhead:
         """Return how many places are there."""
         return len(self._places)
 
+    @property
+    def in_use(self) -> bool:
+        """Whether places are there, or are asked for: then whoever comes next takes from here."""
+        return bool(self._places) or self._asking is not None or self._turn.locked()
+
     async def take(self) -> Ahead:
         """Return a place, which is then the caller's."""
         while not self._places:

@@ -49,14 +49,12 @@ class Attaching:
     ----------
     process
         Polls for the clients.
-    clients
-        All clients that have attached here and were not released, in that order.
     """
 
     def __init__(self, hosts: Hosts, process: ClientProcess) -> None:
         self._hosts = hosts
         self.process = process
-        self.clients: dict[Publisher | Subscriber, None] = {}  # an ordered set
+        self._clients: dict[Publisher | Subscriber, None] = {}  # an ordered set
         self._inbox_events_max: int | None = None
         self._ahead: dict[str, PlacesAhead] = {}
         self._leaving: list[Subscriber] = []  # their names are freed together
@@ -142,6 +140,14 @@ class Attaching:
         """Attach several subscribers at once; see `subscriber`."""
         return self._attach(Subscriber, checks.texts("names", names), broker, place, take_over)
 
+    @property
+    def clients(self) -> tuple[Publisher | Subscriber, ...]:
+        """All clients that have attached here and were not released, in that order, as of now.
+
+        Clients attach and leave in several threads, so nobody walks over the set itself.
+        """
+        return tuple(self._clients)
+
     def hosts_by_ray(self) -> int:
         """Return to how many hosts the clients of this process could open no channel."""
         processes = {self.process, *(client.process for client in self.clients if not client.closed)}
@@ -166,7 +172,7 @@ class Attaching:
         self._hosts.find_reborn()
         near = self._near(broker, placement)
         client = back(self._context(placement), name, broker, near)
-        self.clients[client] = None
+        self._clients[client] = None
         return client
 
     def accepted(self, publisher: ClientId, without: Collection[BrokerId] = ()) -> int:
@@ -233,7 +239,7 @@ class Attaching:
                         client.close()
                 self._hosts.rendezvous.leave.remote(kind.kind, dict.fromkeys(names, ticket), {})
                 raise
-        self.clients |= dict.fromkeys(clients)
+        self._clients |= dict.fromkeys(clients)
         return clients
 
     def _place(
@@ -299,7 +305,7 @@ class Attaching:
             except BaseException:
                 self._free({place.name: place.ticket})
                 raise
-        self.clients[subscriber] = None
+        self._clients[subscriber] = None
         return subscriber
 
     async def _places(self, names: Sequence[ClientId], ticket: str) -> Sequence[BrokerId]:
@@ -314,7 +320,7 @@ class Attaching:
     def _free(self, names: Mapping[ClientId, str]) -> None:
         """Free names of subscribers, each with the ticket of the call that placed it."""
         self._hosts.rendezvous.leave.remote(Subscriber.kind, names, {})
-        self._ahead = {prefix: ahead for prefix, ahead in self._ahead.items() if len(ahead)}
+        self._ahead = {prefix: ahead for prefix, ahead in self._ahead.items() if ahead.in_use}
 
     async def release_here(self, client: Publisher | Subscriber) -> None:
         """Do what `release` does; the name of a subscriber is free within `LEAVE_SECONDS`."""
@@ -323,7 +329,7 @@ class Attaching:
         if isinstance(client, Publisher):
             self._released(client)
             return
-        del self.clients[client]
+        del self._clients[client]
         if not self._leaving:
             asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._leave_together)
         self._leaving.append(client)
@@ -342,7 +348,7 @@ class Attaching:
             return
         for ahead in self._ahead.values():
             ahead.clear()
-        for client in list(self.clients):
+        for client in self.clients:
             with suppress(BrokerUnavailable):
                 await client.close_async()
         self.leave([*self._leaving, *self.clients])
@@ -364,13 +370,13 @@ class Attaching:
 
     def _require_ours(self, client: Publisher | Subscriber) -> None:
         self._hosts.require_open()
-        if client not in self.clients:
+        if client not in self._clients:
             raise ClientError(
                 f"{checks.shown(client)} is not a client of network {self._hosts.name!r} in this process"
             )
 
     def _released(self, client: Publisher | Subscriber) -> None:
-        del self.clients[client]
+        del self._clients[client]
         self.leave([client])
 
     def close_all(self) -> None:
@@ -400,7 +406,7 @@ class Attaching:
 
     def forget(self, client: Publisher | Subscriber) -> None:
         """Drop the record of a closed durable client; its name remains in use."""
-        self.clients.pop(client, None)
+        self._clients.pop(client, None)
 
     def leave(self, clients: Iterable[Publisher | Subscriber]) -> None:
         """Free the names of closed clients."""

@@ -230,7 +230,7 @@ class Breaker:
             self._net.restart_broker(broker)
             self._met(broker)
             self._dead.discard(broker)
-            self._unreached.pop(broker, None)  # the pending call was to its earlier life
+            self._unreached.pop(broker, None)  # the pending call was to its earlier incarnation
             ray.get(HostHandle(self._net.inspect.host_of(broker)).inject(self._link_faults()))
             return True
 

@@ -70,6 +70,22 @@ def test_what_nobody_takes_is_given_back_and_then_one_is_enough(monkeypatch: pyt
     asyncio.run(story())
 
 
+def test_places_are_in_use_while_they_are_asked_for() -> None:
+    async def story() -> None:
+        point = Point()
+        places = PlacesAhead("alice", point.ask, point.give_back)
+        assert not places.in_use
+        first = asyncio.ensure_future(places.take())
+        await asyncio.sleep(0)
+        assert places.in_use and not len(places), "who comes next must not ask for places of its own"
+        await first
+        assert not places.in_use
+        await asyncio.gather(*(places.take() for _ in range(2)))
+        assert places.in_use == bool(len(places))
+
+    asyncio.run(story())
+
+
 def test_a_call_that_fails_takes_no_name() -> None:
     async def story() -> None:
         point = Point()

@@ -55,3 +55,24 @@ def test_a_name_is_free_again_when_its_broker_was_away(monkeypatch: pytest.Monke
     finally:
         process.ending = True
         process.close()
+
+
+def test_clients_may_attach_while_another_thread_looks_at_them() -> None:
+    process = ClientProcess("net", returns=True)
+    try:
+        attached = Attaching(SimpleNamespace(), process)  # type: ignore[arg-type]
+
+        class Client:
+            def __init__(self) -> None:
+                self.process = process
+
+            @property
+            def closed(self) -> bool:  # the other thread attaches in this moment
+                attached._clients[Client()] = None  # type: ignore[index]
+                return False
+
+        attached._clients[Client()] = None  # type: ignore[index]
+        assert attached.hosts_by_ray() == 0 and len(attached.clients) == 2
+    finally:
+        process.ending = True
+        process.close()

@@ -56,7 +56,7 @@ def attaching() -> tuple[Attaching, list[Any]]:
 def test_every_goodbye_is_said_before_the_first_answer_is_awaited() -> None:
     did.clear()
     attached, left = attaching()
-    attached.clients = dict.fromkeys([Leaving("a", True), Returning("r"), Leaving("b", False)])
+    attached._clients = dict.fromkeys([Leaving("a", True), Returning("r"), Leaving("b", False)])
     attached.close_all()
     assert did == ["a says goodbye", "r goes away", "b says goodbye", "a is answered", "b is answered"]
     assert left == [("subscriber", {"a": "", "r": "", "b": ""}, {})]
@@ -66,7 +66,7 @@ def test_names_of_subscribers_that_leave_an_event_loop_soon_after_each_other_are
     async def story() -> None:
         attached, left = attaching()
         leaving = [Leaving(name, False) for name in "abc"]
-        attached.clients = dict.fromkeys(leaving)
+        attached._clients = dict.fromkeys(leaving)
         for client in leaving:
             await attached.release_here(client)
         assert not attached.clients and not left, "the names wait for others"
@@ -83,7 +83,7 @@ def test_names_that_wait_are_freed_when_the_network_is_closed_here(monkeypatch: 
     async def story() -> None:
         attached, left = attaching()
         gone, there = Leaving("a", False), Leaving("b", False)
-        attached.clients = dict.fromkeys([gone, there])
+        attached._clients = dict.fromkeys([gone, there])
         await attached.release_here(gone)
         await attached.close_here()
         assert left == [("subscriber", {"a": "", "b": ""}, {})]
