@@ -5,6 +5,7 @@ import fcntl
 import gc
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -181,6 +182,10 @@ command_of = cache(typer.main.get_command)
 """Typer makes all verbs of their functions at each call, which takes a tenth of a second."""
 
 
+WORDS_OF_RAY = re.compile(r"^\x1b\[\d+m\(raylet\).*\n", re.MULTILINE)
+"""What a thread of Ray prints to standard output: a process of the command line keeps it from its results."""
+
+
 class Here:
     """Runs the command line in this process, and returns (exit status, standard output, standard error)."""
 
@@ -194,7 +199,8 @@ class Here:
         with pytest.raises(SystemExit) as end:
             main()
         assert isinstance(end.value.code, int)
-        return end.value.code, *self._capsys.readouterr()
+        out, err = self._capsys.readouterr()
+        return end.value.code, WORDS_OF_RAY.sub("", out), err
 
 
 @pytest.fixture

