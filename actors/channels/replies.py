@@ -51,9 +51,15 @@ class Awaited(Later[bytes]):
         self._take = take
 
     def continued(self, content: bytes) -> None:
-        """Take a part of the answer, unless nobody waits for it any more."""
+        """Take a part of the answer, unless nobody waits for it any more; an error fails this call alone.
+
+        The call is in its lane until its answer comes: it is under way.
+        """
         if self._take is not None and not self.done:
-            self._take(content)
+            try:
+                self._take(content)
+            except Exception as error:
+                self.fail(error)
 
     def given(self, content: bytes, failed: bool) -> None:
         """Take the answer."""

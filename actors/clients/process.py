@@ -405,20 +405,27 @@ class ClientProcess:
         self._change(lambda: self._inboxes.pop(client, None))
 
     async def _poll(self, host: Any) -> None:
+        error: Exception | None
         arrivals = Arrivals(self, host)
         while self._anybody_at(host):
             try:
                 deliveries = await self._fetch(host, arrivals)
-            except (RayError, TimeoutError) as error:
+                error = None if await arrivals.take_all(deliveries) else BrokerUnavailable(GIVEN_UP)
+            except (RayError, TimeoutError) as failed:
+                error = failed
+            except Exception as failed:
+                self._log.error("what a host has sent could not be taken", exc_info=failed)
+                error = failed
+            if error is None:
+                continue
+            with suppress(Exception):  # else nothing more comes anyway
                 await arrivals.placed()
-                if self._returns and not self.ending and await self._reattach(host):
-                    arrivals = Arrivals(self, host)
-                    continue
-                self._give_up(host, error)
-                return
-            if not await arrivals.take_all(deliveries):
-                self._give_up(host, BrokerUnavailable(GIVEN_UP))
-                return
+            comes_back = self._returns and isinstance(error, RayError | TimeoutError) and not self.ending
+            if comes_back and await self._reattach(host):
+                arrivals = Arrivals(self, host)
+                continue
+            self._give_up(host, error)
+            return
         del self._polls[host]
         self.handle(host).end_session(self.session)
 

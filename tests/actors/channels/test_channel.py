@@ -10,10 +10,11 @@ import pytest
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayTaskError
 from rayvous.actors.channels import channel as channel_file
 from rayvous.actors.channels.channel import SERVING_MAX, Channel, Refusals, Waiting
-from rayvous.actors.channels.connection import Connection, Self
+from rayvous.actors.channels.connection import Connection, Kind, Self, frame
 from rayvous.actors.channels.lanes import Lane
 from rayvous.actors.channels.pool import unavailable
 from rayvous.actors.channels.replies import Awaited, Reply, packed_error
+from rayvous.actors.later import Stream
 from rayvous.actors.logs import Log
 from rayvous.protocol.errors import InputError
 
@@ -183,6 +184,36 @@ def test_a_call_that_nobody_waits_for_any_more_is_in_its_lane_until_it_is_answer
         gate.set()
         assert await ends.ask(b"y") == b"late"
         assert asked.lane.out == 0 and ends.one.open and not ends.refused
+
+    run(test)
+
+
+def test_a_part_that_cannot_be_taken_fails_its_call_alone() -> None:
+    """What came with it in one read is taken: else those calls would never be answered, nor leave their lanes."""
+    taken: list[bytes] = []
+
+    def take(content: bytes) -> None:
+        taken.append(content)
+        if content == b"bad":
+            raise ValueError("not to be taken")
+
+    async def test() -> None:
+        ends = Ends(lambda content: Stream())
+        await ends.opened()
+        streamed, asked, posted = Awaited(Lane(), take), Awaited(Lane()), Reply[str]()
+        posted.lane = Lane()
+        for waiting in (streamed, asked, posted):
+            waiting.lane.enter(True)
+            ends.one.call(b"?", waiting, parts=waiting is streamed)
+        answers = frame(Kind.ANSWER, 2, b"there") + frame(Kind.ANSWER, 3, pickle.dumps("there too"))
+        parts = b"".join(frame(Kind.PART, 1, content) for content in (b"good", b"bad", b"after it"))
+        ends.one.data_received(parts + answers)
+        with pytest.raises(ValueError, match="not to be taken"):
+            await streamed
+        assert await asked == b"there" and posted.result(0) == "there too" and taken == [b"good", b"bad"]
+        assert ends.one.open and (streamed.lane.out, asked.lane.out, posted.lane.out) == (1, 0, 0)
+        ends.one.data_received(frame(Kind.ANSWER, 1, b"last"))
+        assert streamed.lane.out == 0, "it is under way until its answer comes"
 
     run(test)
 

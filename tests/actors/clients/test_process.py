@@ -7,11 +7,16 @@ from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from packed_calls import PackedCalls
+from rayvous.actors.channels.lanes import Lane
+from rayvous.actors.channels.replies import Awaited
 from rayvous.actors.clients.inbox import Inbox
 from rayvous.actors.clients.process import ClientProcess
-from rayvous.actors.host.sessions import GivenUp, Taken
+from rayvous.actors.host.frames import unpacked
+from rayvous.actors.host.sessions import DeliveryBatch, GivenUp, Taken
+from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import BrokerUnavailable
 
 
@@ -121,5 +126,41 @@ def test_a_process_that_was_given_up_moves_its_clients_or_tells_their_readers() 
         process.follow(SimpleNamespace(host=host, broker=0, name="s", kind="subscriber", move=move))
         assert moved.result(20) == (host, False), "it is alive, and has retained what was missed"
         assert host.ended.wait(20), "so that it may come back there"
+    finally:
+        process.close()
+
+
+class Broken(PackedCalls):
+    """The actor, and the handle, of a broker whose deliveries cannot be taken, as an answer or as a part of one."""
+
+    def __init__(self, in_parts: bool) -> None:
+        self.in_parts, self.ended = in_parts, threading.Event()
+
+    async def poll(self, *asked: Any) -> list[Any]:
+        starts, rows = np.arange(2), np.zeros(1, np.intp)
+        broken = DeliveryBatch(1, batch_of([{"x": 1}]), ("of nobody", "s"), starts, rows)
+        if not self.in_parts:
+            return [broken]
+        waiting = Awaited(Lane(), lambda part: asked[-1](unpacked([part])))
+        waiting.continued(b"no pickle")
+        return [await waiting]
+
+    def end_session(self, *_: Any) -> None:
+        self.ended.set()
+
+
+@pytest.mark.parametrize("in_parts", [False, True], ids=["answer", "part"])
+def test_what_cannot_be_taken_ends_the_polls_of_a_host_and_its_readers_are_told(
+    in_parts: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else nobody would poll that host any more, and its readers would wait for ever."""
+    process, host = ClientProcess("test", None), Broken(in_parts)
+    monkeypatch.setattr(process, "handle", lambda _: host)
+    try:
+        inbox = Inbox(host, 10, None)
+        process.watch(host, "s", inbox, 0)
+        with pytest.raises(BrokerUnavailable, match=r"gone \((ValueError|UnpicklingError)\)"):
+            inbox.wait(5)
+        assert host.ended.wait(5) and "what a host has sent could not be taken" in caplog.text
     finally:
         process.close()
