@@ -77,10 +77,12 @@ class _Wakeups:
                 left -= 1
                 self._waiting.popleft()()
         finally:
-            departures.go()
-            if self._waiting and not self._called:
-                self._called = True
-                asyncio.get_running_loop().call_soon(self._call_some)
+            try:
+                departures.go()
+            finally:
+                if self._waiting and not self._called:
+                    self._called = True
+                    asyncio.get_running_loop().call_soon(self._call_some)
 
 
 _WAKEUPS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Wakeups] = WeakKeyDictionary()

@@ -5,6 +5,7 @@ Rules
 * What one step puts into a queue leaves together: a hundred announcements of one step are one call.
 * A step is a call that came in, from `hold` to `go`. Anything else leaves in the next turn of the event loop.
 * So the events that a call has brought leave before that call is answered, and without a turn of the loop.
+* A queue that fails to send is logged, and silences no other.
 """
 
 from __future__ import annotations
@@ -13,14 +14,23 @@ import asyncio
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
+from ..logs import HOST, Log
+
 Leave = Callable[[], bool]
 """Lets a queue send what it has; returns whether that has left already."""
 
 
 class Departures:
-    """The queues of one event loop that have something to send."""
+    """The queues of one event loop that have something to send.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    log
+        The log of those whose queues they are.
+    """
+
+    def __init__(self, log: Log = HOST) -> None:
+        self._log = log
         self._leaving: list[Leave] = []
         self._held = False
         self._soon = False
@@ -43,7 +53,11 @@ class Departures:
         while self._leaving:
             leaving, self._leaving = self._leaving, []
             for leave in leaving:
-                left &= leave()
+                try:
+                    left &= leave()
+                except Exception as error:
+                    self._log.error("what waits in a queue could not be sent", exc_info=error)
+                    left = False
         return left
 
     def _go_soon(self) -> None:
@@ -51,6 +65,7 @@ class Departures:
         self.go()
 
 
+_READERS = Log("rayvous.client")
 _OF: WeakKeyDictionary[asyncio.AbstractEventLoop, Departures] = WeakKeyDictionary()
 
 
@@ -58,4 +73,4 @@ def departures_here() -> Departures:
     """Return the departures that those who read on the running event loop share."""
     loop = asyncio.get_running_loop()
     found = _OF.get(loop)
-    return _OF.setdefault(loop, Departures()) if found is None else found
+    return _OF.setdefault(loop, Departures(_READERS)) if found is None else found

@@ -130,7 +130,7 @@ class BrokerHost:
         log = HOST.of(network=network)
         self.log = log
         self.clock = Clock(recovery, still_seconds)
-        self.departures = Departures()
+        self.departures = Departures(log)
         self.channels = self._make_channels(channels)
         self.telemetry = HostTelemetry(self.hosted_brokers, collector, self.log)
         self.admission = HostAdmission(admission, self.hosted_brokers, self._drive)

@@ -275,6 +275,26 @@ def test_what_those_who_listen_send_has_left_when_they_were_called() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError], ids=["error", "cancelled"])
+def test_readers_that_wait_for_a_turn_have_it_although_something_fails_to_leave(
+    error: type[BaseException],
+) -> None:
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        wakeups, called = _wakeups_of(asyncio.get_running_loop()), list[int]()
+
+        def fail() -> bool:
+            raise error
+
+        wakeups.wake(lambda: departures_here().add(fail))
+        for reader in range(WOKEN_AT_ONCE):
+            wakeups.wake(partial(called.append, reader))
+        await pause()
+        assert called == list(range(WOKEN_AT_ONCE)), "one of them in a turn of its own"
+
+    asyncio.run(run())
+
+
 def test_who_listens_need_not_look_once_more_when_the_inbox_is_idle() -> None:
     async def run() -> None:
         inbox, called = Inbox("host", 100, 5.0), list[int]()

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from rayvous.actors.host.departures import Departures
+import pytest
+from rayvous.actors.host.departures import Departures, departures_here
 
 
 def test_what_a_step_puts_leaves_when_it_is_done_and_all_else_in_the_next_turn() -> None:
@@ -55,5 +56,40 @@ def test_what_leaving_puts_leaves_with_it() -> None:
         assert departures.go() and left == ["first", "last"]
         await asyncio.sleep(0)
         assert left == ["first", "last"]
+
+    asyncio.run(test())
+
+
+def test_a_queue_that_fails_to_send_silences_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """Each queue is here once until it is called: one that never were would never send again."""
+
+    async def test() -> None:
+        for departures, logger in (
+            (Departures(), "rayvous.host"),
+            (departures_here(), "rayvous.client"),
+        ):
+            left: list[str] = []
+
+            def leaves(name: str, left: list[str] = left) -> bool:
+                if name == "broken":
+                    raise ValueError("it cannot leave")
+                left.append(name)
+                return True
+
+            def add(departures: Departures = departures) -> None:
+                for name in ("before", "broken", "behind"):
+                    departures.add(lambda name=name: leaves(name))
+
+            caplog.clear()
+            departures.hold()
+            add()
+            assert not departures.go(), "not everything has left"
+            assert left == ["before", "behind"]
+            add()
+            await asyncio.sleep(0)
+            assert left == ["before", "behind"] * 2
+            (first, second) = caplog.records
+            assert first.name == second.name == logger and first.levelname == "ERROR"
+            assert "ValueError: it cannot leave" in caplog.text
 
     asyncio.run(test())

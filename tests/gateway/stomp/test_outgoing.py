@@ -60,6 +60,24 @@ def test_what_is_put_in_one_step_goes_out_when_the_step_is_done():
     run(work)
 
 
+def test_a_client_whose_connection_fails_silences_no_other():
+    async def work(out, wire):
+        broken, departures = Wire(), departures_here()
+        broken.offer = None  # calling it is an error
+        first = Outgoing(broken, 5.0)
+        departures.hold()
+        first.put(b"a")
+        out.put(b"b")
+        departures.go()
+        assert wire.offered == [b"b"]
+        first.put(b"a")
+        out.put(b"c")
+        await asyncio.sleep(0)
+        assert wire.offered == [b"b", b"c"]
+
+    run(work)
+
+
 def test_what_is_not_taken_at_once_is_sent_and_nothing_goes_before_it():
     async def work(out, wire):
         wire.takes = False
