@@ -128,3 +128,10 @@ class Stream(Later[T]):
         self._each = make
         self._make(made, function)
         return made
+
+    def ending_in(self, function: Callable[[T], T]) -> Stream[T]:
+        """Return the same parts, and then what `function` makes of the value, or the error."""
+        made: Stream[T] = Stream(self)
+        self._each = made.part
+        self._make(made, function)
+        return made

@@ -10,8 +10,9 @@ Rules
 * The host checks periodically for processes that have been silent for too long. It detaches their subscribers,
   so that nobody waits for them to fetch their notifications, and withdraws the advertisements of their
   publishers. Durable subscribers are retained.
-* The reply to every poll names the brokers that are leaving or have left. A process that was suspended in the
-  meantime has no other way to learn this while its host continues with other brokers.
+* The reply to every poll names the brokers that are leaving or have left; parts of it do not. A poll that waits when
+  there is such news, or else the next one, is answered at once. A process that was suspended in the meantime has no
+  other way to learn this while its host continues with other brokers.
 * A process that was silent for too long, for example one that was stopped, is given up. The reply to its next
   poll says so. Otherwise it would wait forever for subscribers that are no longer attached.
 * A durable subscriber tracks its own position (`durable`); the host only passes it on.
@@ -214,9 +215,11 @@ class Attachments:
     def dismiss(self, broker: BrokerId) -> None:
         """Let clients start nothing more at a broker, and tell its clients to go to another one."""
         self._leaving[broker] = None
+        for queue in self.sessions.values():
+            queue.wake()
 
     def farewells(self) -> list[Farewell]:
-        """Return the farewells for every poll; there is at most one for each broker that was ever hosted here."""
+        """Return the farewells for every answer; there is at most one for each broker that was ever hosted here."""
         return [Farewell(broker) for broker in self._leaving]
 
     # Subscribers that come and go.

@@ -105,7 +105,7 @@ def _compact(batch: EventBatch, rows: Rows) -> tuple[EventBatch, Rows]:
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
-    """A broker is leaving, or has left, the network, and its clients must go to another one. Sent with every poll."""
+    """A broker is leaving, or has left, the network; its clients must go to another one. In every answer to a poll."""
 
     broker: BrokerId
 
@@ -171,7 +171,7 @@ class Session:
         self._polls: list[_Poll] = []  # those that wait; an earlier one may have been given up by the process
         self._timer: asyncio.TimerHandle | None = None  # fires no later than the first of them ends
         self._leaving = False
-        self._news = False  # whether waiting polls have to be answered, and not only get parts
+        self._news = False  # whether waiting polls, or the next, have to be answered, and not only get parts
         self._awaited = 0  # how many wait for an acknowledgement
         self._moved = asyncio.Event()
 
@@ -236,7 +236,7 @@ class Session:
     def _acknowledgement(self) -> Iterator[None]:
         """Have what was handed out acknowledged at once inside the block."""
         self._awaited += 1
-        self.wake()
+        self._leave_soon()
         try:
             yield
         finally:
@@ -260,7 +260,8 @@ class Session:
         """
         self.acknowledge(acknowledged)
         answer: Stream[list[DeliveryBatch | Proposal]] = Stream()
-        if self._deliveries:
+        if self._deliveries or self._news:
+            self._news = False
             answer.give(self._handed_out(events_max, 0))
         else:
             loop = asyncio.get_running_loop()
@@ -269,7 +270,6 @@ class Session:
                 if poll.ahead:
                     poll.answer.give([])  # the process has given it up
             self._polls = [poll for poll in self._polls if not poll.answer.done]
-            self._news = False
             self._polls.append(_Poll(answer, until, events_max, min(ahead, self._events_max // AHEAD_PART)))
             if self._timer is None or until < self._timer.when():
                 self._arm(loop, until)
@@ -311,7 +311,7 @@ class Session:
         return answer
 
     def wake(self) -> None:
-        """Answer waiting polls when the step is done, although nothing may have arrived."""
+        """Answer waiting polls when the step is done, or else the next at once, although nothing may have arrived."""
         self._news = True
         self._leave_soon()
 
@@ -327,8 +327,9 @@ class Session:
         if newest is not None and newest.ahead and not (self._news or self._awaited):
             if self._give_part(newest):
                 return not newest.answer.awaited
-        after, self._news = self._handed, False
+        after = self._handed
         polls, self._polls = self._polls, []
+        self._news = self._news and not polls
         for poll in polls:
             if not poll.answer.done:
                 poll.answer.give(self._handed_out(poll.events_max, after))

@@ -82,3 +82,18 @@ def test_a_part_that_cannot_be_passed_on_is_the_error_of_all() -> None:
     made.each(lambda part: None)
     stream.part(0)
     assert isinstance(made.error, ZeroDivisionError)
+
+
+def test_parts_are_passed_on_as_they_are_where_only_the_value_is_made_into_another() -> None:
+    stream = Stream[list[int]]()
+    seen: list[object] = []
+    made = stream.ending_in(lambda value: [*value, 9]).made_into(str)
+    made.each(seen.append)
+    made.then(lambda given: seen.append(given.value))
+    stream.part([1])
+    stream.give([2])
+    assert seen == ["[1]", "[2, 9]"]
+    failed = Stream[int]()
+    ended = failed.ending_in(lambda value: 1 // value)
+    failed.give(0)
+    assert isinstance(ended.error, ZeroDivisionError)

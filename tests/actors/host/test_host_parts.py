@@ -13,7 +13,7 @@ from rayvous.actors.host.attachments import GIVEN_UP_MAX, TAKEN_MAX, Attachments
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.hosted_broker import HostedBroker
 from rayvous.actors.host.requests import Accepted, Away, Lacking, Question, WhoAnswers
-from rayvous.actors.host.sessions import Farewell, GivenUp, Taken
+from rayvous.actors.host.sessions import DeliveryBatch, Farewell, GivenUp, Taken
 from rayvous.actors.host.survey import answer, books_of, dead_letters, sizes_of, standing_of
 from rayvous.actors.host.telemetry import HostTelemetry
 from rayvous.actors.telemetry.accounts import HandOver
@@ -231,6 +231,43 @@ def test_a_process_that_stood_still_while_a_broker_left_is_told_by_its_next_poll
         assert await host.end_broker(1) == 1
         told = await host.poll("late", 0, 0.0)
         assert [each.broker for each in told if isinstance(each, Farewell)] == [1]
+
+    go(test())
+
+
+def test_news_is_told_at_once_and_by_answers_alone_so_that_parts_are_events() -> None:
+    """In a network that heals brokers leave for good: each event would bring all that ever left, the slow way."""
+
+    async def test() -> None:
+        host = BrokerHost("hybrid", LIMITS, recovery=Recovery.for_tests())
+        await host.start_brokers(ClusterTree(2, 1).positions())
+        await host.connect({})
+        await host.request(0, "s", [Register(1, to_filter("x > 0"))], "process")
+        parts: list[list[Any]] = []
+
+        def poll(acknowledged: int = 0) -> Any:
+            answer = host.incoming.poll("process", acknowledged, 20.0, 8)
+            answer.each(parts.append)
+            return answer
+
+        async def told(answer: Any) -> list[Any]:
+            async with asyncio.timeout(5):
+                return await answer
+
+        waiting = poll()
+        await host.dismiss(1)
+        assert await told(waiting) == [Farewell(1)], "a poll that waits is answered at once"
+        await host.evict("subscriber", "t", 0, "process", "ticket", True)
+        news = [Farewell(1), Taken("subscriber", "t", "ticket")]
+        assert await told(poll()) == news, "nobody waited when that came"
+        waiting = poll()
+        for number in (1, 2):
+            events = Events(batch_of([{"x": 1}], publisher="p", first_sequence=number))
+            await host.request(0, "p", [events])
+        assert [[type(each) for each in part] for part in parts] == [[DeliveryBatch]] * 2
+        assert not waiting.done
+        await host.dismiss(0)
+        assert await told(waiting) == [Farewell(1), Farewell(0), news[1]], "the answer tells it again"
 
     go(test())
 
