@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from packed_calls import PackedCalls
+from rayvous.actors.clients.arrivals import Arrivals
+from rayvous.actors.clients.inbox import Inbox
 from rayvous.actors.host.host import BrokerHost
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
@@ -35,6 +37,22 @@ class Wired(PackedCalls):
         return self.host.call(*pieces)
 
 
+class Process:
+    """The process of a subscriber."""
+
+    def __init__(self) -> None:
+        self.inbox = Inbox("root", 100, None)
+
+    def inbox_of(self, client: str, host: Any) -> Inbox | None:
+        return self.inbox
+
+    def told(self, news: Any) -> None:
+        raise AssertionError(f"{news} is not an event")
+
+    def heard(self, host: Any, now: float) -> None:
+        self.inbox.heard_at = now
+
+
 async def two_hosts() -> tuple[BrokerHost, BrokerHost]:
     """Return the hosts of the root and of a leaf; a link between them has been used."""
     places = ClusterTree(2, 1).positions()
@@ -58,15 +76,19 @@ async def event() -> list[str]:
     """A publisher at the leaf, a subscriber at the root."""
     root, leaf = await two_hosts()
     await root.request(0, "alice", [Register(1, to_filter("price > 10"))], "process")
+    process = Process()
+    arrivals = Arrivals(process, root)
 
     async def publish(price: int, number: int) -> None:
         batch = batch_of([{"price": price}], publisher="bob", first_sequence=number)
         await leaf.request(1, "bob", [Events(batch)])
-        assert len(await root.poll("process", number - 1, 1.0)) == 1
+        answer = await root.poll("process", number - 1, 1.0)
+        assert await arrivals.take_all(answer) and arrivals.acknowledged == number
 
     await publish(11, 1)
     with files_entered() as files:
         await publish(12, 2)
+    assert process.inbox.waiting == 2
     return files
 
 
@@ -89,7 +111,7 @@ async def heartbeat() -> list[str]:
     return files
 
 
-STEPS_MAX = {"An event": 35, "A subscription": 26, "A heartbeat": 31}
+STEPS_MAX = {"An event": 37, "A subscription": 26, "A heartbeat": 31}
 WALKS = {"An event": event, "A subscription": subscription, "A heartbeat": heartbeat}
 
 

@@ -15,7 +15,7 @@ from ray.exceptions import ActorDiedError
 from rayvous.actors.channels.lanes import Lane
 from rayvous.actors.channels.replies import Reply
 from rayvous.actors.host.frames import packed, unpacked
-from rayvous.actors.host.handle import HostHandle, Question, waited
+from rayvous.actors.host.handle import AHEAD_EVENTS, HostHandle, Question, waited
 from rayvous.actors.host.host import BrokerHost
 
 OWN = {"tell", "send", "publish", "ask"}
@@ -185,3 +185,8 @@ def test_a_call_by_ray_that_fails_after_its_process_has_left_is_no_error(
     asyncio.run(leave())
     call.told.set_exception(ActorDiedError())
     assert not caplog.records and way.lanes["session"].out == 1
+
+
+def test_the_architecture_says_how_much_a_poll_brings_ahead() -> None:
+    text = (Path(rayvous.__path__[0]) / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert f"up to {AHEAD_EVENTS} notifications as parts" in text
