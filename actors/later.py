@@ -129,9 +129,9 @@ class Stream(Later[T]):
         self._make(made, function)
         return made
 
-    def ending_in(self, function: Callable[[T], T]) -> Stream[T]:
+    def ending_in(self, function: Callable[[T], U]) -> Stream[T | U]:
         """Return the same parts, and then what `function` makes of the value, or the error."""
-        made: Stream[T] = Stream(self)
+        made: Stream[T | U] = Stream(self)
         self._each = made.part
         self._make(made, function)
         return made
