@@ -26,17 +26,22 @@ T = TypeVar("T")
 
 
 def packed_error(error: Exception) -> bytes:
-    """Serialise an error of a host, with its traceback as text."""
+    """Serialise an error of a host: itself, one line about it, and its traceback as text."""
     said = "".join(traceback.format_exception(error))
     try:
-        return bytes(cloudpickle.dumps((error, said)))
+        itself = bytes(cloudpickle.dumps(error))
     except Exception:  # an error that cannot be pickled
-        return pickle.dumps((RuntimeError(f"{type(error).__name__}: {error}"), said))
+        itself = b""
+    return pickle.dumps((itself, f"{type(error).__name__}: {error}", said))
 
 
 def error_of(content: bytes) -> Exception:
-    """Return the error that a caller gets for an error of a host."""
-    error, said = pickle.loads(content)
+    """Return the error that a caller gets for an error of a host; one that cannot be made here is a `RuntimeError`."""
+    itself, line, said = pickle.loads(content)
+    try:
+        error = pickle.loads(itself)
+    except Exception:
+        error = RuntimeError(line)
     return RayTaskError("call", said, error).as_instanceof_cause()  # type: ignore[no-any-return]
 
 

@@ -144,6 +144,30 @@ def test_the_error_of_a_host_is_the_error_that_a_call_of_ray_raises() -> None:
     run(test)
 
 
+class Picky(Exception):
+    """It is pickled, but not made again from what was pickled."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what}: {why}")
+
+
+def test_an_error_that_cannot_be_made_again_fails_its_call_alone_and_says_what_it_was() -> None:
+    async def serve(content: bytes) -> bytes:
+        if content == b"x":
+            raise Picky("this", "that")
+        return content
+
+    async def test() -> None:
+        ends = Ends(serve)
+        await ends.opened()
+        asked = ends.ask(b"x"), ends.ask(b"y")
+        with pytest.raises(RuntimeError, match="Picky: this: that"):
+            await asked[0]
+        assert await asked[1] == b"y"
+
+    run(test)
+
+
 def test_a_connection_that_ends_fails_what_was_in_flight_and_says_whether_it_was_told() -> None:
     async def serve(content: bytes) -> bytes:
         await asyncio.Event().wait()
