@@ -1181,6 +1181,8 @@ static int add_strings(Kernel *k, Words *w, uint32_t column, PyObject *strings) 
     return 0;
 }
 
+/* Remove a column. Without sets, no word is kept that no column names: a match then never drops a word, so the places
+ * of words stay valid for all chunks of a batch, and until a column changes. */
 static void remove_strings(Words *w, uint32_t column, PyObject *strings) {
     clear_bit(w->base[column / TILE_COLUMNS], column % TILE_COLUMNS);
     for (uint32_t i = 0; i < w->seat_count; i++) clear_bit(w->list[w->seats[i]]->row, column);
@@ -1190,7 +1192,7 @@ static void remove_strings(Words *w, uint32_t column, PyObject *strings) {
             uint32_t place = word_place(w, PyTuple_GetItem(strings, i), 0);
             Word *word = w->list[place];
             drop_sorted(word->columns, &word->count, column);
-            if (!word->count && !word->row) drop_word(w, place);
+            if (!word->count && (!word->row || !w->set_count)) drop_word(w, place);
         }
         return;
     }
@@ -1200,6 +1202,8 @@ static void remove_strings(Words *w, uint32_t column, PyObject *strings) {
     Py_DECREF(set->strings), Py_DECREF(set->test);
     free(set->columns);
     *set = w->sets[--w->set_count];
+    for (uint32_t i = w->seat_count; !w->set_count && i--;) /* from the last: it takes a seat that gets free */
+        if (!w->list[w->seats[i]]->count) drop_word(w, w->seats[i]);
 }
 
 /* Give a word a separate row; the word that has not been used for the longest time loses its row. */
@@ -2072,7 +2076,7 @@ static const char *check_words(Kernel *k, Attribute *a, uint64_t *row) {
     for (uint32_t i = 0; i < w->count; i++)
         if (w->list[i]) {
             listed += w->list[i]->count;
-            if (!w->list[i]->count && !w->list[i]->row) return "a word is kept that nothing needs";
+            if (!w->list[i]->count && (!w->list[i]->row || !w->set_count)) return "a word is kept that nothing needs";
         }
     for (uint32_t s = 0; s < w->set_count; s++) listed += w->sets[s].count;
     for (uint32_t column = 0; column < k->column_room; column++)

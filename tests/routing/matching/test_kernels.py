@@ -1,6 +1,7 @@
 """The compiled kernel and numpy give the same results on every instruction set; the choice between them."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import rayvous as rv
 from draws import slow, thorough
 from rayvous.benchmarks.loads import Shape, make
-from rayvous.protocol.batch import Column, batch_from_columns, batch_of
+from rayvous.protocol.batch import Column, EventBatch, batch_from_columns, batch_of
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.values import Kind
 from rayvous.routing.filters.clauses import Clause
@@ -243,36 +244,91 @@ def test_more_words_than_rows_are_kept_for() -> None:
         NATIVE.set_limits()
 
 
-@needs_native
+SAME_WORDS = tuple(f"w{number}" for number in range(1200))
+
+
+def batch_of_words(words: tuple[str, ...], codes: Sequence[int]) -> EventBatch:
+    column = Column(Kind.STRING, np.array(codes, np.int32), None, words)
+    return batch_from_columns({("s", Kind.STRING): column}, len(codes))
+
+
+def churned_words(dice: random.Random, index: MatchIndex, held: dict[int, frozenset[str]]) -> None:
+    """Insert one filter, or ninety with the same words, which need rows, or remove all that have the same words."""
+    drawn = dice.choice(
+        ["a word", "a word", "a word", "words", "words", "a pattern", "removal", "removal", "removal"]
+    )
+    if drawn == "removal" and held:
+        gone = dice.choice([*held.values()])
+        for slot in [slot for slot, words in held.items() if words == gone]:
+            index.remove(slot)
+            del held[slot]
+    elif drawn == "a pattern":
+        end = str(dice.randrange(3))
+        slot = index.insert(to_filter(f"s LIKE '%{end}'"))
+        held[slot] = frozenset(word for word in SAME_WORDS if word.endswith(end))
+    else:
+        some = dice.sample(SAME_WORDS, 3)
+        slots = index.insert_many([to_filter(f"s IN {tuple(some)}")] * (90 if drawn == "words" else 1))
+        held.update(dict.fromkeys(slots, frozenset(some)))
+
+
 @needs_native
 @pytest.mark.parametrize("seed", range(4))
 def test_batches_with_the_same_words_match_what_the_filters_name_by_then(seed: int) -> None:
-    """The kernel remembers where the words of the last batch stand; filters that come and go change that."""
+    """The kernel remembers where the words of the last batch stand; filters that come and go change that.
+
+    There are more words than rows, and while there is a pattern each word that an event has needs one.
+    """
+    assert NATIVE is not None
     dice = random.Random(f"same words {seed}")
-    words = tuple(f"w{number}" for number in range(200))
-    index, held = MatchIndex("native"), dict[int, str]()
-    for step in range(60):
-        for _ in range(dice.randrange(4)):
-            if held and dice.random() < 0.45:
-                slot = dice.choice(sorted(held))
-                index.remove(slot)
-                del held[slot]
-            else:
-                word = dice.choice(words)
-                held[index.insert(to_filter(f"s = '{word}'"))] = word
-        other = tuple(reversed(words)) if dice.random() < 0.2 else words
-        codes = np.array([dice.randrange(len(words)) for _ in range(150)], np.int32)
-        batch = batch_from_columns({("s", Kind.STRING): Column(Kind.STRING, codes, None, other)}, len(codes))
-        found = index.match(batch)
-        expected = sorted(
-            (row, slot)
-            for row, code in enumerate(codes.tolist())
-            for slot, word in held.items()
-            if other[code] == word
-        )
-        assert sorted(zip(found.rows.tolist(), found.slots.tolist(), strict=True)) == expected, step
+    index, held = MatchIndex("native"), dict[int, frozenset[str]]()
+    NATIVE.set_limits(20, 0)
+    try:
+        for step in range(40):
+            for _ in range(dice.randrange(4)):
+                churned_words(dice, index, held)
+            words = tuple(reversed(SAME_WORDS)) if dice.random() < 0.1 else SAME_WORDS
+            some = dice.sample(range(len(words)), dice.choice([3, 40, len(words)]))
+            codes = dice.choices(some, k=dice.choice([1, 150, 1600]))
+            by_word: dict[str, list[int]] = {word: [] for word in words}
+            for slot in sorted(held):
+                for word in held[slot]:
+                    by_word[word].append(slot)
+            found = index.match(batch_of_words(words, codes))
+            expected = [(row, slot) for row, code in enumerate(codes) for slot in by_word[words[code]]]
+            assert list(zip(found.rows.tolist(), found.slots.tolist(), strict=True)) == expected, step
+            index.check()
+    finally:
+        NATIVE.set_limits()
 
 
+@needs_native
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("named", ["by a pattern", "by many lists"])
+def test_words_that_no_filter_names_any_more_do_not_keep_their_rows(named: str, batches: int) -> None:
+    """Otherwise such a word leaves when another one needs its row, while it is remembered where it stood."""
+    assert NATIVE is not None
+    words = (*(f"w{number}" for number in range(1024)), "often")
+    first, second, often = 0, 1, 1024
+    index = MatchIndex("native")
+    NATIVE.set_limits(20, 0)
+    try:
+        kept = index.insert_many([to_filter("s = 'often'")] * 80)
+        text = "s LIKE 'w%'" if named == "by a pattern" else f"s IN {words[:-1]}"
+        gone = index.insert_many([to_filter(text)] * 80)
+        assert len(index.match(batch_of_words(words, range(1024))).rows) == 80 * 1024
+        for slot in gone:
+            index.remove(slot)
+        index.check()
+        codes = [*[first] * 512, *[second] * 512, often, first]  # three chunks
+        for part in np.array_split(codes, [512, 1024] if batches == 3 else []):
+            found = index.match(batch_of_words(words, part.tolist()))
+            assert found.slots.tolist() == (kept if often in part else [])
+    finally:
+        NATIVE.set_limits()
+
+
+@needs_native
 def test_clauses_come_back_equal_from_their_columns() -> None:
     odd = [
         Domain(numbers=(Interval(low, high, low_open, high_open),))
