@@ -231,10 +231,12 @@ class HasElement(Predicate):
 
     attribute: str
     literal: Value
+    group: str = field(init=False, repr=False)  # 0 and FALSE are two literals, though Python finds them equal
 
     def __post_init__(self) -> None:
         _set(self, "attribute", _attribute_name(self.attribute))
         _set(self, "literal", _element(self.literal))
+        _set(self, "group", GROUPS[type(self.literal)])
 
 
 @dataclass(frozen=True, slots=True)
