@@ -230,14 +230,6 @@ def nothing_lingers(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_lingers")
-def test_without_lingering_the_last_events_of_a_publisher_that_moves_are_held_back():
-    """Seed 10372: events are asked for at the new broker before the last ones came from the old one."""
-    report = run_chaos(10372, stable=True, admission=True, operations=True)
-    assert report.verdict.findings["complete"].violated == 1
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("nothing_lingers")
 def test_without_sending_all_up_after_a_greeting_a_later_event_comes_before_an_earlier_one(monkeypatch):
     """Seed 1231: a designated broker comes back as a normal one and stops asking on behalf of the others."""
     monkeypatch.setattr("rayvous.broker.admission.Greeting", type(None))

@@ -1,0 +1,45 @@
+"""Which events the admission layer lets go up the tree."""
+
+import rayvous as rv
+from rayvous.admission.books import Change
+from rayvous.broker.admission import Admitting
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.configs import Placed
+from rayvous.protocol.effects import Send, Ticked
+from rayvous.protocol.messages.admission import AdmissionConfig
+from rayvous.protocol.messages.pubsub import Events
+
+ABOVE = 4
+
+
+def test_events_that_are_no_longer_wanted_above_go_up_until_the_grace_period_is_over() -> None:
+    """The last events of a publisher that has moved are still on their way from its former broker."""
+    layer = Admitting(1, Placed((0, ABOVE), ABOVE), AdmissionConfig(), grace_seconds=1.0)
+    wanted = rv.to_filter("price < 10")
+
+    def asked_for(held: bool) -> None:
+        layer.admission.books.changes.append(Change(wanted, ABOVE, held))
+        layer._follow()
+
+    def goes_up(price: int) -> bool:
+        sent = Send(ABOVE, Events(batch_of([{"price": price}])))
+        return bool(layer.alters[Send](sent))
+
+    def time_is(now: float) -> None:
+        layer.sees[Ticked](Ticked(now))
+
+    time_is(5.0)
+    assert not goes_up(1)
+    asked_for(True)
+    assert goes_up(1) and not goes_up(11)
+    asked_for(False)
+    time_is(5.9)
+    assert goes_up(1) and not goes_up(11)
+    asked_for(True)  # and again, within the grace period: it then stays
+    time_is(7.0)
+    assert goes_up(1)
+    asked_for(False)
+    time_is(7.9)
+    assert goes_up(1)
+    time_is(8.0)
+    assert not goes_up(1)
