@@ -3,7 +3,7 @@
 Rules
 -----
 * Events from a broker that is not a neighbour are ignored. That broker retransmits them over the repaired tree. Events
-  from a fellow member that follows another designated broker are ignored too: it multicasts by a different table.
+  from another member that follows another designated broker are ignored too: it multicasts by a different table.
 * Messages for every broker follow the current tree, in order after everything sent before.
 * Where events go to every broker, no other broker confirms a subscription. The confirmation waits while there is no
   way up, until the next parent has stated which numbers it knows (`stating`).

@@ -271,7 +271,7 @@ class Group:
     def _close_all(self) -> None:
         """Close the links of the group and of all subscribers until the next round.
 
-        Messages of a fellow member under another ballot are refused, here and there, so there may be gaps until then.
+        Messages of another member under another ballot are refused, here and there, so there may be gaps until then.
         """
         self._rounds.links.close(GROUP)
         for client in self._place.router.subscribers():

@@ -3,7 +3,7 @@
 Rules
 -----
 * A normal broker that leaves tells its group, and has left when it hears a beat without itself.
-* A designated broker with fellow members resigns: it names its successor, which takes over at once. It is a normal
+* A designated broker with other members resigns: it names its successor, which takes over at once. It is a normal
   broker from then on.
 * The last member takes the whole cluster with it. As the root it first yields to a child, and joins below. It tells
   its neighbours: the parent counts its place as free, and the children join elsewhere and only then leave it

@@ -50,7 +50,7 @@ class Membership(Enum):
     CLUSTERS
         The brokers of a tree of clusters: members elect a successor, clusters find another parent (decision 0011).
     NODES
-        The same where each broker is a node of the tree by itself, and has no fellow members that replace it.
+        The same where each broker is a node of the tree by itself, and has no other members that replace it.
     VIEWS
         The rendezvous point, in views; brokers may leave (decision 0017).
     """

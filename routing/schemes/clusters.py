@@ -5,7 +5,7 @@ Rules, beside those of the tree
 * Inside a cluster everything is multicast once: a normal broker sends towards the root by multicast to its group.
 * A designated broker has one table entry for the whole group; the holders of the entry are the members that want it.
 * A message from the group does not go back to the group, because all members have it already.
-* A normal broker matches for its own clients only, and ignores the subscriptions of its fellow members.
+* A normal broker matches for its own clients only, and ignores the subscriptions of the other members of its cluster.
 
 In a network that heals, a broker may take over, step down, lose its parent and find another (section 4.2.2):
 
@@ -53,7 +53,7 @@ class ClusterRouter(TreeRouter):
         self._normal = position.role == "NEB"
 
     def link_of(self, source: Link) -> Link:
-        """Return GROUP for a fellow member, otherwise the source itself."""
+        """Return GROUP for another member, otherwise the source itself."""
         return GROUP if source in self._other_members else source
 
     def to_parent(self, message: BrokerMessage) -> Effect | None:

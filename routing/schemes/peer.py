@@ -67,7 +67,7 @@ class PeerRouter(TreeRouter):
         }
 
     def link_of(self, source: Link) -> Link:
-        """Return GROUP for a fellow member, otherwise the source itself."""
+        """Return GROUP for another member, otherwise the source itself."""
         return GROUP if source in self._other_members else source
 
     def goes_up_from(self, source: Link) -> bool:

@@ -46,7 +46,7 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
         alice = net.subscriber("alice", place="nearest")
         ann, bob = net.publishers(["ann", "bob"], place="nearest")
         dora = net.subscriber("dora", place="nearest", durable=True)
-        member = net.subscriber("fellow", broker=NEAR)
+        member = net.subscriber("member", broker=NEAR)
         assert [client.broker for client in (alice, ann, bob, dora)] == [NEAR] * 4
         loaded = {client.broker for client in net.subscribers(["i", "j", "k", "l", "m"])}
         assert NEAR not in loaded and len(loaded) == 5, "without a word it is the fewest clients that count"

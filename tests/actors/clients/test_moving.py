@@ -98,10 +98,10 @@ class TwoBrokers(Host):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seats = {1: Host(), 2: Host()}
+        self.hosts = {1: Host(), 2: Host()}
 
     def _request(self, broker: int, name: str, messages: Any, *more: Any) -> Any:
-        return self.seats[broker]._request(broker, name, messages, *more)
+        return self.hosts[broker]._request(broker, name, messages, *more)
 
 
 class Answer:
@@ -184,16 +184,16 @@ def test_what_is_subscribed_while_it_moves_to_a_broker_of_the_same_host_is_insta
             alice.unsubscribe(cancelled)
             assert alice.subscribe("z > 0") == 3
 
-        while_it_moves(alice, host.seats[2], act)
-        assert host.seats[2].known == {kept, 3} == set(alice.subscriptions) and alice.moves == 1
+        while_it_moves(alice, host.hosts[2], act)
+        assert host.hosts[2].known == {kept, 3} == set(alice.subscriptions) and alice.moves == 1
 
 
 def test_what_is_advertised_while_it_moves_to_a_broker_of_the_same_host_is_known_there() -> None:
     host = TwoBrokers()
     with attached(Publisher, host, host) as bob:
         bob.advertise("x > 0")
-        while_it_moves(bob, host.seats[2], lambda: bob.advertise("y > 0"))
-        assert host.seats[2].known == {1, 2} and bob.moves == 1
+        while_it_moves(bob, host.hosts[2], lambda: bob.advertise("y > 0"))
+        assert host.hosts[2].known == {1, 2} and bob.moves == 1
 
 
 def test_a_client_that_has_moved_away_and_back_asks_again_for_what_it_was_waiting_for() -> None:
