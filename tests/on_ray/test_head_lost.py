@@ -156,7 +156,7 @@ def launched(made):
     made.worker()
     up = made.shell("up", "--name", "flights", "--clusters", 1, "--brokers-per-cluster", 2)
     assert up.returncode == 0, up.stderr
-    assert len(made.inspect.brokers()) == 2
+    assert len(made.brokers()) == 2
     return head
 
 
@@ -168,13 +168,13 @@ def test_a_network_is_found_again_when_the_head_is_back(tmp_path):
     read = ("subscribe", "flights", "--durable", "alice", "--format", "json")
     with machines() as made:
         head = launched(made)
-        before = made.inspect.brokers()
+        before = made.brokers()
         assert made.shell(*read, "x >= 0", "--timeout", 0.1).returncode == 0
         assert made.shell("publish", "flights", events, "--as", "faa").returncode == 0
         made.kill(head)
-        assert made.inspect.brokers() == before, "brokers go on while the head is away"
+        assert made.brokers() == before, "brokers go on while the head is away"
         made.head()
         seen = json.loads(made.until(0, "status", "flights", "--json").stdout)
-        assert seen["healthy"] and made.inspect.brokers() == before
+        assert seen["healthy"] and made.brokers() == before
         lines = made.shell(*read, "--limit", EVENTS).stdout.splitlines()
         assert [json.loads(line)["sequence"] for line in lines] == list(range(1, EVENTS + 1))
