@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,7 @@ __all__ = [
     "EventBatch",
     "Mask",
     "Nested",
+    "Recent",
     "Rows",
     "accepted_of",
     "batch_from_columns",
@@ -63,6 +64,9 @@ __all__ = [
     "flat_batch",
     "joined_bytes",
 ]
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -149,21 +153,52 @@ class Column:
         return NULL if self.kind is Kind.NULL else value  # type: ignore[return-value]
 
 
-_counted: tuple[tuple[tuple[str, ...], int], ...] = ()
-"""Words of recent columns with their characters; several threads may read and write."""
+class Recent(Generic[K, V]):
+    """The last few objects, found by themselves and not by what they equal, each with what was found out about it.
+
+    Several threads may read and write.
+
+    Parameters
+    ----------
+    most
+        How many are remembered.
+    """
+
+    __slots__ = ("_kept", "_most")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: tuple[tuple[K, V], ...] = ()
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return iter(self._kept)
+
+    def get(self, of: K) -> V | None:
+        """Return what is known of an object, or None."""
+        for known, value in self._kept:
+            if known is of:
+                return value
+        return None
+
+    def keep(self, of: K, value: V) -> None:
+        """Remember what was found out about an object; the oldest is forgotten."""
+        self._kept = ((of, value), *self._kept[: self._most - 1])
+
+
+_counted: Recent[tuple[str, ...], int] = Recent(COUNTED_MAX)
+"""Words of recent columns with their characters."""
 
 
 def characters(words: tuple[str, ...]) -> int:
     """Return the number of characters of a column's words; those of the last few long lists are remembered."""
-    global _counted
     if len(words) < COUNTED_WORDS_MIN:
         return sum(map(len, words))
-    for known, count in _counted:
-        if known is words:
-            return count
+    known = _counted.get(words)
+    if known is not None:
+        return known
     count = sum(map(len, words))
     if count <= COUNTED_CHARACTERS_MAX:
-        _counted = ((words, count), *_counted[: COUNTED_MAX - 1])
+        _counted.keep(words, count)
     return count
 
 

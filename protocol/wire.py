@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import BOOLEAN, DATA, FLOAT64, INT32, INT64, arrays_of
-from .batch import Column, EventBatch
+from .batch import Column, EventBatch, Recent
 from .messages.pubsub import Ack, Directed, Events, Numbered
 from .values import Kind
 
@@ -50,21 +50,20 @@ KEPT_BATCH_BYTES_MAX: Final = 2 << 20
 _KINDS: Final = tuple(Kind)
 _WIDTHS: Final = ((1 << 8, np.dtype("u1")), (1 << 16, np.dtype("u2")), (1 << 32, np.dtype("u4")))
 
-_recent: tuple[tuple[EventBatch, Reduced], ...] = ()
-"""The batches that were read last, with what they were read from; several threads may read and write."""
+_recent: Recent[EventBatch, Reduced] = Recent(KEPT_BATCHES_MAX)
+"""The batches that were read last, with what they were read from."""
 
 
 def _keep(batch: EventBatch, reduced: Reduced, size: int) -> EventBatch:
-    global _recent
     if size <= KEPT_BATCH_BYTES_MAX:
-        _recent = ((batch, reduced), *_recent[: KEPT_BATCHES_MAX - 1])
+        _recent.keep(batch, reduced)
     return batch
 
 
 def _reduce_batch(batch: EventBatch) -> Reduced:
-    for known, reduced in _recent:
-        if known is batch:
-            return reduced
+    known = _recent.get(batch)
+    if known is not None:
+        return known
     described, arrays, misfit = arrays_of(batch)
     if misfit is not None:
         return batch.__reduce__()
@@ -134,27 +133,22 @@ def _batch(
     return EventBatch(found, publishers, publisher, sequence, published_at)
 
 
-_texts: tuple[tuple[tuple[str, ...], str], ...] = ()
-"""Words that were joined last or read, with their text; several threads may read and write."""
+_texts: Recent[tuple[str, ...], str] = Recent(KEPT_TEXTS_MAX)
+"""Words that were joined last or read, with their text."""
 
 
 def _joined(words: tuple[str, ...]) -> str | tuple[str, ...]:
     if len(words) < 2:
         return words
-    for known, text in _texts:
-        if known is words:
-            return text
+    known = _texts.get(words)
+    if known is not None:
+        return known
     text = SEPARATOR.join(words)
     if text.count(SEPARATOR) != len(words) - 1:
         return words
     if len(words) >= NARROW_EVENTS_MIN and len(text) <= KEPT_CHARACTERS_MAX:
-        _keep_text(words, text)
+        _texts.keep(words, text)
     return text
-
-
-def _keep_text(words: tuple[str, ...], text: str) -> None:
-    global _texts
-    _texts = ((words, text), *_texts[: KEPT_TEXTS_MAX - 1])
 
 
 def _parted(words: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -468,19 +468,19 @@ class Channels:
         way = self._by_name.get(channel.peer)
         if way is not None and way.channel is channel:
             way.lost()
-        known = way is not None and not parted and not self.has_left_ray
-        if way is not None and known and lost:
+        inquired = None if parted or self.has_left_ray else way
+        if inquired is not None and lost:
             with suppress(RayError):
-                way.actor.drop_channel.remote(channel.number)  # before a later call can be made
+                inquired.actor.drop_channel.remote(channel.number)  # before a later call can be made
         for waiting in lost:
             waiting.lane.leave()
-        if way is None or not known:
+        if inquired is None:
             for waiting in lost:
                 waiting.failed(unavailable(channel.why, channel.peer))
             if way is not None and self.has_left_ray:
                 way.bury(unavailable(LEFT, way.name))
         else:
-            self._go(self._inquire(way, lost, channel.why))
+            self._go(self._inquire(inquired, lost, channel.why))
 
     async def _inquire(self, way: Way, lost: list[Waiting], why: str) -> None:
         """Ask whether a process is dead whose channel has been lost; tell those who wait."""

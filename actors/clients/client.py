@@ -254,22 +254,22 @@ class Client:
         BrokerUnavailable
             If no broker is left, or none takes the client within `call_seconds`.
         """
-        async with self._moving:
-            if self.host == left and not self._ended:
-                gone = {self.broker: left} if dead else {}
-                await self._move(gone, {self.broker})
+        await self._move_if(lambda place: place.host == left, dead)
 
     async def _move_from(self, place: Place, dead: bool) -> None:
         """Go to another broker if the client is still at this one; as `move` does."""
-        async with self._moving:
-            if self._place is place and not self._ended:
-                await self._move({place.broker: place.host} if dead else {}, {place.broker})
+        await self._move_if(lambda now: now is place, dead)
 
     async def go_from(self, broker: BrokerId) -> None:
         """Go to another broker if the client is still at this one, which leaves the network; as `move` does."""
+        await self._move_if(lambda place: place.broker == broker, False)
+
+    async def _move_if(self, still: Callable[[Place], bool], dead: bool) -> None:
+        """Go to another broker if the client is at such a place when no other move is in progress."""
         async with self._moving:
-            if self.broker == broker and not self._ended:
-                await self._move({}, {broker})
+            place = self._place
+            if still(place) and not self._ended:
+                await self._move({place.broker: place.host} if dead else {}, {place.broker})
 
     def move_to(self, broker: BrokerId) -> BrokerId:
         """Move to another broker on request, in a network that heals; return the broker at which the client is then.

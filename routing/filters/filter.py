@@ -190,24 +190,7 @@ def to_predicate(given: Predicate | str | Mapping[str, object], *, dialect: Dial
 
 
 def to_filter(given: FilterLike, clauses_max: int = CLAUSES_MAX, *, dialect: Dialect = "rayvous") -> Filter:
-    """Return the normal form of any description of a filter.
-
-    Parameters
-    ----------
-    clauses_max
-        The maximum number of clauses of the result and of intermediate results.
-    dialect
-        The language of selector text: ``"rayvous"``; ``"jms"``, where a comparison of values of two groups is
-        false; or ``"cesql"``, CloudEvents SQL. The filter itself has no dialect; it prints in the dialect
-        ``"rayvous"``.
-
-    Raises
-    ------
-    SelectorError
-        If the input cannot be parsed; the message says where.
-    FilterTooComplex
-        If its normal form has more than `clauses_max` clauses.
-    """
+    """Return the normal form of any description of a filter: `language.doubts.to_filter`, with no look for doubts."""
     whole_number("clauses_max", clauses_max, 1)
     if isinstance(given, Filter):
         return given

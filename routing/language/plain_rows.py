@@ -27,6 +27,13 @@ _AND: Final = re.compile(r"AND(?=[ \t\r\n])", re.ASCII | re.IGNORECASE)
 
 def row_of(text: str, keywords: Set[str]) -> p.Predicate | None:
     """Return the condition of a row of comparisons, or None if the text may be something else."""
+    try:
+        return _row_of(text, keywords)
+    except (SelectorError, FilterTooComplex):
+        return None
+
+
+def _row_of(text: str, keywords: Set[str]) -> p.Predicate | None:
     terms: list[p.Predicate] = []
     place = 0
     while (found := _TERM.match(text, place)) is not None:
@@ -34,22 +41,12 @@ def row_of(text: str, keywords: Set[str]) -> p.Predicate | None:
         if is_word(name, keywords):
             return None
         value = string if whole is None else int(whole) if fraction is None else float(whole + fraction)
-        try:
-            terms.append(p.Compare(name, "<>" if op == "!=" else op, value))
-        except (SelectorError, FilterTooComplex):
-            return None
+        terms.append(p.Compare(name, "<>" if op == "!=" else op, value))
         place = found.end()
         if place == len(text):
-            return _together(terms)
+            return terms[0] if len(terms) == 1 else p.And(tuple(terms))
         joined = _AND.match(text, place)
         if joined is None:
             return None
         place = joined.end()
     return None
-
-
-def _together(terms: list[p.Predicate]) -> p.Predicate | None:
-    try:
-        return terms[0] if len(terms) == 1 else p.And(tuple(terms))
-    except (SelectorError, FilterTooComplex):
-        return None
