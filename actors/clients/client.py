@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -47,8 +47,9 @@ from ...protocol.ids import BrokerId, ClientId
 from ..answers import answered
 from ..forks import require_same_process
 from ..host.errors import broker_errors
-from ..host.handle import HostHandle
+from ..host.handle import Answer, HostHandle
 from ..host.outbox import first_line
+from ..host.requests import Request
 from .nearness import Placement
 from .process import ClientProcess
 from .waits import Behind, Given, Pause, Work
@@ -143,6 +144,10 @@ class Client:
 
     def _handle(self, host: Any) -> HostHandle:
         return self._process.handle(host)
+
+    def _request(self, place: Place, messages: Sequence[Request], session: str = "") -> Answer[Any]:
+        """Pass messages of this client to its broker at a place; as `HostHandle.request`."""
+        return self._handle(place.host).request(place.broker, self.name, messages, session)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r} at broker {self.broker}"

@@ -102,9 +102,7 @@ class DurableSubscriber(Subscriber):
 
     def _say_what_it_knows(self) -> None:
         """Tell the broker the acknowledged positions, which are those that the rendezvous point has stored."""
-        self._handle(self.host).request(
-            self.broker, self.name, [HasConsumed(dict(self._told), self._machine.incarnation)]
-        )
+        self._request(self._place, [HasConsumed(dict(self._told), self._machine.incarnation)])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         self._handle(host).request(
@@ -187,7 +185,7 @@ class DurableSubscriber(Subscriber):
         assert isinstance(message, Consumed)
         async with self._moving:
             said = replace(message, incarnation=self._machine.incarnation)
-            self._handle(self.host).request(self.broker, self.name, [said])
+            self._request(self._place, [said])
             self._told |= {name: max(mark, self._told.get(name, 0)) for name, mark in said.marks.items()}
 
     async def acknowledge_async(self, note: Notification | None = None) -> None:
@@ -219,7 +217,7 @@ class DurableSubscriber(Subscriber):
         self._process.leave(self)
         place: Place = await Behind(self._process, self._arrived())
         if self._lost is None:
-            self._handle(place.host).request(place.broker, self.name, [last_word], self.ticket)
+            self._request(place, [last_word], self.ticket)
         self._inbox.close()
         self._process.forget(self.name)
         self._handle(place.host).end_session(self._process.session)

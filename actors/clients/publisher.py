@@ -245,7 +245,7 @@ class Publisher(Client):
     async def _count(self, place: Place, again: bool, seconds: float) -> None:
         """Continue after the last number that a stable broker has of a publisher of this name."""
         assert self._links is not None
-        stored = await Given(self._handle(place.host).request(place.broker, self.name, [Stored()]), seconds)
+        stored = await Given(self._request(place, [Stored()]), seconds)
         self._machine.reattach(time.time(), stored, ())
         self._links.events.sent = stored
         self._counted = True
@@ -315,9 +315,7 @@ class Publisher(Client):
                     machine.everywhere(number, time.time())
             raise
         if again and broker != self.broker:
-            self._handle(self.host).request(
-                self.broker, self.name, [taken_over]
-            )  # without waiting for the answer
+            self._request(self._place, [taken_over])  # without waiting for the answer
 
     async def _say_at(
         self, host: Any, broker: BrokerId, message: Said, until: float, patience_seconds: float
@@ -340,7 +338,7 @@ class Publisher(Client):
 
     def _say_what_it_knows(self) -> None:
         with self._machine_turn:  # no event with a higher number is sent before this
-            self._handle(self.host).request(self.broker, self.name, [self._machine.has_published()])
+            self._request(self._place, [self._machine.has_published()])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         with self._machine_turn:
@@ -445,7 +443,7 @@ class Publisher(Client):
 
         async def call(place: Place, again: bool, left: float) -> None:
             question = await self._settle(place, ask)
-            asked = self._handle(place.host).request(place.broker, self.name, question)
+            asked = self._request(place, question)
             await self._answer(asked, place, left)
 
         async with self._turn:

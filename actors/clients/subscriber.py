@@ -177,9 +177,7 @@ class Subscriber(Client):
 
         async def call(place: Place, again: bool, left: float) -> bool:
             registers = self._machine.request(numbers)
-            waiting = self._handle(place.host).request(
-                place.broker, self.name, registers, self._process.session
-            )
+            waiting = self._request(place, registers, self._process.session)
             try:
                 begins = await self._answer(waiting, place, left)
             except (GetTimeoutError, RayTaskError) as error:
@@ -213,9 +211,7 @@ class Subscriber(Client):
         return numbers
 
     def _cancelled(self, place: Place, numbers: list[int]) -> Any:
-        return self._handle(place.host).request(
-            place.broker, self.name, [Cancel(number) for number in numbers]
-        )
+        return self._request(place, [Cancel(number) for number in numbers])
 
     async def _go_on_at(self, host: Any, broker: BrokerId, patience_seconds: float) -> None:
         self._inbox.host = host  # from here on nothing from the old broker is accepted
@@ -232,7 +228,7 @@ class Subscriber(Client):
         self._inbox.recover()
 
     def _say_what_it_knows(self) -> None:
-        self._handle(self.host).request(self.broker, self.name, [self._machine.has_had()])
+        self._request(self._place, [self._machine.has_had()])
 
     def _leave(self, host: Any, broker: BrokerId) -> None:
         self._handle(host).request(broker, self.name, [Detach()], self.ticket)
@@ -320,7 +316,7 @@ class Subscriber(Client):
         """Return the broker's answer to a question about this subscriber's subscriptions."""
 
         async def call(place: Place, again: bool, left: float) -> Any:
-            asked = self._handle(place.host).request(place.broker, self.name, [question])
+            asked = self._request(place, [question])
             return await self._answer(asked, place, left)
 
         return in_thread(self._ask(call, self._directory.limits.call_seconds))
@@ -509,7 +505,7 @@ class Subscriber(Client):
         with self._forgiving():
             if self._lost is None:
                 place: Place = await Behind(self._process, self._arrived())
-                asked = self._handle(place.host).request(place.broker, self.name, [Detach()], self.ticket)
+                asked = self._request(place, [Detach()], self.ticket)
                 self._goodbye = asked
         return True
 
