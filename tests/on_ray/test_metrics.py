@@ -29,7 +29,16 @@ def scraped() -> dict[str, list[tuple[dict[str, str], float]]]:
     return out
 
 
+def notified(
+    found: dict[str, list[tuple[dict[str, str], float]]], name: str
+) -> list[tuple[dict[str, str], float]]:
+    """Return what broker 0 of a network has exported of its notifications: the labels and value of each series."""
+    series = found.get("ray_rayvous_notifications_total", ())
+    return [row for row in series if (row[0]["network"], row[0]["broker"]) == (name, "0")]
+
+
 def test_the_dashboard_asks_for_what_is_exported(net: rv.Network, fresh: str) -> None:
+    before = sum(value for _, value in notified(scraped(), net.name))
     subscriber = net.subscriber(fresh, broker=0)
     subscriber.subscribe("metered = TRUE")
     net.publisher(f"{fresh}-p", broker=net.inspect.positions[-1].broker).publish_batch(
@@ -47,20 +56,14 @@ def test_the_dashboard_asks_for_what_is_exported(net: rv.Network, fresh: str) ->
     deadline = time.monotonic() + BOUND_SECONDS
     while True:  # Ray reports from time to time, without notice
         found = scraped()
-        ours = [labels for labels, value in found.get("ray_rayvous_notifications_total", ()) if value]
-        if asked <= found.keys() and net.name in {labels["network"] for labels in ours}:
+        ours = notified(found, net.name)
+        if asked <= found.keys() and sum(value for _, value in ours) >= before + EVENTS:
             break
-        assert time.monotonic() < deadline, (asked - found.keys(), ours)
+        assert time.monotonic() < deadline, (asked - found.keys(), before, ours)
         time.sleep(0.2)
 
-    notified = [
-        (labels, value)
-        for labels, value in found["ray_rayvous_notifications_total"]
-        if labels["network"] == net.name and labels["broker"] == "0"
-    ]
-    assert sum(value for _, value in notified) >= EVENTS
-    assert {labels["role"] for labels, _ in notified} == {place.role}
-    assert {labels["cluster"] for labels, _ in notified} == {str(place.cluster)}
+    assert {labels["role"] for labels, _ in ours} == {place.role}
+    assert {labels["cluster"] for labels, _ in ours} == {str(place.cluster)}
     for labels, _ in found["ray_rayvous_filters"]:
         assert set(LABELS) <= labels.keys()
     assert json.loads(text)["title"] == "Rayvous"
