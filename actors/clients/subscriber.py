@@ -17,12 +17,14 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Final
 
+from pyarrow import RecordBatch
 from ray.exceptions import GetTimeoutError, RayTaskError
 
 from ...clients.subscriber import SubscriberMachine
 from ...protocol import checks
+from ...protocol.batch import EventBatch, concat
 from ...protocol.errors import (
     BrokerUnavailable,
     ClientError,
@@ -45,7 +47,11 @@ from .client import Client, Context, Place
 from .distributing import read_payload
 from .inbox import Arrival, Inbox
 from .notification import Notification, for_people
+from .record_batches import record_batch
 from .waits import Behind, Given, carried_out, in_thread
+
+ROWS_MAX: Final = 65_536
+"""How many events a record batch is filled up to, if so many wait."""
 
 
 class Subscriber(Client):
@@ -361,8 +367,54 @@ class Subscriber(Client):
             if note is not None:
                 yield note
 
-    def batches(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
-        """Iterate over arrivals in batches: `batch`, the `rows` of it for this subscriber, and `received_at`.
+    def batches(
+        self, timeout_seconds: float | None = None, *, rows_max: int = ROWS_MAX
+    ) -> Iterator[RecordBatch]:
+        """Iterate over events as `pyarrow.RecordBatch`, a row each: whatever has arrived by then, at least one.
+
+        The columns `_publisher`, `_sequence` and `_published_at` come first; then one for each attribute
+        (:mod:`rayvous.actors.clients.record_batches` has the rules). A durable subscriber acknowledges a batch with
+        `acknowledge()`.
+
+        Parameters
+        ----------
+        timeout_seconds
+            As for `notifications`, whose errors this has, too.
+        rows_max
+            Nothing more is added to a batch of so many rows.
+
+        Raises
+        ------
+        InputError
+            If an argument is wrong; raised by the call, not by the first iteration.
+        """
+        require_same_process()
+        checks.whole_number("rows_max", rows_max, 1)
+        wait = checks.optional_seconds("timeout_seconds", timeout_seconds)
+        return map(record_batch, self._together(wait, rows_max))
+
+    def _together(self, timeout_seconds: float | None, rows_max: int) -> Iterator[EventBatch]:
+        for first in self._arrivals(timeout_seconds):
+            yield self._with_what_waits(first, rows_max)
+
+    def _with_what_waits(self, first: Arrival, rows_max: int) -> EventBatch:
+        """Return the events of an arrival and of those that wait behind it."""
+        found, rows = [first.batch.take(first.rows)], len(first.rows)
+        while rows < rows_max and not self._inbox.idle and (more := self._inbox.wait(0)) is not None:
+            self._hand_out_all(more)
+            found.append(more.batch.take(more.rows))
+            rows += len(more.rows)
+        return concat(found)
+
+    async def batches_async(self, *, rows_max: int = ROWS_MAX) -> AsyncIterator[RecordBatch]:
+        """Iterate over events as `pyarrow.RecordBatch` from a coroutine; see `batches`."""
+        checks.whole_number("rows_max", rows_max, 1)
+        while (first := await self._inbox.wait_async()) is not None:
+            self._hand_out_all(first)
+            yield record_batch(self._with_what_waits(first, rows_max))
+
+    def arrivals(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
+        """Iterate over arrivals as the network delivers them: `batch`, the `rows` of it that count, `received_at`.
 
         `timeout_seconds` and the errors are those of `notifications`.
         """
@@ -371,12 +423,6 @@ class Subscriber(Client):
 
     def _arrivals(self, timeout_seconds: float | None) -> Iterator[Arrival]:
         while (arrival := self._inbox.wait(timeout_seconds)) is not None:
-            self._hand_out_all(arrival)
-            yield arrival
-
-    async def batches_async(self) -> AsyncIterator[Arrival]:
-        """Iterate over arrivals in batches from a coroutine; see `batches`."""
-        while (arrival := await self._inbox.wait_async()) is not None:
             self._hand_out_all(arrival)
             yield arrival
 
@@ -404,7 +450,7 @@ class Subscriber(Client):
         return self._inbox.idle
 
     def take(self) -> Arrival | None:
-        """Return the next arrival in batches, as `batches` does; None if there is none.
+        """Return the next arrival, as `arrivals` does; None if there is none.
 
         Raises
         ------

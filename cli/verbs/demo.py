@@ -246,7 +246,7 @@ def _publish(
 def _drain(subscribers: Sequence[Subscriber], trace: Trace) -> np.ndarray[Any, Any]:
     latencies = [np.zeros(0)]
     for subscriber in subscribers:
-        for arrival in subscriber.batches(timeout_seconds=0):
+        for arrival in subscriber.arrivals(timeout_seconds=0):
             latencies.append(arrival.received_at - arrival.batch.published_at[arrival.rows])
             for row in arrival.rows.tolist():
                 trace.notified(arrival.received_at, subscriber.name, *arrival.batch.identity(row))

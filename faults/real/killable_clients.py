@@ -58,7 +58,7 @@ def arrived(subscriber: Subscriber) -> list[tuple[float, ClientId, int]]:
     """Return what a subscriber has received since the last call: (when, publisher, sequence)."""
     return [
         (arrival.received_at, *arrival.batch.identity(row))
-        for arrival in subscriber.batches(timeout_seconds=0)
+        for arrival in subscriber.arrivals(timeout_seconds=0)
         for row in arrival.rows.tolist()
     ]
 

@@ -42,7 +42,7 @@ class _Clients:
     def drain(self, trace: Trace) -> None:
         """Record the notifications that subscribers received since the last call."""
         for name, subscriber in self.subscribers.items():
-            for arrival in subscriber.batches(timeout_seconds=0):
+            for arrival in subscriber.arrivals(timeout_seconds=0):
                 for row in arrival.rows.tolist():
                     trace.notified(arrival.received_at, name, *arrival.batch.identity(row))
 

@@ -41,8 +41,8 @@ class Kid:
         return note.event["x"], note.sequence
 
     async def read_in_batches(self) -> int:
-        async for arrival in self.subscriber.batches_async():
-            return len(arrival.rows)
+        async for batch in self.subscriber.batches_async():
+            return batch.num_rows
         return 0
 
     def close(self) -> None:

@@ -95,6 +95,7 @@ def test_a_wrong_timeout_is_named_at_once(parts: dict[str, Any], wait: Any) -> N
         lambda: net.remove_broker(0, wait),
         lambda: subscriber.notifications(wait),
         lambda: subscriber.batches(timeout_seconds=wait),
+        lambda: subscriber.arrivals(timeout_seconds=wait),
         lambda: subscriber.subscribe("a = 1", timeout_seconds=wait),
         lambda: publisher.flush(timeout_seconds=wait),
     ]

@@ -19,6 +19,6 @@ VARIANTS = [
 def test_an_asynchronous_variant_takes_what_its_call_takes(client, name):
     call, variant = (signature(getattr(client, each)) for each in (name, f"{name}_async"))
     if name == "batches":  # a coroutine can be cancelled, so it needs no timeout
-        assert list(variant.parameters) == ["self"]
+        assert list(variant.parameters) == ["self", "rows_max"]
     else:
         assert list(variant.parameters.values()) == list(call.parameters.values())
