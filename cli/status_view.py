@@ -14,6 +14,7 @@ from ..actors.network.gateways import GatewayStatus
 from ..actors.network.status import BrokerStatus, NetworkStatus
 from ..protocol.ids import BrokerId
 from ..protocol.printable import printable
+from ..protocol.sinks import SinkStatus
 from .console import cell
 
 Rates: TypeAlias = Mapping[BrokerId, Mapping[str, float]]
@@ -21,6 +22,7 @@ Order: TypeAlias = Literal["id", "load"]
 
 STYLES: Final = {"alive": "green", "silent": "yellow", "dead": "red"}
 CONDITION_STYLES: Final = {"healthy": "green", "healing": "yellow", "whole": "yellow", "broken": "red"}
+SINK_STYLES: Final = {"writing": "green", "waiting": "red", "silent": "yellow"}
 GATEWAY_STYLES: Final = {"serving": "green", "silent": "yellow", "failed": "red"}
 NODE_DIGITS: Final = 8
 """The number of digits shown of Ray's node id, which has 56."""
@@ -64,6 +66,8 @@ def status_view(
     parts.append(_table(_ordered(status.brokers, rates, order), rates, rows))
     if status.gateways:
         parts.append(gateways_view(status.gateways[:rows]))
+    if status.sinks:
+        parts.append(sinks_view(status.sinks[:rows]))
     return Group(*parts)
 
 
@@ -79,6 +83,25 @@ def gateways_view(gateways: Sequence[GatewayStatus]) -> RenderableType:
             one.node[:NODE_DIGITS] + (f" {one.process}" if one.process else ""),
             cell(one.state, GATEWAY_STYLES[one.state]),
             cell(one.problem or " ".join(one.urls)),
+        )
+    return table
+
+
+def sinks_view(sinks: Sequence[SinkStatus]) -> RenderableType:
+    """Return the printed form of sinks: a row for each, with what it has written, and its problem or its folder."""
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="cyan")
+    for name in ("sink", "state"):
+        table.add_column(name, no_wrap=True)
+    for name in ("events", "files", "MB", "waiting", "lost"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for one in sinks:
+        figures = (one.events, one.files, one.bytes / 1e6, one.waiting, one.lost)
+        table.add_row(
+            cell(one.name),
+            cell(one.state, SINK_STYLES[one.state]),
+            *(f"{figure:,.0f}" for figure in figures),
+            cell(one.problem or one.target),
         )
     return table
 

@@ -20,10 +20,9 @@ from contextlib import suppress
 from typing import Final
 
 import ray
-from ray.exceptions import RayError
 
-from ..actors.network.directory import NAMESPACE, rendezvous_name
 from ..actors.network.gateways import gateways_sharing
+from ..actors.network.lasting_actors import end_for_good, has_ended
 from ..actors.network.network import Network
 from ..protocol.errors import NetworkNotFound
 from .serving import Serving, serving, settle_memory
@@ -56,10 +55,10 @@ class GatewayActor:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-            _end_for_good()
+            end_for_good()
         except NetworkNotFound:
             _LOG.exception("there is nothing to serve")
-            _end_for_good()
+            end_for_good()
         except BaseException as error:
             if self._urls.done() or ray.get_runtime_context().was_current_actor_reconstructed:
                 _LOG.exception("the gateway has failed")
@@ -68,9 +67,9 @@ class GatewayActor:
             _LOG.exception("the gateway cannot serve")
             # The supervisor ends this actor, unless the supervisor has gone with the network before it got
             # the error.
-            while not _has_ended(self._network):
+            while not has_ended(self._network):
                 time.sleep(LOOK_SECONDS)
-            _end_for_good()
+            end_for_good()
 
     async def _serve(self) -> None:
         network = await asyncio.to_thread(Network.attach, self._network)
@@ -107,19 +106,3 @@ class GatewayActor:
     def pid(self) -> int:
         """Return the process id."""
         return os.getpid()
-
-
-def _has_ended(network: str) -> bool:
-    """Return whether Ray reports that the network has no rendezvous point any more."""
-    try:
-        ray.get_actor(rendezvous_name(network), namespace=NAMESPACE)
-    except ValueError:
-        return True
-    except RayError:
-        return False
-    return False
-
-
-def _end_for_good() -> None:
-    """End this actor so that Ray does not restart it."""
-    ray.kill(ray.get_runtime_context().current_actor, no_restart=True)

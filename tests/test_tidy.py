@@ -37,7 +37,7 @@ PURE = (
     "faults/injector.py", "faults/damage.py", "faults/report.py", "faults/recovery_times.py",
     "gateway/access.py", "gateway/positions.py", "gateway/queues.py", "gateway/deliveries.py",
     "gateway/stomp/frames.py", "gateway/stomp/content.py", "gateway/stomp/acknowledging.py", "gateway/stomp/session.py",
-    "gateway/stomp/requests.py", "gateway/stomp/gaps.py",
+    "gateway/stomp/requests.py", "gateway/stomp/gaps.py", "pipelines/sink/rolling.py",
 )  # fmt: skip
 """Value machines: no I/O, no clock, no chance, no logging."""
 

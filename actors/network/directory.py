@@ -51,11 +51,17 @@ def host_name(network: str, brokers: Sequence[BrokerId], incarnation: int = 0) -
     return f"{network}:{which}" + (f":life:{incarnation}" if incarnation else "")
 
 
-KINDS: Final = ("gateways", "gateway", "rendezvous", "broker", "collector")
+def sink_name(network: str, sink: str) -> str:
+    """Return the name of the actor that is a sink."""
+    return f"{network}:sink:{sink}"
+
+
+KINDS: Final = ("gateways", "gateway", "sink", "rendezvous", "broker", "collector")
 """The kinds of a network's actors, in the order in which they are ended: what starts others comes first."""
 
 _ACTOR: Final = re.compile(
     r"(?P<network>.+):(?:(?P<one>gateways|rendezvous|collector)"
+    r"|(?P<named>sink):[A-Za-z0-9_.-]+"
     r"|(?P<many>gateway|broker)s?:[0-9a-f]+(?:[-:]\d+)?(?:/\d+)?(?::life:\d+)?)"
 )
 
@@ -70,7 +76,7 @@ def kind_of(name: str) -> str:
     """Return which of the `KINDS` an actor of a network is, by its name."""
     found = _ACTOR.fullmatch(name)
     assert found is not None, "it is an actor of a network"
-    return found["one"] or found["many"]
+    return found["one"] or found["named"] or found["many"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 Rules
 -----
-* Telemetry is saved and gateways end first, then the rendezvous point. It writes what it has to write, and answers
-  no more calls. A client whose broker ends earlier is therefore not sent elsewhere, so a network that later resumes
-  from its stores finds the client at the broker that holds its notifications.
+* Telemetry is saved, gateways end and sinks write what they have first. Then the rendezvous point ends: it writes what
+  it has to write, and answers no more calls. A client whose broker ends earlier is therefore not sent elsewhere, so a
+  network that later resumes from its stores finds the client at the broker that holds its notifications.
 * All brokers that the rendezvous point knows are ended, including those that another process has started since.
 * The collector ends last: Ray prints a warning for each in-flight call to an actor that is killed.
 """
@@ -20,6 +20,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ..telemetry.source import save_telemetry
 from .gateways import end_gateways
 from .hosts import Hosts
+from .sinks import end_sinks
 from .store import RayStore
 
 END_SECONDS: Final = 10.0
@@ -34,6 +35,7 @@ def end_network(hosts: Hosts) -> None:
     directory = hosts.directory
     save_telemetry(directory)
     end_gateways(directory)
+    end_sinks(directory)
     with suppress(RayError, GetTimeoutError):  # it exits without answering
         # Not retried: it is the end of a call that would otherwise be repeated until it is killed.
         ended = hosts.rendezvous.end.options(max_task_retries=0).remote()

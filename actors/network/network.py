@@ -52,6 +52,7 @@ from .operations import Operations
 from .remains import described, how_to_end, parts_of
 from .rolling import Rolling
 from .settings import Settings
+from .sinks import Sinks
 from .stages import Progress, check_progress, told
 from .status import NetworkStatus, status_of
 
@@ -80,6 +81,7 @@ class Network:
         self._operations = Operations(self._hosts)
         self._rolling = Rolling(self._hosts, self._operations, self._convergence)
         self._admission = NetworkAdmission(self._hosts, self._process)
+        self._sinks = Sinks(self._hosts)
         self._inspection = Inspection(self._hosts, self._attached, self._convergence, self._admission)
         self._supervisor: Any = None  # of its gateways: an actor lives as long as a handle to it exists
 
@@ -106,6 +108,8 @@ class Network:
     restart_rolling = of("_rolling", Rolling.restart_rolling)
 
     would_admit = of("_admission", NetworkAdmission.would_admit)
+
+    sink = of("_sinks", Sinks.sink)
 
     @overload
     def subscriber(

@@ -23,11 +23,13 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayEr
 
 from ...protocol.configs import Position, broker_name
 from ...protocol.ids import BrokerId, BrokerLink, ClusterId
+from ...protocol.sinks import SinkStatus
 from ..host.errors import broker_errors
 from ..host.handle import HostHandle, Question
 from ..host.survey import Look
 from ..telemetry.latency import quantile, together
 from .gateways import GatewaysSeen, GatewayStatus
+from .sinks import asked_sinks, sinks_said
 
 if TYPE_CHECKING:
     from .convergence import Convergence
@@ -119,6 +121,8 @@ class NetworkStatus:
     hosts_by_ray
         To how many processes of brokers the process that asks could open no channel, if it tried: its calls to them
         go by Ray. The same of a broker is in its `sizes`.
+    sinks
+        Every sink. Sinks do not count for the network's health.
     """
 
     name: str
@@ -131,6 +135,7 @@ class NetworkStatus:
     gateways: tuple[GatewayStatus, ...] = ()
     collector: State = "alive"
     hosts_by_ray: int = 0
+    sinks: tuple[SinkStatus, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -202,6 +207,7 @@ def status_of(
             hosts.find_reborn(answer_seconds)
     seen = _SEEN.setdefault(hosts, GatewaysSeen())
     asked, collector = seen.ask(hosts.directory), _ask_collector(hosts.directory.collector)
+    sinks = asked_sinks(hosts.directory)
     begun = time.monotonic()
     said, silent = _said(hosts, ("look", "survey") if heals else ("look",), answer_seconds)
     looks: dict[BrokerId, Look] = said["look"]
@@ -218,8 +224,18 @@ def status_of(
     at = time.monotonic()
     gateways = seen.said(asked, answer_seconds)
     state = _collector_said(collector, max(0.0, begun + answer_seconds - time.monotonic()))
+    written = sinks_said(sinks, max(0.0, begun + answer_seconds - time.monotonic()))
     return NetworkStatus(
-        hosts.name, scheme, heals, at, tuple(brokers), tuple(problems), latencies, gateways, state
+        hosts.name,
+        scheme,
+        heals,
+        at,
+        tuple(brokers),
+        tuple(problems),
+        latencies,
+        gateways,
+        state,
+        sinks=written,
     )
 
 

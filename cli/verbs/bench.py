@@ -273,6 +273,28 @@ def bench_aggregation(
     _show_bench(result, as_json)
 
 
+@bench.command("sink")
+def bench_sink(
+    events: Annotated[
+        int, typer.Option(callback=at_most(100_000_000), help="Number of events that are written.")
+    ] = 1_000_000,
+    rounds: Annotated[int, typer.Option(callback=at_most(1_000), help="How often both write, in turns.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the events.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how fast a sink writes delivered events to Parquet, beside pyarrow writing the same tables.
+
+    Without a network: from batches as they are delivered to renamed files. Takes half a minute.
+    """
+    from ...benchmarks import sink
+
+    if events < 1 or rounds < 1:
+        raise InputError(f"--events {events} and --rounds {rounds}: there must be at least 1 of each")
+    with console.steps() as steps:
+        result = sink.run(events=events, rounds=rounds, seed=seed, progress=steps.show)
+    _show_bench(result, as_json)
+
+
 @bench.command("distribute")
 def bench_distribute(
     hosts: Annotated[

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import clients, gateway, networks, operate
+from . import clients, gateway, networks, operate, sink
 
 HEADINGS: Final[dict[str, tuple[Any, ...]]] = {
     "A network, from its start to its end": (
         networks.init, networks.up, networks.networks, networks.status, networks.top, gateway.ui, networks.down,
     ),
-    "Clients of a network": (clients.subscribe, clients.unsubscribe, clients.publish),
+    "Clients of a network": (clients.subscribe, clients.unsubscribe, clients.publish, sink.sink),
     "Clients outside Ray": (gateway.gateway, gateway.token),
     "Operating a network": (
         operate.add_broker, operate.add_cluster, operate.remove, operate.restart, operate.reoptimise, operate.kill,

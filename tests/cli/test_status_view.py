@@ -5,6 +5,7 @@ from dataclasses import replace
 from rayvous.actors.network.gateways import GatewayStatus
 from rayvous.actors.network.status import BrokerStatus, NetworkStatus
 from rayvous.cli.status_view import status_view
+from rayvous.protocol.sinks import SinkStatus
 from rich.console import Console
 
 SIZES = {
@@ -125,3 +126,15 @@ def test_a_collector_that_is_gone_is_shown_and_does_not_make_a_network_unhealthy
     assert "the collector of telemetry is dead: what brokers record is not collected" in printed(gone)
     assert "healthy" in printed(gone) and gone.to_dict()["collector"] == "dead"
     assert "collector" not in printed(network(*TREE))
+
+
+def test_a_sink_has_a_row_with_what_it_has_written_and_why_it_waits():
+    sinks = (
+        SinkStatus("lake", "/data/lake", "writing", events=12_480, files=3, bytes=2_000_000, waiting=104),
+        SinkStatus("late", "/data/late", "waiting", "/data/late: No space\x1b left"),
+    )
+    status = replace(network(*TREE), sinks=sinks)
+    text = " ".join(printed(status).split())
+    assert "lake writing 12,480 3 2 104 0 /data/lake" in text
+    assert "late waiting 0 0 0 0 0 /data/late: No space\\x1b left" in text
+    assert status.healthy and status.to_dict()["sinks"][1]["state"] == "waiting"

@@ -15,6 +15,7 @@ OPERATIONS = {
     "restart_rolling",
 }  # fmt: skip
 VIEWS = {"status", "telemetry", "draw", "gateways", "inspect"}
+FILES = {"sink"}
 HARNESS = {"inject"}
 
 LOOKS = {
@@ -29,9 +30,9 @@ def public(kind: type) -> dict[str, Any]:
 
 
 def test_a_network_has_what_users_call_and_two_doors() -> None:
-    names = LIFE | CLIENTS | WAITING | OPERATIONS | VIEWS | HARNESS
+    names = LIFE | CLIENTS | WAITING | OPERATIONS | VIEWS | FILES | HARNESS
     assert set(public(rv.Network)) == names
-    assert len(names) == 28, "before adding one: is it a look (`inspect`), or a fault (`inject`)?"
+    assert len(names) == 29, "before adding one: is it a look (`inspect`), or a fault (`inject`)?"
 
 
 def test_what_can_be_looked_at() -> None:

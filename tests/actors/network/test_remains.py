@@ -23,13 +23,14 @@ from rayvous.protocol.errors import NetworkExists, NetworkNotFound
 BOUND_SECONDS = 20.0
 HOSTS = [host_name("n", [0]), host_name("n", [0], 2), host_name("n", [1, 2]), host_name("n", [1, 3, 5], 1)]
 GATEWAYS = ["n:gateways", "n:gateway:0f3c:1"]
+SINKS = ["n:sink:lake"]
 OTHERS = ["n:rendezvous:0", "other", "other:rendezvous", "n2:broker:0", "n:something"]
 
 
 @pytest.fixture
 def actors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the actors of a Ray, which can be changed; one is killed as if by Ray."""
-    names = [*OTHERS, *HOSTS, collector_name("n"), rendezvous_name("n"), *GATEWAYS]
+    names = [*OTHERS, *HOSTS, collector_name("n"), rendezvous_name("n"), *SINKS, *GATEWAYS]
     listed = [{"namespace": "another", "name": "n:rendezvous"}]
     fake = Ray(monkeypatch, remains)
     fake.util.list_named_actors = lambda **_: [
@@ -42,18 +43,18 @@ def actors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_parts_of_a_network_are_known_by_their_names(actors: list[str]) -> None:
-    assert parts_of("n") == [*GATEWAYS, "n:rendezvous", *sorted(HOSTS), "n:collector"]
+    assert parts_of("n") == [*GATEWAYS, *SINKS, "n:rendezvous", *sorted(HOSTS), "n:collector"]
     assert {kind_of(part) for part in parts_of("n")} == set(KINDS)
     for name in ("a", "a:rendezvous", "a:broker:1", "a:gateway:1", "a:brokers:1-2:life:3"):
         for part in (rendezvous_name, collector_name, lambda network: host_name(network, [1, 3], 2)):
             assert network_of_actor(part(name)) == name
     assert network_of_actor("a:b:collector") == "a:b" and network_of_actor("a") is None
-    assert described(parts_of("n")[2:]) == "the rendezvous point, 4 actors of brokers, the collector"
+    assert described(parts_of("n")[3:]) == "the rendezvous point, 4 actors of brokers, the collector"
     assert described(["n:broker:0"]) == "1 actor of brokers"
 
 
 def test_all_that_bears_the_name_is_ended_and_nothing_else(actors: list[str]) -> None:
-    assert len(end_remains("n")) == 8 and actors == OTHERS
+    assert len(end_remains("n")) == 9 and actors == OTHERS
     assert end_remains("n") == []
 
 
@@ -69,7 +70,7 @@ def test_a_rendezvous_point_that_ends_its_network_ends_the_last(
 
     monkeypatch.setattr(remains.ray, "kill", kill)
     remains.end_with_this("n")
-    assert ended[-1] == "n:rendezvous" and len(ended) == 8
+    assert ended[-1] == "n:rendezvous" and len(ended) == 9
 
 
 def test_who_launches_is_told_what_is_in_the_way_and_what_ends_it(

@@ -1,0 +1,264 @@
+"""The sinks of a network: actors that write the events of a durable subscription to files.
+
+Rules
+-----
+* A sink is a detached actor with a name of its own in the network, so it outlives whoever started it, and every process
+  finds it. Ray restarts it when its process or its node dies: nothing else supervises it.
+* It ends with the network: it is told, and what is not told finds out by itself.
+* The same sink started twice is one sink. Another one of its name is refused.
+* Sinks do not count for the network's health; the status shows them.
+
+What they do stands above, in `pipelines/sink`; this names it (`protocol.sinks.ACTOR`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import ray
+from ray import ObjectRef
+from ray.actor import ActorHandle
+from ray.exceptions import GetTimeoutError, RayActorError, RayError
+
+from ...protocol import checks
+from ...protocol.errors import InputError, RayvousError
+from ...protocol.ids import ClientId
+from ...protocol.sinks import ACTOR, Format, Partition, SinkConfig, SinkStatus
+from ...routing.language.questions import to_filter
+from ...routing.schemes.own import own
+from ..host.errors import broker_errors
+from .directory import NAMESPACE, Directory, kind_of, sink_name
+from .launching import actor
+from .remains import parts_of
+
+if TYPE_CHECKING:
+    from ray import ObjectRef as RayObject  # what was asked decides what it is
+
+    from .hosts import Hosts
+
+CALLS_AT_ONCE: Final = 8
+START_SECONDS: Final = 120.0
+"""How long a sink may take until it has subscribed and has looked at its folder."""
+END_SECONDS: Final = 20.0
+"""How long a sink may take to write what it has when it ends; what is in no file then stays at its broker."""
+
+
+class FileSink:
+    """A running sink, as seen by this process. Created by :meth:`Network.sink`; it goes on when this object is gone.
+
+    Attributes
+    ----------
+    name, target
+        Its name in its network, and where it writes.
+    """
+
+    def __init__(self, config: SinkConfig, made: ActorHandle) -> None:
+        self.name, self.target = config.name, config.target
+        self._actor = made
+
+    def status(self) -> SinkStatus:
+        """Return its state now: what it has written, what waits, and what keeps it from writing.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If it does not answer in time, or has ended.
+        """
+        status: SinkStatus = self._ask(lambda: self._actor.status.remote(), END_SECONDS)
+        return status
+
+    def flush(self, timeout_seconds: float = 60.0) -> None:
+        """Return when every event that has reached the sink is in a file and acknowledged.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If that takes longer, for example because the disk is full; `status` says why.
+        """
+        wait = checks.seconds("timeout_seconds", timeout_seconds)
+        self._ask(lambda: self._actor.flush.remote(), wait)
+
+    def close(self) -> None:
+        """End the sink after a last file. Its subscription stays in force: the next sink of the name goes on.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If it cannot write the last file in time; it is ended all the same, and its broker retains the events.
+        """
+        self._finish("close")
+
+    def end(self) -> None:
+        """End the sink for good after a last file: the subscription is cancelled and its position deleted.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If it cannot write the last file in time; then it is ended, and its subscription stays in force.
+        """
+        self._finish("end")
+
+    def _finish(self, last: Literal["close", "end"]) -> None:
+        try:
+            self._ask(lambda: self._actor.finish.options(max_task_retries=0).remote(last), END_SECONDS)
+        finally:
+            ray.kill(self._actor)
+
+    def _ask(self, call: Callable[[], ObjectRef], seconds: float) -> RayObject:
+        with broker_errors(f"sink {self.name!r}", "the sink"):
+            return ray.get(call(), timeout=seconds)
+
+    def __repr__(self) -> str:
+        return f"FileSink({self.name!r}, target={self.target!r})"
+
+
+class Sinks:
+    """The sinks of one network, as this process starts and finds them."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+
+    def sink(
+        self,
+        target: str | Path,
+        selector: str,
+        *,
+        name: str,
+        format: Format = "parquet",
+        partition: Partition = "hour",
+        roll_seconds: float = 60.0,
+        roll_events: int = 1_000_000,
+    ) -> FileSink:
+        """Write the events of a selector to files, each exactly once, until the sink or the network ends.
+
+        Parameters
+        ----------
+        target
+            A folder on a disk that every node sees, or the URL of one that pyarrow or fsspec can open, for example
+            ``s3://bucket/lake``.
+        selector
+            Which events are written.
+        name
+            The sink's name in the network. A sink that is started again under its name goes on where it was.
+        format
+            ``"parquet"``, or ``"jsonl"``: one JSON object a line.
+        partition
+            The folders inside: ``"hour"`` or ``"day"`` of publication (UTC), or ``"none"``.
+        roll_seconds, roll_events
+            A file is written when its first event has waited so long, or when there are so many events; earlier if
+            the broker could not retain more (half of `Recovery.durable_events_max`, a quarter of
+            `durable_bytes_max`). See docs/data.md.
+
+        Raises
+        ------
+        InputError
+            If a parameter is wrong, the folder cannot be used, the name belongs to another sink, or the network does
+            not heal.
+        BrokerUnavailable
+            If the sink does not begin in time.
+        """
+        self._hosts.require_open()
+        local = "://" not in str(target)
+        place = str(checks.path("target", target).expanduser().absolute()) if local else str(target)
+        config = SinkConfig(name, place, selector, format, partition, roll_seconds, roll_events).validate()
+        to_filter(config.selector)
+        directory = self._hosts.directory
+        if directory.recovery is None:
+            raise InputError("a sink is a durable subscriber: launch the network with recovery=Recovery()")
+        # It outlives its starter, so it is detached. One that runs is found by its name.
+        lasting = actor(
+            own(ACTOR), sink_name(directory.name, config.name), True,
+            get_if_exists=True, max_restarts=-1, max_task_retries=-1, max_concurrency=CALLS_AT_ONCE,
+        )  # fmt: skip
+        made = lasting.remote(directory.name, config)
+        found = FileSink(config, made)
+        known: SinkConfig = found._ask(lambda: made.config.remote(), START_SECONDS)
+        if known != config:
+            raise InputError(
+                f"network {directory.name!r} has another sink {config.name!r}: it writes {known.selector} to "
+                f"{known.target} ({known.format}). Close it first, or choose another name"
+            )
+        try:
+            found._ask(lambda: made.ready.remote(), START_SECONDS)
+        except (RayvousError, RayError):
+            ray.kill(made)
+            raise
+        return found
+
+
+def subscriber_of(sink: str) -> ClientId:
+    """Return the name of the durable subscriber that a sink is."""
+    return f"sink:{sink}"
+
+
+def running_sink(network: str, sink: str) -> FileSink:
+    """Return a sink that runs, by its name.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    for each in _actors_of(network):
+        with broker_errors(f"sink {sink!r}", "the sink"):
+            config: SinkConfig = ray.get(each.config.remote(), timeout=END_SECONDS)
+        if config.name == sink:
+            return FileSink(config, each)
+    raise InputError(f"network {network!r} has no sink {sink!r}")
+
+
+def _actors_of(network: str) -> list[ActorHandle]:
+    found = []
+    for name in parts_of(network):
+        if kind_of(name) == "sink":
+            with suppress(ValueError):  # it has ended meanwhile
+                found.append(ray.get_actor(name, namespace=NAMESPACE))
+    return found
+
+
+def asked_sinks(directory: Directory) -> dict[str, ObjectRef]:
+    """Ask each sink for its status, and return the calls by its name; the argument for `sinks_said`."""
+    if directory.recovery is None:
+        return {}
+    before = sink_name(directory.name, "")
+    with suppress(RayError):
+        names = [each for each in parts_of(directory.name) if kind_of(each) == "sink"]
+        found = {}
+        for name in names:
+            with suppress(ValueError):
+                made = ray.get_actor(name, namespace=NAMESPACE)
+                found[name.removeprefix(before)] = made.status.options(max_task_retries=0).remote()
+        return found
+    return {}
+
+
+def sinks_said(asked: dict[str, ObjectRef], seconds: float) -> tuple[SinkStatus, ...]:
+    """Return the status of each sink; one that does not answer in time is silent."""
+    if asked:
+        ray.wait(list(asked.values()), num_returns=len(asked), timeout=seconds)
+    return tuple(_said(name, call) for name, call in sorted(asked.items()))
+
+
+def _said(name: str, call: ObjectRef) -> SinkStatus:
+    try:
+        status: SinkStatus = ray.get(call, timeout=0)
+    except (RayError, GetTimeoutError):
+        return SinkStatus(name, "", "silent")
+    return status
+
+
+def end_sinks(directory: Directory) -> None:
+    """End the sinks of a network: each writes and acknowledges what it has, if it can."""
+    actors = list[ActorHandle]()
+    if directory.recovery is not None:
+        with suppress(RayError):  # they notice that the network is gone
+            actors = _actors_of(directory.name)
+    calls = [each.finish.options(max_task_retries=0).remote("close") for each in actors]
+    if calls:
+        with suppress(RayActorError, RayError):
+            ray.wait(calls, num_returns=len(calls), timeout=END_SECONDS)
+    for each in actors:
+        ray.kill(each)

@@ -1,0 +1,101 @@
+"""Sinks: what writes the events of a subscription to files; their configuration and their state.
+
+Rule: a sink's name is part of the names of its files and of its actor, so it has few characters.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from . import checks
+
+Format: TypeAlias = Literal["parquet", "jsonl"]
+FORMATS: Final = ("parquet", "jsonl")
+Partition: TypeAlias = Literal["hour", "day", "none"]
+PARTITIONS: Final = ("hour", "day", "none")
+SinkState: TypeAlias = Literal["writing", "waiting", "silent"]
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+ACTOR: Final = "rayvous.pipelines.sink.actor:SinkActor"
+"""The class of the actors that write, named as schemes and backends of users are: what starts them stands below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkConfig:
+    """What a sink writes, and where.
+
+    Attributes
+    ----------
+    name
+        Its name in its network. A later sink of this name goes on where it was.
+    target
+        A folder by its absolute path, or a URL such as ``s3://bucket/lake``.
+    selector
+        Which events are written.
+    format
+        ``"parquet"``, or ``"jsonl"``: one JSON object a line, as `rayvous subscribe` prints it.
+    partition
+        The folders inside, by the hour or the day of publication (UTC).
+    roll_seconds, roll_events
+        A file is written when its first event has waited so long, or when there are so many events.
+    """
+
+    name: str
+    target: str
+    selector: str
+    format: Format = "parquet"
+    partition: Partition = "hour"
+    roll_seconds: float = 60.0
+    roll_events: int = 1_000_000
+
+    def validate(self) -> SinkConfig:
+        """Validate the configuration and return it; InputError, with the name of a field, if one is invalid."""
+        if not NAME.fullmatch(checks.text("name", self.name)):
+            raise checks.wrong("name", self.name, "at most 64 letters, digits, dots, hyphens and underscores")
+        checks.text("target", self.target)
+        checks.text("selector", self.selector)
+        checks.one_of("format", self.format, FORMATS)
+        checks.one_of("partition", self.partition, PARTITIONS)
+        checks.number("roll_seconds", checks.seconds("roll_seconds", self.roll_seconds), above=True)
+        checks.whole_number("roll_events", self.roll_events, 1)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class SinkStatus:
+    """A sink at one moment.
+
+    Attributes
+    ----------
+    name, target
+        Its name, and where it writes.
+    state
+        ``"writing"``; ``"waiting"`` while its files cannot be written, or nothing is acknowledged; ``"silent"`` while
+        it starts, or does not answer.
+    problem
+        What it waits for. It tries again, and loses nothing that its broker retains.
+    events, files, bytes
+        What this process of the sink has written.
+    waiting
+        Events that it has and that are in no file yet.
+    skipped
+        Events that came again after a restart, and that were in a file.
+    conflicts
+        Values whose type was not that of their column, by the column of their own that they are in.
+    lost
+        Ranges of events that may be lost, because they waited longer than their broker retains them.
+    """
+
+    name: str
+    target: str
+    state: SinkState
+    problem: str = ""
+    events: int = 0
+    files: int = 0
+    bytes: int = 0
+    waiting: int = 0
+    skipped: int = 0
+    conflicts: tuple[tuple[str, int], ...] = ()
+    lost: int = 0
