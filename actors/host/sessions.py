@@ -11,7 +11,9 @@ Rules
 * A delivery batch carries each event once, however many of the process's subscribers get it.
 * The queue is bounded. When it is full, senders wait. After the timeout, the oldest delivery batches are shed, and
   counted at the broker that brought them. A delivery batch that was handed to a poll is not shed: the process has it or
-  will get it.
+  will get it. Neither is the newest: it is above the bound by itself, or what was handed out fills the queue. At most
+  as many notifications as may wait are handed out at once, or one delivery batch. What has no notifications, but says
+  what is lost or proposes a move, frees nothing and stays.
 """
 
 from __future__ import annotations
@@ -294,7 +296,7 @@ class Session:
     def _handed_out(self, events_max: int, after: int) -> list[DeliveryBatch | Proposal]:
         """Hand out the delivery batches with higher numbers than `after`."""
         answer: list[DeliveryBatch | Proposal] = []
-        size = 0
+        size, events_max = 0, min(events_max, self._events_max)
         for delivery in self._deliveries:
             if delivery.number <= after:
                 continue
@@ -350,7 +352,7 @@ class Session:
         return True
 
     async def room(self, wait_seconds: float) -> None:
-        """Wait until the queue is not full; after `wait_seconds` shed the oldest that no poll was given."""
+        """Wait until the queue is not full; after `wait_seconds` shed the oldest that no poll was given, but one."""
         try:
             async with asyncio.timeout(wait_seconds):
                 while self.full:
@@ -360,13 +362,15 @@ class Session:
             self._shed_oldest()
 
     def _shed_oldest(self) -> None:
-        kept = [delivery for delivery in self._deliveries if delivery.number <= self._handed]
-        rest = deque(delivery for delivery in self._deliveries if delivery.number > self._handed)
-        while self.full and rest:
-            delivery = rest.popleft()
+        free = [each for each in self._deliveries if each.number > self._handed and len(each.rows)]
+        shed = set[int]()
+        for delivery in free[:-1]:
+            if not self.full:
+                break
+            shed.add(delivery.number)
             self.waiting -= len(delivery.rows)
             self._tallies.pop(delivery.number).shed += len(delivery.rows)
-        self._deliveries = deque([*kept, *rest])
+        self._deliveries = deque(each for each in self._deliveries if each.number not in shed)
         self._moved.set()
 
     async def moved(self, timeout_seconds: float) -> None:

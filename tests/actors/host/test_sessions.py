@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rayvous.actors.host.absent import loss_batch
 from rayvous.actors.host.sessions import DeliveryBatch, Session, Tally, split
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver
+from rayvous.protocol.messages.pubsub import Lost
 
 
 def deliver(rows_of: dict[str, list[int]], size: int = 10) -> Deliver:
@@ -174,9 +176,93 @@ def test_what_was_handed_out_is_not_shed() -> None:
             "the answer was lost"
         )
         assert [delivery.number for delivery in await session.poll(1, 1.0, 10)] == [3]
+        put(session, 9, tally)
         put(session, 10, tally)
         await session.room(0.0)
-        assert tally.shed == 13 and session.waiting == 1
+        assert tally.shed == 12 and session.waiting == 11, "the newest stays"
+
+    asyncio.run(run())
+
+
+def test_a_queue_that_is_full_of_what_was_handed_out_keeps_the_newest() -> None:
+    """A process that reads late finds the latest state, not a gap that lasts until it has read."""
+
+    async def run() -> None:
+        session, tally = queue(5), Tally()
+        put(session, 6, tally)
+        assert [delivery.number for delivery in await session.poll(0, 1.0, 10)] == [1]
+        for _ in range(3):
+            put(session, 2, tally)
+            await session.room(0.0)
+        assert (tally.shed, session.waiting) == (4, 8)
+        assert [delivery.number for delivery in await session.poll(1, 1.0, 10)] == [4]
+
+    asyncio.run(run())
+
+
+def test_what_says_something_else_is_not_shed_with_the_events() -> None:
+    async def run() -> None:
+        session, tally = queue(5), Tally()
+        session.propose("c", 7, tally)
+        session.put(loss_batch(session, "c", (Lost("p", 1, 2),)), tally)
+        for _ in range(2):
+            put(session, 9, tally)
+            session.propose("c", 8, tally)
+        await session.room(0.0)
+        for acknowledged, numbers in ((0, [1, 2, 4]), (4, [5]), (5, [6])):
+            assert [each.number for each in await session.poll(acknowledged, 1.0, 100)] == numbers
+        assert tally.shed == 9
+
+    asyncio.run(run())
+
+
+steps = st.one_of(
+    st.tuples(st.just("put"), st.integers(0, 9)),
+    st.tuples(st.just("poll"), st.integers(0, 3)),
+    st.tuples(st.just("ahead"), st.integers(0, 9)),
+    st.tuples(st.just("room"), st.just(0)),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(steps, max_size=30), st.integers(1, 12))
+def test_a_queue_is_bounded_and_sheds_the_oldest_that_nobody_has(
+    steps: list[tuple[str, int]], most: int
+) -> None:
+    """Whatever a process does with its polls; a poll of `poll` acknowledges all that was handed out but so many."""
+
+    async def run() -> None:
+        session, tally, sizes = queue(most), Tally(), dict[int, int]()
+        given, acknowledged, largest = set[int](), 0, 0
+        for do, number in steps:
+            if do == "put":
+                put(session, number, tally)
+                sizes[len(sizes) + 1] = number
+                largest = max(largest, number)
+            elif do == "room":
+                before = [delivery.number for delivery in session._deliveries]
+                await session.room(0.0)
+                left = [delivery.number for delivery in session._deliveries]
+                gone = [each for each in before if each not in left]
+                free = [each for each in before if each not in given and sizes[each]]
+                assert gone == free[: len(gone)], "the oldest"
+                assert not free or free[-1] in left, "never the newest"
+                assert session.waiting <= max(
+                    most, sum(sizes[each] for each in left if each in given) + largest
+                )
+                assert sum(sizes[each] for each in left) == session.waiting
+            else:
+                if do == "poll":
+                    acknowledged = max([acknowledged, *given]) - number
+                poll = session.poll(acknowledged, 60.0, 100, number if do == "ahead" else 0)
+                poll.each(lambda part: given.update(each.number for each in part))
+                poll.then(lambda poll: given.update(each.number for each in poll.value))
+                acknowledged = max(acknowledged, 0)
+            await asyncio.sleep(0)
+            handed = [delivery.number for delivery in session._deliveries if delivery.number in given]
+            assert sum(sizes[each] for each in handed) <= max(most, largest) + most // 4 + largest
+        assert tally.shed + session.waiting <= sum(sizes.values())
+        session.end()
 
     asyncio.run(run())
 
@@ -189,13 +275,14 @@ def test_whoever_waits_for_it_to_empty_is_woken_however_that_comes(how: str) -> 
         drained = asyncio.create_task(session.moved(60.0))
         await asyncio.sleep(0)
         if how == "shed":
+            put(session, 1, Tally())
             await session.room(0.0)
         elif how == "end":
             session.end()
         else:
             await session.poll(1, 0.0, 1)
         await asyncio.wait_for(drained, 1.0)
-        assert session.waiting == len(session) == 0
+        assert session.waiting == len(session) == int(how == "shed")
 
     asyncio.run(run())
 
