@@ -165,6 +165,14 @@ class DurableHere(Query[Container[ClientId]]):
 
 
 @dataclass(frozen=True, slots=True)
+class IncarnationOf(Query[int]):
+    """The present incarnation of a durable subscriber of the broker; 0 for any other client."""
+
+    client: ClientId
+    otherwise = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AnswersOf(Query[Mapping[int, Answers]]):
     """Which brokers can satisfy the subscriptions of a client, by number; empty if the scheme has no answers."""
 

@@ -3,7 +3,7 @@
 Rules
 -----
 * A subscriber is in one process. When a durable or moving subscriber attaches from another process, that
-  process takes it over.
+  process takes it over. A call of an earlier incarnation of a durable subscriber that comes late takes nothing over.
 * Once a broker starts to leave, clients can start nothing at it: it refuses publications and subscriptions, and
   clients continue at another broker. Therefore everything that this broker accepted from a publisher is among
   what the publisher publishes again at the next broker.
@@ -33,7 +33,7 @@ from ...protocol.effects import Drained
 from ...protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, NameTaken
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Again, Detach, Events, Lost, Register
-from ...protocol.queries import TurnsAway
+from ...protocol.queries import IncarnationOf, TurnsAway
 from .absent import loss_batch
 from .departures import Departures
 from .hosted_broker import Drive, Handle, HostedBroker
@@ -231,8 +231,19 @@ class Attachments:
             at = hosted.broker.position.broker
             raise ClientError(f"subscriber {client!r} is attached to broker {at} by another process")
 
-    def take_over(self, hosted: HostedBroker, client: ClientId, session: str) -> None:
-        """Attach a subscriber to this process, and detach it from the process that had it before."""
+    def take_over(self, hosted: HostedBroker, client: ClientId, session: str, incarnation: int = 0) -> None:
+        """Attach a subscriber to this process, and detach it from the process that had it before.
+
+        Raises
+        ------
+        NameTaken
+            If the subscriber is durable and has come here in a later incarnation: this call is late, and changes
+            nothing.
+        """
+        if 0 < incarnation < hosted.broker.ask(IncarnationOf(client)):
+            raise NameTaken(
+                f"subscriber {client!r} has come back by another call since: nothing of this one counts"
+            )
         before, mine = hosted.owners.get(client), self.session(session)
         hosted.owners[client] = mine
         if before is not None and before is not mine:

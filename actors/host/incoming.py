@@ -281,8 +281,8 @@ class Incoming:
             self._admission.require()
         if self._numbered is not None and Back in kinds and session:
             self._numbered.reattach(hosted, client, session)
-        elif Resume in kinds:
-            self._attachments.take_over(hosted, client, session)
+        elif resumes := [message.incarnation for message in messages if isinstance(message, Resume)]:
+            self._attachments.take_over(hosted, client, session, *resumes)
         elif Register in kinds:
             self._attachments.own(hosted, client, session)
         elif Advertise in kinds and session:

@@ -43,7 +43,7 @@ from ...protocol.messages.pubsub import (
     Resume,
 )
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
-from ...protocol.queries import Answering, DurableHere, Query
+from ...protocol.queries import Answering, DurableHere, IncarnationOf, Query
 from ...protocol.snapshots import Restorable
 from ..replay.rounds import REMEMBERED_RETENTIONS
 from .durable_cursor import BEGINS, NOTES, SUBSCRIBERS, Bounds, DeadLetter, DurableCursor, Note
@@ -124,7 +124,15 @@ class DurableClients(Restorable):
     @property
     def answers(self) -> Answering:
         """What hosts ask of it."""
-        return {DurableHere: lambda query: self.entries, Letters: lambda query: list(self.letters)}
+        return {
+            DurableHere: lambda query: self.entries,
+            IncarnationOf: lambda query: self._incarnation_of(query.client),
+            Letters: lambda query: list(self.letters),
+        }
+
+    def _incarnation_of(self, client: ClientId) -> int:
+        entry = self.entries.get(client)
+        return 0 if entry is None else entry.incarnation
 
     def _read(self, store: Store) -> None:
         for (name,), row in store.rows(SUBSCRIBERS):

@@ -22,6 +22,7 @@ from rayvous.protocol.errors import (
     BrokerUnavailable,
     ClientError,
     InputError,
+    NameTaken,
     RateExceeded,
     StateDamaged,
 )
@@ -452,5 +453,26 @@ def test_a_durable_subscriber_that_comes_back_ends_the_calls_for_what_it_does_no
         with pytest.raises(ClientError, match="subscription 2 of 'alice' was cancelled meanwhile"):
             await waiting
         assert not other.done()
+
+    go(test())
+
+
+def test_a_call_of_an_earlier_incarnation_that_comes_late_changes_nothing() -> None:
+    """It ended a call of the newer process, took the subscriber away from it, and registered in its name."""
+
+    async def test() -> None:
+        host = await single(Recovery.for_tests())
+        for incarnation in (1, 2):
+            wanted = [Resume({}, incarnation=incarnation, numbers=(1,)), Register(1, ANY, admitted=True)]
+            await host.request(0, "alice", wanted, "newer process")
+        waiting = host.hosted_brokers[0].answers.owe(("alice", Register, 2))
+        late = [Resume({}, incarnation=1, numbers=(3,)), Register(3, to_filter("x < 0"), admitted=True)]
+        with pytest.raises(NameTaken, match="subscriber 'alice' has come back by another call since"):
+            await host.request(0, "alice", late, "dead process")
+        assert not waiting.done()
+        batch = batch_of([{"x": -1}, {"x": 1}], publisher="bob", first_sequence=1)
+        await host.request(0, "bob", [Events(batch)])
+        (delivery,) = await host.poll("newer process", 0, PATIENCE_SECONDS)
+        assert (delivery.clients, delivery.batch.events()) == (("alice",), ({"x": 1},))
 
     go(test())
