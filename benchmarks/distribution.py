@@ -33,8 +33,7 @@ from ray.cluster_utils import Cluster
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ..actors.channels.config import LINKS_DEFAULT, Links
-from ..actors.network.directory import NAMESPACE
-from ..actors.network.launching import joined_ray
+from ..actors.network.launching import init_ray, joined_ray, starting_ray
 from ..actors.network.network import Network
 from ..faults.machines.layout import STORE_BYTES, Layout
 from ..faults.machines.links import crossed, hosts_here
@@ -142,12 +141,13 @@ def _nodes(hosts: int, show: Progress) -> Iterator[tuple[Layout | None, list[str
         return
     room = {"num_cpus": 0, "object_store_memory": STORE_BYTES}
     show("Ray nodes", 0, hosts)
-    cluster = Cluster(initialize_head=True, head_node_args=room | {"include_dashboard": False})
+    with starting_ray():
+        cluster = Cluster(initialize_head=True, head_node_args=room | {"include_dashboard": False})
     try:
         several = [cluster.head_node, *(cluster.add_node(wait=False, **room) for _ in range(hosts - 1))]
         cluster.wait_for_nodes()
         show("Ray nodes", hosts, hosts)
-        ray.init(address=cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level="error")
+        init_ray(cluster.address)
         yield None, [node.node_id for node in several]
     finally:
         ray.shutdown()

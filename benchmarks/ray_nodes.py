@@ -15,8 +15,7 @@ from ray.cluster_utils import Cluster
 from ray.exceptions import RayActorError
 
 from ..actors.host.handle import HostHandle, Question
-from ..actors.network.directory import NAMESPACE
-from ..actors.network.launching import init_ray
+from ..actors.network.launching import init_ray, starting_ray
 from ..actors.network.network import Network
 from ..protocol.errors import InputError
 from ..protocol.ids import BrokerId
@@ -79,9 +78,10 @@ def ray_nodes(nodes: int, address: str | None = None) -> Iterator[Nodes]:
             ray.shutdown()
         return
     head = {"num_cpus": os.cpu_count() or 1, "object_store_memory": STORE_BYTES, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    with starting_ray():
+        cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        ray.init(address=cluster.address, namespace=NAMESPACE, log_to_driver=False, logging_level="error")
+        init_ray(cluster.address)
         here = Nodes(cluster)
         here.add(nodes - 1)
         yield here

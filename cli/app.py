@@ -1,7 +1,7 @@
 """The verbs of the command line and what they share: options, errors, exit status.
 
 Exit status: 0 the command succeeded and, if there is a verdict, it holds; 1 it is violated, or the system
-failed; 2 the input is invalid; 3 the verdict is undecided.
+failed; 2 the input is invalid, or there is no Ray to begin with; 3 the verdict is undecided.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import typer
 
 from ..faults.checker.verdict import HOLDS, UNDECIDED, VIOLATED
 from ..protocol.configs import DEFAULT_SCHEME
-from ..protocol.errors import InputError, MissingExtra, RayvousError
+from ..protocol.errors import InputError, MissingExtra, RayUnavailable, RayvousError
 from ..protocol.extras import require
 from . import console
 from .inputs import check_out
@@ -475,7 +475,7 @@ def main() -> None:
         status = app(standalone_mode=False)  # the exit status of the verb, or None
     except USAGE_ERRORS as error:
         _fail(_usage(error), 2)
-    except InputError as error:
+    except (InputError, RayUnavailable) as error:
         _fail(error, 2)
     except RayvousError as error:
         _fail(error, 1)

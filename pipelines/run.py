@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..actors.network.java import prepare_java
+from ..actors.network.launching import init_ray
 from ..actors.network.network import Network
 from ..actors.pictures.dead import with_dead
 from ..actors.telemetry.files import graph_of, parts, runs
@@ -220,7 +221,7 @@ def audit_folder(folder: str | Path, progress: Callable[[int, int], None] | None
     if started:
         prepare_java()
         # One more than Spark's executor takes: its master runs as an actor too.
-        ray.init(num_cpus=cores + 1, include_dashboard=False, log_to_driver=False, logging_level="error")
+        init_ray("local", num_cpus=cores + 1)
     else:
         cores = 1
     try:

@@ -55,10 +55,17 @@ def start_lasting_ray() -> None:
     except subprocess.TimeoutExpired:
         raise RayUnavailable(f"`ray {' '.join(_START)}` has not ended within {START_SECONDS:g} s") from None
     if done.returncode:
-        last = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise RayUnavailable(f"`ray {' '.join(_START)}` failed: {last}")
+        raise RayUnavailable(f"`ray {' '.join(_START)}` failed: {_reason(done.stderr or done.stdout)}")
     init_ray("auto")
     RayStore(_STARTED_HERE).put(_SESSION, _session())
+
+
+def _reason(printed: str) -> str:
+    """Return the end of what a program printed on one line; of a traceback the error alone."""
+    lines = printed.split("\n")
+    if any(line.startswith("Traceback (") for line in lines):
+        lines = [line for line in lines if line.strip()][-1:]
+    return " ".join(" ".join(lines).split())[-300:]
 
 
 def end_lasting_ray() -> bool:

@@ -58,6 +58,7 @@ KNOCK_SECONDS: Final = 3.0
 NEEDS_TOKEN: Final = (
     "it asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where ~/.ray/auth_token has none"
 )
+LOOK_HERE: Final = "what this machine lacks is said by: rayvous doctor"
 START_RAY: Final = "ray start --head"
 """The command that starts a Ray that outlives its process."""
 
@@ -125,23 +126,42 @@ def prepare_workers() -> None:
     os.environ.setdefault(NICENESS, "0")
 
 
-def init_ray(address: str | None) -> None:
+def init_ray(address: str | None, **options: Any) -> None:
     """Join the Ray at an address, or that of the machine for ``"auto"``; start one for ``"local"``.
+
+    Parameters
+    ----------
+    address
+        The address.
+    options
+        Of the Ray that is started: passed to ``ray.init``.
 
     Raises
     ------
     RayUnavailable
         If Ray could not be started or joined.
     """
+    if address is None or address == "local":
+        options.setdefault("include_dashboard", False)
+    with starting_ray():
+        ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level="error", **options)
+
+
+@contextmanager
+def starting_ray() -> Iterator[None]:
+    """Start or join Ray inside the block, by Ray's own calls.
+
+    Raises
+    ------
+    RayUnavailable
+        If that fails, with whatever error: Ray has no type of its own for it.
+    """
     try:
-        ray.init(
-            address, namespace=NAMESPACE, log_to_driver=False, include_dashboard=False, logging_level="error"
-        )
-    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
-        said = f"Ray could not be started or joined: {error}"
-        if "InvalidAuthToken" in f"{error.__cause__} {error.__context__}":
-            said += f"; {NEEDS_TOKEN}"
-        raise RayUnavailable(said) from error
+        yield
+    except Exception as error:
+        said = f"Ray could not be started or joined: {str(error).rstrip(' .') or type(error).__name__}"
+        asks = "InvalidAuthToken" in f"{error.__cause__} {error.__context__}"
+        raise RayUnavailable(f"{said}; {NEEDS_TOKEN if asks else LOOK_HERE}") from error
 
 
 @contextmanager

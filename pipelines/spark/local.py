@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...actors.network.java import prepare_java
 from ...protocol import checks
-from ...protocol.errors import InputError, SparkUnavailable
+from ...protocol.errors import InputError, RayUnavailable, SparkUnavailable
 from ...protocol.extras import require
 from .jvm import LIGHT_JVM, java_prints_to, small_configs, tail
 from .session import spark_session
@@ -94,10 +94,12 @@ def session_at(address: str | None, app_name: str = "rayvous-report") -> Iterato
         return
     import ray
 
+    from ...actors.network.launching import init_ray
+
     prepare_java()
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, ValueError) as error:
+        init_ray(address)
+    except RayUnavailable as error:
         raise InputError(f"--address {address}: there is no Ray: {error}") from None
     try:
         with spark_session(app_name) as spark:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import typer
+from rayvous.actors.network import launching
 from rayvous.cli.app import app
 from rich.text import Text
 
@@ -255,3 +256,30 @@ def test_a_command_runs_where_the_present_folder_is_gone(
     gone.rmdir()
     status, out, _ = rayvous("selector", "a = 1", "--json")
     assert status == 0 and '"normal_form": "a = 1"' in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["chaos", "--on", "ray"],
+        ["demo", "--no-spark"],
+        ["run", "examples/scenarios/small.json", "--on", "ray"],
+        ["compare", "--on", "ray", "--clusters", "2"],
+        ["bench", "dataplane"],
+        ["experiment", "admission-on-ray"],
+    ],
+    ids=" ".join,
+)
+def test_a_ray_that_does_not_start_is_one_line(
+    rayvous: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def init(*_: object, **__: object) -> None:
+        raise Exception("The current node timed out during startup.")  # as Ray does
+
+    monkeypatch.setattr(launching, "_running_ray", lambda: None)
+    monkeypatch.setattr(launching.ray, "init", init)
+    status, out, err = rayvous(*words, "--json")
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1].startswith(
+        "rayvous: Ray could not be started or joined: The current node timed out"
+    )

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from rayvous.actors.network import launching, network
+from rayvous.actors.network import lasting_ray, launching, network
 from rayvous.protocol.errors import NetworkNotFound, RayUnavailable
 
 
@@ -25,6 +25,34 @@ def test_a_ray_that_asks_for_a_token_says_so(monkeypatch, reason, hint) -> None:
     with pytest.raises(RayUnavailable, match="head:6379") as caught:
         launching.init_ray("head:6379")
     assert ("RAY_AUTH_MODE" in str(caught.value)) == (hint is not None) and (hint or "") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Exception("The current node timed out during startup."),
+        OSError("AF_UNIX path length cannot exceed 107 bytes"),
+        FileNotFoundError(2, "No such file or directory", "/proc/none"),
+        AssertionError(),
+    ],
+    ids=["too slow", "path too long", "no folder", "no words"],
+)
+def test_a_ray_that_does_not_start_is_one_line_whatever_its_error(monkeypatch, error) -> None:
+    def init(*_, **__):
+        raise error
+
+    monkeypatch.setattr(launching.ray, "init", init)
+    with pytest.raises(
+        RayUnavailable, match=r"^Ray could not be started or joined: .+; .*rayvous doctor$"
+    ) as told:
+        launching.init_ray("local")
+    assert str(error).rstrip(".") in str(told.value)
+
+
+def test_of_a_traceback_the_error_is_told() -> None:
+    printed = "INFO begins\n\nTraceback (most recent call last):\n  File x\nOSError: the disk is full\n\n"
+    assert lasting_ray._reason(printed) == "OSError: the disk is full"
+    assert lasting_ray._reason("Usage: ...\n\nError: no such option\n") == "Usage: ... Error: no such option"
 
 
 class Knock:
