@@ -110,7 +110,7 @@ class CutPayload:
         self,
         host: Any,
         broker: BrokerId,
-        batch: EventBatch,
+        numbered: Callable[[], EventBatch],
         answer: Callable[[Any], Any],
         *,
         notifies: bool = True,
@@ -121,19 +121,20 @@ class CutPayload:
         ----------
         host, broker
             The publisher's broker, and its host.
-        batch
-            The event that describes the payload.
+        numbered
+            Returns the event that describes the payload with its number, or without one if the brokers do not notify.
+            It is called once the broker has said who wants the payload: one that is refused takes no number.
         answer
             Waits for the answer to a call.
         notifies
             Whether the brokers that have it notify their clients.
         """
         started = time.monotonic()
-        wanted = targets = answer(HostHandle(host).bulk_targets(broker, batch))
+        wanted = targets = answer(HostHandle(host).bulk_targets(broker, self.batch()))
         outcome = Outcome()
         gone: set[BrokerId] = set()
         payload = Payload(
-            self.name, batch, broker, targets, self.nbytes, self.slice_bytes, self.md5, notifies
+            self.name, numbered(), broker, targets, self.nbytes, self.slice_bytes, self.md5, notifies
         )
         rounds = 0
         while rounds == 0 or targets:

@@ -202,22 +202,26 @@ class Publisher(Client):
         cut = CutPayload(payload, topic, slice_bytes)
         notifies = self._recovery is None
 
-        async def call(batch: EventBatch, place: Place, again: bool, seconds: float) -> Distribution:
+        async def numbered() -> EventBatch:
+            async with self._turn:
+                with self._machine_turn:
+                    batch, _ = self._machine.publish(cut.batch(), time.time())
+                    self._machine.accept(
+                        self.published, time.time()
+                    )  # it does not pass through this publisher
+            return batch
+
+        async def call(place: Place, again: bool, seconds: float) -> Distribution:
             def answer(call: Any) -> Any:
                 return in_thread(self._answer(call, place, seconds))
 
-            return cut.send(place.host, place.broker, batch, answer, notifies=notifies)
+            def event() -> EventBatch:
+                return in_thread(numbered()) if notifies else cut.batch()
+
+            return cut.send(place.host, place.broker, event, answer, notifies=notifies)
 
         async def distribute() -> Distribution:
-            batch = cut.batch()
-            if notifies:
-                async with self._turn:
-                    with self._machine_turn:
-                        batch, _ = self._machine.publish(batch, time.time())
-                        self._machine.accept(
-                            self.published, time.time()
-                        )  # it does not pass through this publisher
-            done = await self._ask(partial(call, batch), self._directory.limits.call_seconds)
+            done = await self._ask(call, self._directory.limits.call_seconds)
             if not notifies:
                 await self._publish(cut.batch())
             return done

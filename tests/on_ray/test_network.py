@@ -172,6 +172,7 @@ def test_what_is_wrong_is_said_and_changes_nothing(net, fresh):
     assert publisher.publish({"price": 1}) == 1
     with pytest.raises(rv.InputError, match="launch the network with scheme='point-to-point' or 'lbdd'"):
         publisher.distribute(b"abc", topic="maps")
+    assert publisher.published == 1
 
 
 def test_a_network_that_is_not_there(ray_started):

@@ -16,9 +16,10 @@ from rayvous.actors.clients import bulk
 from rayvous.actors.clients.bulk import SLICES_WAITING_MAX, Payloads
 from rayvous.actors.clients.distributing import CutPayload, Distribution
 from rayvous.broker import Broker
-from rayvous.protocol.batch import batch_of
+from rayvous.protocol.batch import EventBatch, batch_of
 from rayvous.protocol.effects import Received
 from rayvous.protocol.errors import InputError
+from rayvous.protocol.messages.payloads import Outcome
 from rayvous.protocol.messages.pubsub import Announce, Register, Spread
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.schemes.registry import scheme as scheme_of
@@ -104,9 +105,7 @@ class Hosts:
         host = self.wire(PUBLISHER, SOURCE)
         host.bulk_targets = SimpleNamespace(remote=targets)
         async with asyncio.timeout(20):
-            return delivery.name, await asyncio.to_thread(
-                delivery.send, host, SOURCE, delivery.batch(), answer
-            )
+            return delivery.name, await asyncio.to_thread(delivery.send, host, SOURCE, delivery.batch, answer)
 
     async def read(self, broker: int, name: str) -> bytes:
         nbytes, out = 1, bytearray()
@@ -294,3 +293,30 @@ def test_where_a_publishers_broker_does_not_know_who_wants_a_payload_the_schemes
     payloads = Payloads(lambda broker: here, None, None, None)
     with pytest.raises(InputError, match=r"scheme 'hybrid' .* scheme='point-to-point' or 'lbdd'"):
         payloads.targets(0, batch_of([{"topic": "maps"}], publisher="p"))
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_event_of_a_payload_takes_a_number_once_the_broker_has_said_who_wants_it(refused: bool) -> None:
+    """A number that is taken in vain is a gap in what the publisher published."""
+    said: list[str] = []
+    cut = CutPayload(b"abc", "maps", 1)
+
+    def numbered() -> EventBatch:
+        said.append("numbered")
+        return cut.batch()
+
+    def answer(call: str) -> Any:
+        said.append(call)
+        if refused:
+            raise InputError("launch the network with scheme='lbdd'")
+        return {"bulk_targets": (), "bulk_begin": 3, "bulk_end": Outcome()}[call]
+
+    calls = ("bulk_targets", "bulk_begin", "bulk_end")
+    actor = SimpleNamespace(**{name: SimpleNamespace(remote=lambda *_, name=name: name) for name in calls})
+    if refused:
+        with pytest.raises(InputError):
+            cut.send(actor, 0, numbered, answer)
+        assert said == ["bulk_targets"]
+    else:
+        cut.send(actor, 0, numbered, answer)
+        assert said == ["bulk_targets", "numbered", "bulk_begin", "bulk_end"]
