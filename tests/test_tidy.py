@@ -1,6 +1,7 @@
 """Style rules that a machine checks: layers, banned imports, sizes. Each failure says what to do instead."""
 
 import ast
+import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -322,3 +323,18 @@ def test_every_folder_of_code_is_in_what_is_installed() -> None:
     folders = {path.relative_to(ROOT).parent.parts for path in package_files()}
     there = {"rayvous", *(".".join(("rayvous", *folder)) for folder in folders)}
     assert there == packaged, "list it in pyproject.toml"
+
+
+def test_the_kernel_says_of_which_sources_it_was_built():
+    """A compiled kernel of before would be used by newer sources, with other rules than theirs."""
+    folder = ROOT / "routing" / "matching"
+    texts = [(folder / name).read_text(encoding="utf-8") for name in ("kernel.c", "kernel_hot.h")]
+    line = re.compile(r'^#define FORM "(.*)".*\n', re.MULTILINE)
+    (built,) = line.findall(texts[0])
+    (wanted,) = re.findall(
+        r'^FORM: Final = "(.*)"$', (folder / "kernels.py").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    digest = hashlib.sha256("".join(line.sub("", text) for text in texts).encode()).hexdigest()[:16]
+    assert built == wanted == digest, (
+        f"set FORM to {digest!r} in kernel.c and kernels.py, and build the kernel again"
+    )

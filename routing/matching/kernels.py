@@ -5,7 +5,7 @@ Rules
 * The kernel is selected once, when this module is imported. ``RAYVOUS_KERNEL`` (``native``, ``numpy``) overrides the
   selection; ``native`` is an error where the compiled kernel was not built.
 * Both kernels give the same matches; the tests of the index run on both.
-* A compiled kernel with another interface version (`FORM`), built from other sources, is not used.
+* A compiled kernel that was built from other sources (`FORM`) is not used.
 * If the compiled kernel is missing and none was chosen, there is one warning per process: everything works, but
   slower.
 """
@@ -31,8 +31,8 @@ from .numpy_rows import NumpyRows
 
 VARIABLE: Final = "RAYVOUS_KERNEL"
 CHOICES: Final = ("native", "numpy")
-FORM: Final = 2
-"""The version of the compiled kernel's interface; increased here and in kernel.c whenever the interface changes."""
+FORM: Final = "55feedd94884127b"
+"""The digest of the compiled kernel's sources, which kernel.c has too: `tests/test_tidy.py` says which it is."""
 
 
 class Rows(Protocol):
@@ -70,7 +70,7 @@ class Rows(Protocol):
 
 
 def compiled() -> ModuleType | None:
-    """Return the compiled module, or None where it was not built or has another interface version."""
+    """Return the compiled module, or None where it was not built, or from other sources."""
     try:
         module = importlib.import_module("._kernel", __package__)
     except ImportError:
@@ -101,8 +101,8 @@ KERNEL: Final = chosen(os.environ.get(VARIABLE), _MODULE)
 
 if _MODULE is None and not os.environ.get(VARIABLE):
     warnings.warn(
-        "the match index runs on numpy: its compiled kernel was not built, or of other sources (installing rayvous "
-        f"builds it where there is a C compiler; {VARIABLE}=numpy is this without the warning)",
+        "the match index runs on numpy: its compiled kernel was not built, or of other sources (installing rayvous, "
+        f"again if they changed, builds it where there is a C compiler; {VARIABLE}=numpy is this without the warning)",
         RuntimeWarning,
         stacklevel=2,
     )
