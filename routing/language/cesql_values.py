@@ -83,7 +83,11 @@ class Constant:
     """A literal value: a bool, an int of 32 bits or a string."""
 
     value: bool | int | str
+    kind: type = field(init=False, repr=False)  # 0 and FALSE are two literals, though Python finds them equal
     depth: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", type(self.value))
 
     def __reduce__(self) -> tuple[object, ...]:
         return Constant, (self.value,)

@@ -4,7 +4,8 @@ Rules
 -----
 * A meaningless condition is rejected when it is made, in any language: an empty BETWEEN, a NaN or infinite bound,
   an IN of values that are not comparable, an order of booleans.
-* Literals are normalised when a condition is made, so that equivalent literals give equal conditions.
+* Literals are normalised when a condition is made, so that equivalent literals give equal conditions. Conditions with
+  0 and with FALSE are not equal, although Python finds these values equal: `group` is the type of a literal.
 * Nesting is limited to :data:`DEPTH_MAX`, so that no recursion over a condition exhausts the stack.
 
 Source: JMS 1.1, section 3.8.1 (message selectors). PREFIX, SUFFIX and CONTAINS are our additions; IS TRUE and similar
@@ -83,6 +84,7 @@ class Compare(Predicate):
     attribute: str
     op: str
     literal: Value
+    group: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _set(self, "attribute", _attribute_name(self.attribute))
@@ -91,6 +93,7 @@ class Compare(Predicate):
         if isinstance(literal, bool) and self.op not in ("=", "<>"):
             raise SelectorError(f"booleans have no order: use = or <> instead of {self.op}")
         _set(self, "literal", literal)
+        _set(self, "group", GROUPS[type(literal)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class In(Predicate):
 
     attribute: str
     literals: tuple[Value, ...]
+    group: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _set(self, "attribute", _attribute_name(self.attribute))
@@ -124,6 +128,7 @@ class In(Predicate):
             raise SelectorError("IN needs at least one value")
         check_one_group("IN", literals)
         _set(self, "literals", literals)
+        _set(self, "group", GROUPS[type(literals[0])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +236,7 @@ class HasElement(Predicate):
 
     attribute: str
     literal: Value
-    group: str = field(init=False, repr=False)  # 0 and FALSE are two literals, though Python finds them equal
+    group: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _set(self, "attribute", _attribute_name(self.attribute))
@@ -245,11 +250,14 @@ class IsList(Predicate):
 
     attribute: str
     literals: tuple[Value, ...]
+    groups: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _set(self, "attribute", _attribute_name(self.attribute))
         check_length("ARRAY", self.literals)
-        _set(self, "literals", tuple(map(_element, self.literals)))
+        literals = tuple(map(_element, self.literals))
+        _set(self, "literals", literals)
+        _set(self, "groups", tuple(GROUPS[type(literal)] for literal in literals))
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,10 +73,12 @@ class Literal:
     """A literal value."""
 
     value: Value
+    group: str = field(init=False, repr=False)  # 0 and FALSE are two literals, though Python finds them equal
     depth: int = field(default=0, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", check_literal(self.value))
+        object.__setattr__(self, "group", GROUPS[type(self.value)])
 
     def __reduce__(self) -> tuple[object, ...]:
         return Literal, (self.value,)

@@ -1,6 +1,7 @@
 """The meaning of conditions by example, and compiled conditions compared with direct evaluation."""
 
 import datetime
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from rayvous.protocol.errors import FilterTooComplex, SelectorError
 from rayvous.protocol.values import NULL, Timestamp
 from rayvous.routing.language import predicates as p
+from rayvous.routing.language.cesql_values import Constant
+from rayvous.routing.language.expressions import Literal
 from rayvous.routing.language.selectors import parse_selector
 
 MOMENT = Timestamp(1_357_016_400_000_000_000)  # 2013-01-01 05:00 UTC
@@ -248,3 +251,24 @@ def test_combining_stays_flat() -> None:
         one & 5  # type: ignore[operator]
     with pytest.raises(TypeError):
         one | "x"  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda value: p.Compare("a", "=", value),
+        lambda value: p.In("a", (value,)),
+        lambda value: p.IsList("a", (value,)),
+        lambda value: p.HasElement("a", value),
+        lambda value: p.Not(p.Or((p.Compare("a", "=", value), p.Compare("b", "=", value)))),
+        Literal,
+        Constant,
+    ],
+    ids=["compare", "in", "list", "element", "nested", "expression", "cloudevents"],
+)
+@pytest.mark.parametrize(("number", "truth"), [(0, False), (1, True)])
+def test_conditions_with_a_number_and_with_a_truth_value_are_not_equal(made, number, truth) -> None:
+    """Python finds the values equal; a set or a dictionary of conditions would lose one."""
+    assert made(number) != made(truth) and len({made(number), made(truth)}) == 2
+    assert made(number) == made(number) == pickle.loads(pickle.dumps(made(number)))
+    assert made(truth) == made(truth) == pickle.loads(pickle.dumps(made(truth)))
