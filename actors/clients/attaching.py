@@ -346,15 +346,17 @@ class Attaching:
                 client.abandon()
             await asyncio.to_thread(self.process.close)
             return
-        for ahead in self._ahead.values():
-            ahead.clear()
-        for client in self.clients:
-            with suppress(BrokerUnavailable):
-                await client.close_async()
-        self.leave([*self._leaving, *self.clients])
-        self._leaving = []
-        self.process.end_sessions(self._hosts.hosts())
-        await asyncio.to_thread(self.process.close)
+        try:
+            for ahead in self._ahead.values():
+                ahead.clear()
+            for client in self.clients:
+                with suppress(BrokerUnavailable):
+                    await client.close_async()
+            self.leave([*self._leaving, *self.clients])
+            self._leaving = []
+            self.process.end_sessions(self._hosts.hosts())
+        finally:  # whatever a client says: its polls would outlive the event loop
+            await asyncio.to_thread(self.process.close)
 
     def release(self, client: Publisher | Subscriber) -> None:
         """Close a client of this process and free its name.

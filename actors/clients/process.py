@@ -334,8 +334,8 @@ class ClientProcess:
             self._expected[host] -= 1
 
     def poll(self, host: Any) -> None:
-        """Start polling a host, unless it is polled already; on the background loop only."""
-        if host not in self._polls:
+        """Start polling a host, unless it is polled already, or this is closed; on the background loop only."""
+        if host not in self._polls and not self._closed:
             self._polls[host] = asyncio.get_running_loop().create_task(self._poll(host))
 
     def follow(self, mover: Mover) -> None:
@@ -384,7 +384,10 @@ class ClientProcess:
                 self.begin(mover.go_to(proposal.broker))
 
     def begin(self, move: Coroutine[Any, Any, None]) -> None:
-        """Let a client move, on the background loop only; an error is logged."""
+        """Let a client move, unless this is closed, on the background loop only; an error is logged."""
+        if self._closed:
+            move.close()
+            return
         task = asyncio.get_running_loop().create_task(move)
         self._moves.add(task)
         task.add_done_callback(self._moved)

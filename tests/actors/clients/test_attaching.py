@@ -13,7 +13,7 @@ from rayvous.actors.clients.attaching import Attaching
 from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.network.rendezvous import Directory, Rendezvous
 from rayvous.protocol.configs import Limits
-from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.errors import BrokerUnavailable, ClientError
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
@@ -76,3 +76,24 @@ def test_clients_may_attach_while_another_thread_looks_at_them() -> None:
     finally:
         process.ending = True
         process.close()
+
+
+def test_a_process_on_a_loop_closes_whatever_its_clients_say() -> None:
+    """Its polls outlived the event loop of a gateway when one of its clients could not be closed."""
+
+    async def story() -> None:
+        hosts: Any = SimpleNamespace(hosts=list, rendezvous=None)
+        process = ClientProcess("net", here=True)
+        clients = Attaching(hosts, process)
+
+        class Lost:
+            async def close_async(self) -> None:
+                raise ClientError("its name was taken over")
+
+        clients._clients[Lost()] = None  # type: ignore[index]
+        with pytest.raises(ClientError, match="taken over"):
+            await clients.close_here()
+        with pytest.raises(ClientError, match="closed"):
+            process.submit(asyncio.sleep(0))
+
+    asyncio.run(story())

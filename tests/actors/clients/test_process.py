@@ -130,6 +130,43 @@ def test_a_process_that_was_given_up_moves_its_clients_or_tells_their_readers() 
         process.close()
 
 
+class Waiting(PackedCalls):
+    """The actor of a broker that has nothing."""
+
+    def __init__(self) -> None:
+        self.poll = SimpleNamespace(remote=self._poll)
+        self.end_session = SimpleNamespace(remote=lambda *_: None)
+
+    async def _poll(self, *_: Any) -> list[Any]:
+        await asyncio.Event().wait()
+        return []
+
+
+def test_nothing_is_begun_on_the_loop_of_a_process_that_closes() -> None:
+    """Python told of a poll that was destroyed with its event loop: a move that was cancelled had begun it."""
+
+    async def story() -> set[asyncio.Task[Any]]:
+        process, moves = ClientProcess("test", 60.0, here=True), asyncio.Event()
+        gone, there = Hasty(), Waiting()
+
+        async def move(left: object, dead: bool) -> None:
+            mover.host = there
+            moves.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                process.poll(there)
+                process.begin(asyncio.Event().wait())  # type: ignore[arg-type]
+
+        mover = SimpleNamespace(host=gone, broker=0, name="s", kind="subscriber", move=move)
+        process.follow(mover)
+        await asyncio.wait_for(moves.wait(), 60)
+        await asyncio.to_thread(process.close)
+        return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
+
+    assert asyncio.run(story()) == set()
+
+
 class Broken(PackedCalls):
     """The actor, and the handle, of a broker whose deliveries cannot be taken, as an answer or as a part of one."""
 
