@@ -131,6 +131,17 @@ class Domain:
         return _of_group(kind, (Interval(plain_low, plain_high, low_open, high_open),))
 
     @classmethod
+    def value(cls, value: Value) -> Domain:
+        """Return the domain of this value only."""
+        kind = type(value)
+        if kind is bool:
+            return cls(booleans=frozenset((value,)))  # type: ignore[arg-type]  # it is one
+        only = (point(_plain(value)),)  # type: ignore[arg-type]  # a value is never None
+        if kind is str:
+            return cls(strings=Strings(only))
+        return cls(timestamps=only) if kind is Timestamp else cls(numbers=only)
+
+    @classmethod
     def values(cls, values: Iterable[Value]) -> Domain:
         """Return the domain of these values only, of any groups."""
         points: dict[type, list[Interval]] = {}

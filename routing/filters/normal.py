@@ -74,7 +74,22 @@ def reduce_clauses(clauses: Iterable[Clause], clauses_max: int = CLAUSES_MAX) ->
 
 
 def _in_order(clauses: Clauses) -> tuple[Clause, ...]:
-    return tuple(sorted(clauses, key=Clause.sort_key))
+    return tuple(clauses) if len(clauses) < 2 else tuple(sorted(clauses, key=Clause.sort_key))
+
+
+def _row(terms: Sequence[p.Predicate]) -> Clauses | None:
+    """Return the clauses where all of these comparisons are true; None unless each has an attribute of its own.
+
+    They are a normal form already: nothing has to be intersected, counted or reduced.
+    """
+    domains: dict[Key, Domain] = {}
+    for term in terms:
+        if type(term) is not p.Compare:
+            return None
+        domains[term.attribute] = _compared(term.op, term.literal)
+    if not len(terms) == len(domains) <= ATTRIBUTES_MAX:
+        return None
+    return [] if any(domain.is_empty for domain in domains.values()) else [clause_of(domains)]
 
 
 class _Normalizer:
@@ -93,6 +108,8 @@ class _Normalizer:
             case p.IsTruth(term, value):
                 return self._of_truth(term, value, there=wanted is not but)
             case p.And(terms):
+                if wanted and not but and (row := _row(terms)) is not None:
+                    return row
                 return self._many(terms, wanted=wanted, but=but, every=wanted is not but)
             case p.Or(terms):
                 return self._many(terms, wanted=wanted, but=but, every=wanted is but)
@@ -367,9 +384,9 @@ def _leaf(predicate: p.Predicate, *, wanted: bool) -> tuple[Key, Domain]:
 def _compared(op: str, literal: Value) -> Domain:
     match op:
         case "=":
-            return Domain.values((literal,))
+            return Domain.value(literal)
         case "<>":
-            return Domain.values((literal,)).complement_in_group(literal)
+            return Domain.value(literal).complement_in_group(literal)
         case "<" | "<=":
             return Domain.interval(high=literal, high_open=op == "<")
     return Domain.interval(low=literal, low_open=op == ">")

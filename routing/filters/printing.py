@@ -95,10 +95,14 @@ def expression_text(expression: Expression) -> str:
 
 def characters_at_most(name: str, domain: Domain) -> int:
     """Return an upper bound on the length of a constraint as selector text, without generating the text."""
-    strings = domain.strings
-    terms = 8 + sum(map(len, (domain.numbers, domain.timestamps, strings.intervals, strings.likes)))
-    bounds = [bound for i in strings.intervals for bound in (i.low, i.high) if isinstance(bound, str)]
-    texts = sum(map(len, bounds)) + sum(like.characters for like in strings.likes)
+    strings, texts = domain.strings, 0
+    terms = 8 + len(domain.numbers) + len(domain.timestamps) + len(strings.intervals) + len(strings.likes)
+    for interval in strings.intervals:
+        for bound in (interval.low, interval.high):
+            if type(bound) is str:
+                texts += len(bound)
+    for like in strings.likes:
+        texts += like.characters
     return terms * (_TERM_CHARACTERS + 4 * len(name)) + 4 * texts
 
 

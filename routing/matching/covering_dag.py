@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from ...protocol.batch import batch_of
+from ...protocol.batch import flat_batch
 from ...protocol.effects import Plain
 from ...protocol.values import Value
 from ..filters.covering import covers
@@ -145,10 +145,11 @@ class CoveringDag:
         if len(self._nodes) <= SCAN_MAX or not witnesses:
             candidates: Iterable[DagNode] = self._nodes.values()
         else:
-            matches = self._index.match(batch_of(witnesses))
-            slots, counts = np.unique(matches.slots, return_counts=True)
-            found = slots[counts == len(witnesses)].tolist()
-            candidates = [self._by_slot[other] for other in found if other in self._by_slot]
+            found = self._index.match(flat_batch(witnesses)).slots
+            if len(witnesses) > 1:
+                slots, counts = np.unique(found, return_counts=True)
+                found = slots[counts == len(witnesses)]
+            candidates = [self._by_slot[other] for other in found.tolist() if other in self._by_slot]
         return [node for node in candidates if covers(node.filter, item)]
 
     def _find_below(self, item: Filter) -> list[DagNode]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import FilterTooComplex, SelectorError
 from rayvous.protocol.values import NULL, Timestamp, comparable, normalize
+from rayvous.routing.filters import normal
 from rayvous.routing.filters.covering import covers, intersects, merge
 from rayvous.routing.filters.domains import Domain, Interval
 from rayvous.routing.filters.filter import (
@@ -21,7 +22,7 @@ from rayvous.routing.filters.filter import (
     normalize_predicate,
     to_filter,
 )
-from rayvous.routing.filters.normal import STEPS_MAX
+from rayvous.routing.filters.normal import STEPS_MAX, clauses_of
 from rayvous.routing.language import predicates as p
 from rayvous.routing.language.expressions import Arithmetic, Expression, Literal, Ref, Size, arithmetic
 from rayvous.routing.language.relations import comparison, names_of, two_valued
@@ -439,6 +440,33 @@ def test_a_filter_travels_small_and_without_what_was_compiled() -> None:
     assert pickle.dumps(item) == before
     assert pickle.loads(before) == item
     assert len(before) < 600
+
+
+rows = st.lists(
+    st.builds(
+        p.Compare,
+        st.sampled_from("abc"),
+        st.sampled_from(["=", "<>"]),
+        st.sampled_from([0, 1, 2.5, "", "a", "b\0", True, False, Timestamp(5)]),
+    )
+    | st.builds(
+        p.Compare,
+        st.sampled_from("abcde"),
+        st.sampled_from(["<", "<=", ">", ">="]),
+        st.sampled_from([0, 1, 2.5, "", "a", "b\0", Timestamp(5)]),
+    ),
+    max_size=5,
+)
+
+
+@given(rows)
+def test_a_row_of_comparisons_has_the_normal_form_of_any_condition(terms: list[p.Predicate]) -> None:
+    """It is made without intersecting; the terms as conjunctions of their own are not seen as such a row."""
+    general = p.And(tuple(p.And((term,)) for term in terms))
+    assert normal._row([p.And((term,)) for term in terms] or [p.TRUE]) is None
+    assert clauses_of(p.And(tuple(terms))) == clauses_of(general)
+    negated = p.Not(p.And(tuple(terms)))
+    assert clauses_of(negated) == clauses_of(p.Not(general))
 
 
 def test_the_trivial_filters() -> None:
