@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 QUIET = (
@@ -28,8 +29,6 @@ LAUNCH = (
     "import os, sys; [os.dup2(int(sys.argv[i]), i + 2) for i in (1, 2)]; os.execv(sys.argv[3], sys.argv[3:])"
 )
 """Puts the ends of two pipes where Chromium looks for them, and becomes Chromium."""
-
-ANSWER_SECONDS = 60.0
 
 
 class Browser:
@@ -82,10 +81,10 @@ class Browser:
             self.events.append(self._next())
 
     def _next(self) -> dict:
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._read], [], [], max(deadline - time.monotonic(), 0))
-            assert ready, f"Chromium said nothing for {ANSWER_SECONDS} s"
+            assert ready, f"Chromium said nothing for {PATIENCE_SECONDS} s"
             read = os.read(self._read, 1 << 16)
             assert read, f"Chromium ended with {self.process.wait()}"
             self._buffer += read
@@ -137,7 +136,7 @@ class Browser:
         ]
         return [url for page, url in sent if not url.startswith("data:") and page != self._former]
 
-    def until(self, expression: str, seconds: float = ANSWER_SECONDS) -> Any:
+    def until(self, expression: str, seconds: float = PATIENCE_SECONDS) -> Any:
         """Wait until an expression is true in the page and return its value; it is checked at each redraw."""
         script = f"""new Promise((done, fail) => {{
             const end = performance.now() + {1000 * seconds};

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from packed_calls import PackedCalls
+from patience import PATIENCE_SECONDS
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.sessions import Proposal
 from rayvous.actors.network.convergence import state_of
@@ -57,10 +58,13 @@ def test_a_broker_that_leaves_asks_its_subscribers_to_move_and_then_takes_nothin
         with pytest.raises(BrokerUnavailable, match="has left"):
             await host.request(0, "p", [Events(batch_of([{"x": 2}], publisher="p"))])
         await host.end_session("process")
-        assert await asyncio.wait_for(host.quiet(), 5.0) and not (await host.describe())[0]["subscribers"]
+        assert (
+            await asyncio.wait_for(host.quiet(), PATIENCE_SECONDS)
+            and not (await host.describe())[0]["subscribers"]
+        )
         subscribing.cancel()
 
-    asyncio.run(asyncio.wait_for(test(), 20.0))
+    asyncio.run(asyncio.wait_for(test(), PATIENCE_SECONDS))
 
 
 def survey() -> dict[int, dict[str, Any]]:

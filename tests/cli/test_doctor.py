@@ -10,6 +10,7 @@ from threading import Event
 
 import pytest
 from packaging.requirements import Requirement
+from patience import PATIENCE_SECONDS
 from rayvous.cli.doctor import machine, packages, tools
 from rayvous.cli.doctor.findings import Check, Finding, take
 from rayvous.cli.verbs import doctor as verb
@@ -221,7 +222,9 @@ def test_asking_a_ray_that_takes_calls_and_says_nothing_ends_in_time(tmp_path):
         mute.listen()
         named = {"RAY_ADDRESS": f"127.0.0.1:{mute.getsockname()[1]}", "RAY_TMPDIR": str(tmp_path)}
         words = [sys.executable, "-m", "rayvous.actors.network.ray_here", "5"]
-        done = subprocess.run(words, env=os.environ | named, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(
+            words, env=os.environ | named, capture_output=True, timeout=PATIENCE_SECONDS, check=False
+        )
     assert done.returncode == -signal.SIGALRM
 
 

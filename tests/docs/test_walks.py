@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from packed_calls import PackedCalls
+from patience import PATIENCE_SECONDS
 from rayvous.actors.clients.arrivals import Arrivals
 from rayvous.actors.clients.inbox import Inbox
 from rayvous.actors.host.host import BrokerHost
@@ -21,8 +22,6 @@ from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
 from walks import files_entered, steps_of, walk_in_docs
-
-BOUND_SECONDS = 20.0
 
 
 class Wired(PackedCalls):
@@ -66,7 +65,7 @@ async def two_hosts() -> tuple[BrokerHost, BrokerHost]:
 
 def walked(story: Callable[[], Awaitable[list[str]]]) -> list[str]:
     async def whole() -> list[str]:
-        async with asyncio.timeout(BOUND_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return await story()
 
     return asyncio.run(whole())

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.gateway.network import Arrived
@@ -241,7 +242,7 @@ def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
     """Return a function that runs a coroutine to its end, and fails after 30 seconds."""
 
     async def bounded(work: Coroutine[Any, Any, Any]) -> Any:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return await work
 
     return lambda work: asyncio.run(bounded(work))

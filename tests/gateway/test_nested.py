@@ -8,6 +8,7 @@ import json
 import threading
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.gateway.access import Rights
 from rayvous.gateway.deliveries import Texts
 from rayvous.gateway.stomp.content import event_of
@@ -101,7 +102,7 @@ def test_nobody_waits_for_the_reading_of_events_with_many_ways(gateway, tokens, 
     def read(events, **more):
         if len(events) == 850:
             reading.set()
-            assert go_on.wait(30)
+            assert go_on.wait(PATIENCE_SECONDS)
         return batch_of(events, **more)
 
     monkeypatch.setattr("rayvous.gateway.core.batch_of", read)
@@ -112,7 +113,7 @@ def test_nobody_waits_for_the_reading_of_events_with_many_ways(gateway, tokens, 
             charged = []
             monkeypatch.setattr(bob._of, "pay", lambda work, *_: charged.append(work) or 0.0)
             costly = asyncio.ensure_future(bob.publish([WAYS] * 850, flush=True))
-            assert await asyncio.to_thread(reading.wait, 30)
+            assert await asyncio.to_thread(reading.wait, PATIENCE_SECONDS)
             assert (await alice.publish([{"origin": "JFK"}], flush=True)).last == 1
             assert not costly.done() and not charged
             go_on.set()

@@ -8,10 +8,9 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.faults.simulated import chaos
 from rayvous.protocol.errors import ProcessLost
-
-BOUND_SECONDS = 60
 
 MANY_SEEDS = """
 import multiprocessing
@@ -36,7 +35,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path):
     assert len(workers) == 2
     try:
         for end in ends:
-            assert select.select([end], [], [], BOUND_SECONDS)[0]
+            assert select.select([end], [], [], PATIENCE_SECONDS)[0]
     finally:
         for end in ends:
             os.close(end)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayTaskError
 from rayvous.actors.channels import channel as channel_file
 from rayvous.actors.channels.channel import SERVING_MAX, Channel, Refusals, Waiting
@@ -89,7 +90,7 @@ class Ends:
         self.refused.append(why)
 
     async def opened(self) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await self.one.done and await self.other.done
 
     def ask(self, content: bytes) -> Awaited:
@@ -102,7 +103,7 @@ class Ends:
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await test()
 
     asyncio.run(bounded())

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorUnavailableError
 from rayvous.actors.channels.channel import Channel, Waiting
 from rayvous.actors.channels.config import ChannelConfig
@@ -17,7 +18,6 @@ from rayvous.protocol.configs import Limits
 
 MOST = 64 * 1024
 PIECE = bytes(8 * 1024)
-BOUND_SECONDS = 20.0
 SYSTEM_BYTES = 1024 * 1024
 """What the buffers of a pair of sockets hold at most."""
 
@@ -84,7 +84,7 @@ async def turns(number: int = 50) -> None:
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(BOUND_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await test()
 
     asyncio.run(bounded())

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from draws import slow, thorough
+from patience import PATIENCE_SECONDS
 from rayvous.actors.channels.channel import Channel, Waiting
 from rayvous.actors.channels.config import ChannelConfig
 from rayvous.actors.channels.connection import (
@@ -31,7 +32,6 @@ from rayvous.actors.channels.replies import Awaited, packed_error
 NETWORK, SECRET = b"n" * 16, b"s" * 32
 LONGEST = 4_096
 CALLS = [b"", b"first", b"x" * 700, b"last"]
-BOUND_SECONDS = 30.0
 HEADS = [
     _HEAD.pack(length, kind, number)
     for length in (0, 5, LONGEST, LONGEST + 1, 2**32 - 1)
@@ -229,7 +229,7 @@ async def attack_host(seed: int, rounds: int) -> Refusing:
 @pytest.mark.parametrize("seed", range(3))
 def test_hostile_bytes_at_a_host(seed: int) -> None:
     async def bounded() -> Refusing:
-        async with asyncio.timeout(BOUND_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return await attack_host(seed, 150)
 
     host = asyncio.run(bounded())

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from patience import PATIENCE_SECONDS
 from rayvous.actors.channels.lanes import Lane
 
 
@@ -26,6 +27,6 @@ def test_a_call_that_has_to_go_by_ray_waits_for_those_in_the_channel() -> None:
         lane.leave()
         await waits
         assert not lane.enter(True), "and those after it follow it"
-        await asyncio.wait_for(lane.enter_ray(), 1)
+        await asyncio.wait_for(lane.enter_ray(), PATIENCE_SECONDS)
 
     asyncio.run(test())

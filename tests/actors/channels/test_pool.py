@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fakes import HERE, Ray
+from patience import PATIENCE_SECONDS, StandingLoop, run_standing
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.channels import pool as pool_file
 from rayvous.actors.channels.channel import Channel
@@ -21,7 +22,6 @@ from rayvous.actors.host.frames import packed, unpacked
 from rayvous.actors.logs import Log
 
 CONFIG = ChannelConfig(b"n" * 16, b"s" * 32)
-BOUND_SECONDS = 10.0
 WRITTEN_SECONDS = 0.2
 """More than a thread takes to write a request that waits for nothing."""
 
@@ -107,7 +107,7 @@ def _alone() -> None:
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(BOUND_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await test()
             for pool in EVERY:
                 await pool.close()
@@ -324,10 +324,7 @@ def test_who_answers_at_a_door_must_be_the_host_that_was_asked() -> None:
     run(test)
 
 
-def test_a_host_that_does_not_greet_in_time_is_called_by_ray_and_its_connection_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(pool_file, "OPEN_SECONDS", 0.02)
+def test_a_host_that_does_not_greet_in_time_is_called_by_ray_and_its_connection_is_closed() -> None:
     known: list[Channel] = []
     silent: list[socket.socket] = []
 
@@ -340,15 +337,20 @@ def test_a_host_that_does_not_greet_in_time_is_called_by_ray_and_its_connection_
             known.append(channel)
             return channel
 
-    async def test() -> None:
+    async def test(loop: StandingLoop) -> None:
         by_ray: list[tuple[str, Ref]] = []
-        way = Patient(CONFIG, loop=asyncio.get_running_loop()).way(Actor(b"h"))
+        way = Patient(CONFIG, loop=loop).way(Actor(b"h"))
         request(way, "x", by_ray)
+        await turns(lambda: known)
+        assert not by_ray, "it has time"
+        loop.ahead += pool_file.OPEN_SECONDS
         await turns(lambda: by_ray)
         assert not await known[0].done and way.channel is None
         silent[0].close()
+        for pool in EVERY:
+            await pool.close()
 
-    run(test)
+    run_standing(test)
 
 
 def test_unproven_connections_are_few_and_the_oldest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.actors.channels.channel import Channel, Waiting, bound_silence
 from rayvous.actors.channels.config import tls_of_ray
 from rayvous.actors.channels.connection import Connection, Self
 from rayvous.actors.channels.handshakes import Handshake
 from rayvous.actors.channels.lanes import Lane
 from rayvous.actors.channels.replies import Awaited, packed_error
-
-BOUND_SECONDS = 20.0
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ async def talk() -> bool | None:
     """Let two ends call each other with small and large contents; return whether the end was told of the parting."""
     told = asyncio.get_running_loop().create_future()
     one, other = make(b"a", True), make(b"b", False, told.set_result)
-    async with asyncio.timeout(BOUND_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await connected(one, other)
         large = bytes(range(256)) * 8_192
         assert await asyncio.gather(ask(one, b"abc"), ask(other, b"xyz"), ask(one, large)) == [

@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from patience import StandingLoop, run_standing
+from rayvous.actors.channels import channel as channel_file
 from rayvous.actors.channels import pool as pool_file
-from rayvous.actors.channels.channel import GREETING_SECONDS, Channel, Waiting
+from rayvous.actors.channels.channel import Channel, Refusals, Waiting
 from rayvous.actors.channels.config import ChannelConfig, tls_of_ray
 from rayvous.actors.channels.connection import Connection, Self
 from rayvous.actors.channels.handshakes import Handshake
@@ -22,17 +24,6 @@ from rayvous.actors.logs import Log
 
 SILENT = 2_000
 BATCH = 100
-BOUND_SECONDS = 30.0
-
-
-class Loop(asyncio.SelectorEventLoop):
-    """An event loop whose clock a test can put forward, or keep from running while it makes many connections."""
-
-    ahead = 0.0
-    stands: float | None = None
-
-    def time(self) -> float:
-        return (super().time() if self.stands is None else self.stands) + self.ahead
 
 
 class Host(Channels):
@@ -42,6 +33,7 @@ class Host(Channels):
         config = ChannelConfig(b"n" * 16, b"s" * 32)
         super().__init__(config, name=b"h" * 16, serve=self._answer, log=Log("rayvous.test"))
         self.why: list[str] = []
+        self._refusals = Refusals(self._log, lambda: 9.0)  # no time passes between two
         self.tls = tls_of_ray(server=True)
 
     async def _answer(self, content: bytes) -> bytes:
@@ -109,18 +101,13 @@ async def closed(stranger: socket.socket) -> bytes:
     return said
 
 
-def run(test: Callable[[Loop, Host], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, Loop)
-        async with asyncio.timeout(BOUND_SECONDS):
-            host = Host()
-            host.loop  # noqa: B018  # it is this one
-            await test(loop, host)
-            await host.close()
+def run(test: Callable[[StandingLoop, Host], Awaitable[None]]) -> None:
+    async def with_host(loop: StandingLoop) -> None:
+        host = Host()
+        await test(loop, host)
+        await host.close()
 
-    with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(bounded())
+    run_standing(with_host)
 
 
 def channels_alive() -> int:
@@ -131,19 +118,18 @@ def channels_alive() -> int:
 def test_silent_connections_are_few_and_end_in_time(caplog: pytest.LogCaptureFixture) -> None:
     before = channels_alive()
 
-    async def test(loop: Loop, host: Host) -> None:
+    async def test(loop: StandingLoop, host: Host) -> None:
         calm, strangers = await friend(host), list[socket.socket]()
-        loop.stands = loop.time()
         for batch in range(SILENT // BATCH):
             strangers = [*strangers, *[await knock(host) for _ in range(BATCH)]][-UNPROVEN_MAX:]
             assert len(host._unproven) <= UNPROVEN_MAX
             assert await calm.ask(b"%d" % batch) == (b"%d" % batch)[::-1]
         assert channels_alive() - before <= UNPROVEN_MAX + BATCH, "the others are gone"
         assert len(host._unproven) == UNPROVEN_MAX and not host.why
-        loop.ahead += GREETING_SECONDS / 2
+        loop.ahead += channel_file.GREETING_SECONDS / 2
         await asyncio.sleep(0)
         assert len(host._unproven) == UNPROVEN_MAX, "they have time"
-        loop.stands, loop.ahead = None, loop.ahead + GREETING_SECONDS / 2
+        loop.ahead += channel_file.GREETING_SECONDS / 2
         for said in await asyncio.gather(*map(closed, strangers)):
             assert b"it does not greet in time" in said
         assert host.why == ["it does not greet in time"] * UNPROVEN_MAX and not host._unproven
@@ -158,7 +144,7 @@ def test_silent_connections_are_few_and_end_in_time(caplog: pytest.LogCaptureFix
 
 
 def test_who_greets_half_and_leaves_or_waits_is_noticed() -> None:
-    async def test(loop: Loop, host: Host) -> None:
+    async def test(loop: StandingLoop, host: Host) -> None:
         hello = b"".join(Peer(b"x").channel._connection.out)
         for said, why in (
             (b"", None),
@@ -177,7 +163,7 @@ def test_who_greets_half_and_leaves_or_waits_is_noticed() -> None:
         await loop.sock_sendall(half, hello)
         while not any(channel._connection.begun for channel in host._unproven):
             await asyncio.sleep(0)
-        loop.ahead += GREETING_SECONDS
+        loop.ahead += channel_file.GREETING_SECONDS
         assert b"it does not greet in time" in await closed(half)
         assert host.why == ["it does not greet in time"] and not host._unproven
         half.close()
@@ -188,7 +174,7 @@ def test_who_greets_half_and_leaves_or_waits_is_noticed() -> None:
 def test_strangers_take_no_room_from_channels_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_file, "OPEN_MAX", 2)
 
-    async def test(loop: Loop, host: Host) -> None:
+    async def test(loop: StandingLoop, host: Host) -> None:
         parted: list[bool] = []
         friends = [await friend(host, name, parted.append) for name in (b"1", b"2")]
         strangers = [await knock(host) for _ in range(20)]
@@ -224,7 +210,7 @@ def tls_in_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_silent_connections_of_tls_are_few_and_end_in_time() -> None:
     before = channels_alive()
 
-    async def test(loop: Loop, host: Host) -> None:
+    async def test(loop: StandingLoop, host: Host) -> None:
         calm, strangers = await friend(host), list[socket.socket]()
         for _ in range(4):
             strangers = [*strangers, *[await knock(host) for _ in range(BATCH)]]
@@ -232,7 +218,7 @@ def test_silent_connections_of_tls_are_few_and_end_in_time() -> None:
             assert await calm.ask(b"abc") == b"cba"
         await asyncio.gather(*map(closed, strangers[: len(strangers) - UNPROVEN_MAX]))
         assert len(host._unproven) == UNPROVEN_MAX and channels_alive() - before <= UNPROVEN_MAX + BATCH
-        loop.ahead += GREETING_SECONDS
+        loop.ahead += channel_file.GREETING_SECONDS
         await asyncio.gather(*map(closed, strangers))
         while host._unproven:
             await asyncio.sleep(0)
@@ -246,7 +232,7 @@ def test_silent_connections_of_tls_are_few_and_end_in_time() -> None:
 
 @pytest.mark.usefixtures("tls_in_ray")
 def test_who_has_no_certificate_of_ray_or_speaks_no_tls_is_refused() -> None:
-    async def test(loop: Loop, host: Host) -> None:
+    async def test(loop: StandingLoop, host: Host) -> None:
         stranger = await knock(host)
         await loop.sock_sendall(stranger, b"".join(Peer(b"x").channel._connection.out))
         await closed(stranger)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.actors.channels import pool as pool_file
 from rayvous.actors.channels.channel import Channel, Waiting
 from rayvous.actors.channels.connection import Connection, Self
@@ -16,7 +17,6 @@ from rayvous.actors.channels.pool import Way
 from rayvous.actors.channels.replies import Awaited, Reply, packed_error
 from rayvous.actors.host.frames import packed
 
-BOUND_SECONDS = 20.0
 LARGE = 3_000_000
 """More than a socket takes at once."""
 
@@ -69,7 +69,7 @@ class Ends:
 
 
 def run(test: Any) -> None:
-    asyncio.run(asyncio.wait_for(test(), BOUND_SECONDS))
+    asyncio.run(asyncio.wait_for(test(), PATIENCE_SECONDS))
 
 
 def test_a_thread_writes_its_call_without_the_event_loop() -> None:
@@ -84,7 +84,7 @@ def test_a_thread_writes_its_call_without_the_event_loop() -> None:
 
         thread = threading.Thread(target=call)
         thread.start()
-        assert done.wait(BOUND_SECONDS), "the event loop does nothing meanwhile"
+        assert done.wait(PATIENCE_SECONDS), "the event loop does nothing meanwhile"
         thread.join()
         assert ends.other.transport is not None
         with socket.socket(fileno=os.dup(ends.other.transport.get_extra_info("socket").fileno())) as there:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fakes import Actor, Ray
 from packed_calls import PackedCalls
+from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorUnavailableError
 from rayvous.actors.clients import attaching
 from rayvous.actors.clients.attaching import Attaching
@@ -31,7 +32,7 @@ class Host(PackedCalls):
             raise ActorUnavailableError("it is started again", None)
 
     async def _poll(self, *_: Any) -> Any:
-        return await asyncio.sleep(20, [])
+        return await asyncio.sleep(PATIENCE_SECONDS, [])
 
 
 def test_a_name_is_free_again_when_its_broker_was_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from packed_calls import PackedCalls, rendezvous_that_sends_to
+from patience import PATIENCE_SECONDS
 from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.process import ClientProcess
@@ -57,7 +58,6 @@ from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.network import Step
 from rayvous.simulator.simulation import Simulation
 
-BOUND_SECONDS = 20.0
 HEALING = Recovery.for_simulator()
 ADMISSION = AdmissionConfig(0.0, capacity=Capacity(1_000))
 
@@ -178,12 +178,12 @@ def on_ray(kind: type[Any], *more: Any, stores: bool = False, admission: Any = N
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second},
         limits=Limits.for_tests(),
-        recovery=None if stores else Recovery.for_tests(client_patience_seconds=BOUND_SECONDS),
+        recovery=None if stores else Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS),
         numbered=stores,
         admission=admission,
     )
     rendezvous = rendezvous_that_sends_to(2, second)
-    process = ClientProcess("net", None if stores else BOUND_SECONDS, stores)
+    process = ClientProcess("net", None if stores else PATIENCE_SECONDS, stores)
     try:
         client = kind("client", 1, Context(directory, process, rendezvous), *more)
         client.hosts = {1: first, 2: second}
@@ -204,7 +204,7 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def go_to_2(client: Any) -> None:
-    client.process.submit(client.go_to(2)).result(BOUND_SECONDS)
+    client.process.submit(client.go_to(2)).result(PATIENCE_SECONDS)
 
 
 def told(client: Any) -> Said:

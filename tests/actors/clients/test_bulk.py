@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorDiedError
 from rayvous.actors.clients import bulk
 from rayvous.actors.clients.bulk import SLICES_WAITING_MAX, Payloads
@@ -97,14 +98,14 @@ class Hosts:
         delivery, loop = CutPayload(BYTES, "maps", SLICE), asyncio.get_running_loop()
 
         def answer(call: Any) -> Any:
-            return asyncio.run_coroutine_threadsafe(call, loop).result(5)
+            return asyncio.run_coroutine_threadsafe(call, loop).result(PATIENCE_SECONDS)
 
         async def targets(*args: Any) -> Any:
             return self.hosts[SOURCE].targets(*args)
 
         host = self.wire(PUBLISHER, SOURCE)
         host.bulk_targets = SimpleNamespace(remote=targets)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return delivery.name, await asyncio.to_thread(delivery.send, host, SOURCE, delivery.batch, answer)
 
     async def read(self, broker: int, name: str) -> bytes:
@@ -147,7 +148,7 @@ def test_a_grandchild_has_the_first_slice_before_its_parent_is_sent_the_last():
                 assert source == parent
                 there.set()
             elif method == "bulk_slices" and to == parent and args[2] + SLICES_WAITING_MAX >= SLICES:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(PATIENCE_SECONDS):
                     await there.wait()
 
         hosts.hook = hook

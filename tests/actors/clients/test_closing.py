@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.actors.clients import attaching as attaching_file
 from rayvous.actors.clients.attaching import Attaching
 from rayvous.actors.clients.durable import DurableSubscriber
@@ -74,7 +75,7 @@ def test_names_of_subscribers_that_leave_an_event_loop_soon_after_each_other_are
             await asyncio.sleep(0.001)
         assert left == [("subscriber", {"a": "", "b": "", "c": ""}, {})]
 
-    asyncio.run(asyncio.wait_for(story(), 20.0))
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_SECONDS))
 
 
 def test_names_that_wait_are_freed_when_the_network_is_closed_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,4 +89,4 @@ def test_names_that_wait_are_freed_when_the_network_is_closed_here(monkeypatch: 
         await attached.close_here()
         assert left == [("subscriber", {"a": "", "b": ""}, {})]
 
-    asyncio.run(asyncio.wait_for(story(), 20.0))
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_SECONDS))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from packed_calls import PackedCalls, rendezvous_that_sends_to
+from patience import PATIENCE_SECONDS
 from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.durable import DurableSubscriber
 from rayvous.actors.clients.process import ClientProcess
@@ -22,8 +23,6 @@ from rayvous.protocol.errors import BrokerUnavailable, StorageFailed
 from rayvous.protocol.messages.pubsub import Consumed, HasConsumed
 from rayvous.protocol.messages.recovery import Recovery
 
-BOUND_SECONDS = 20.0
-
 
 class Host(PackedCalls):
     """The actor of a broker; `gate` can make an arriving subscriber wait."""
@@ -33,7 +32,7 @@ class Host(PackedCalls):
         self.asked, self.heard, self.gate = threading.Event(), threading.Event(), threading.Event()
         self.gate.set()
         self.request = SimpleNamespace(remote=self._request)
-        self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(BOUND_SECONDS))
+        self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(PATIENCE_SECONDS))
         self.end_session = SimpleNamespace(remote=lambda *_: None)
 
     def _request(self, broker: int, name: str, messages: Sequence[Any], session: str = "") -> Any:
@@ -46,7 +45,7 @@ class Host(PackedCalls):
 
         async def take() -> None:
             self.asked.set()
-            await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
+            await asyncio.to_thread(self.gate.wait, PATIENCE_SECONDS)
 
         return take()
 
@@ -65,13 +64,13 @@ async def answer(value: Any) -> Any:
 @contextmanager
 def alice_at(first: Host, second: Host) -> Iterator[tuple[Alice, ClientProcess]]:
     """Yield a durable subscriber at broker 1, and its process; if it has to move, it is sent to broker 2."""
-    recovery = Recovery.for_tests(client_patience_seconds=BOUND_SECONDS)
+    recovery = Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS)
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second}, limits=Limits.for_tests(), recovery=recovery, numbered=False
     )
     rendezvous = rendezvous_that_sends_to(2, second)
     record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
-    process = ClientProcess("net", BOUND_SECONDS)
+    process = ClientProcess("net", PATIENCE_SECONDS)
     try:
         yield Alice("alice", 1, Context(directory, process, rendezvous), record), process
     finally:
@@ -84,13 +83,13 @@ def test_what_is_acknowledged_during_a_move_is_told_to_the_broker_that_it_goes_t
     with alice_at(first, second) as (alice, process):
         second.gate.clear()
         moving = process.submit(alice.move(first, True))
-        assert second.asked.wait(BOUND_SECONDS)
+        assert second.asked.wait(PATIENCE_SECONDS)
         alice._hand_out("bob", 3)
         alice.acknowledge()
         assert alice.position == {"bob": 3}
         second.gate.set()
-        moving.result(BOUND_SECONDS)
-        assert second.heard.wait(BOUND_SECONDS)
+        moving.result(PATIENCE_SECONDS)
+        assert second.heard.wait(PATIENCE_SECONDS)
         assert second.told == [Consumed({"bob": 3}, 2)] and first.told == []
 
 
@@ -116,12 +115,12 @@ def test_a_subscriber_whose_position_cannot_be_stored_goes_on_when_it_can_be_aga
             alice, "_recovery", Recovery.for_tests(heartbeat_seconds=0.01, client_patience_seconds=0.1)
         )
         with pytest.raises(BrokerUnavailable, match=r"no other broker took it in time \(the disk is full\)"):
-            process.submit(alice.move(first, False)).result(BOUND_SECONDS)
+            process.submit(alice.move(first, False)).result(PATIENCE_SECONDS)
         with pytest.raises(BrokerUnavailable, match="the disk is full"):
             next(alice.notifications())
         full.clear()
-        assert second.asked.wait(BOUND_SECONDS)
-        place = process.submit(alice._arrived()).result(BOUND_SECONDS)
+        assert second.asked.wait(PATIENCE_SECONDS)
+        place = process.submit(alice._arrived()).result(PATIENCE_SECONDS)
         assert (place.broker, place.host) == (2, second)
         assert next(alice.notifications(0), None) is None, "and its readers wait again"
 
@@ -143,7 +142,7 @@ def test_who_goes_to_a_broker_in_the_same_actor_leaves_the_old_one_first() -> No
     both = Both()
     with alice_at(both, both) as (alice, process):
         both.order.clear()
-        process.submit(alice.go_from(1)).result(BOUND_SECONDS)
+        process.submit(alice.go_from(1)).result(PATIENCE_SECONDS)
         assert both.order[:2] == [(1, "Away"), (2, "Resume")] and alice.broker == 2
 
 
@@ -155,7 +154,7 @@ def test_a_durable_subscriber_says_what_its_broker_was_told_and_not_what_nobody_
     with alice_at(host, host) as (alice, process):
         alice._hand_out("bob", 3)
         alice.acknowledge()
-        assert host.heard.wait(BOUND_SECONDS)
+        assert host.heard.wait(PATIENCE_SECONDS)
         alice._machine.acknowledge({"bob": 5})  # the rendezvous point has not answered yet
         said: list[Any] = []
         host.request = SimpleNamespace(remote=lambda broker, name, messages: said.extend(messages))
@@ -165,17 +164,17 @@ def test_a_durable_subscriber_says_what_its_broker_was_told_and_not_what_nobody_
             async with alice._moving:
                 alice.say()
 
-        process.submit(say()).result(BOUND_SECONDS)
+        process.submit(say()).result(PATIENCE_SECONDS)
         assert said == [HasConsumed({"bob": 3}, 1)], "and while it goes elsewhere nothing"
 
 
 def test_clients_of_brokers_that_compare_say_what_they_know_again_and_again() -> None:
-    process = ClientProcess("net", BOUND_SECONDS, compare_seconds=0.01)
+    process = ClientProcess("net", PATIENCE_SECONDS, compare_seconds=0.01)
     said = threading.Semaphore(0)
     mover: Any = SimpleNamespace(host=Host(), say=said.release)
     try:
         process.follow(mover)
-        assert said.acquire(timeout=BOUND_SECONDS) and said.acquire(timeout=BOUND_SECONDS)
+        assert said.acquire(timeout=PATIENCE_SECONDS) and said.acquire(timeout=PATIENCE_SECONDS)
     finally:
         process.ending = True
         process.close()

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pytest
 from fakes import Actor, Method, Ray
 from packed_calls import PackedCalls, rendezvous_that_sends_to
+from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorUnavailableError, GetTimeoutError
 from rayvous.actors.clients.client import Client, Context
 from rayvous.actors.clients.durable import DurableSubscriber
@@ -32,8 +33,6 @@ from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Unad
 from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Flush, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
 
-BOUND_SECONDS = 20.0
-
 AClient = TypeVar("AClient", bound=Client)
 
 
@@ -48,7 +47,7 @@ class Host(PackedCalls):
         self.gate.set()
         self.asked: list[type] = []
         self.request = Method(self._request, BrokerHost.request)
-        self.poll = Method(lambda *_: asyncio.sleep(BOUND_SECONDS, []), BrokerHost.poll)
+        self.poll = Method(lambda *_: asyncio.sleep(PATIENCE_SECONDS, []), BrokerHost.poll)
         self.pid = Method(lambda: asyncio.sleep(0), BrokerHost.pid)
         self.end_session = Method(None, BrokerHost.end_session)
 
@@ -69,7 +68,7 @@ class Host(PackedCalls):
                 raise self.error
             if comes and not self.gate.is_set():
                 self.came.set()
-                await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
+                await asyncio.to_thread(self.gate.wait, PATIENCE_SECONDS)
 
         return Answer(self, answer)
 
@@ -88,7 +87,7 @@ class Late(Host):
 
         async def answer() -> None:
             self.waits.set()
-            await asyncio.to_thread(self.answers.wait, BOUND_SECONDS)
+            await asyncio.to_thread(self.answers.wait, PATIENCE_SECONDS)
 
         return Answer(self, answer)
 
@@ -132,13 +131,13 @@ def attached(
 
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second},
-        limits=Limits.for_tests(call_seconds=3.0),
-        recovery=Recovery.for_tests(client_patience_seconds=BOUND_SECONDS),
+        limits=Limits.for_tests(call_seconds=PATIENCE_SECONDS),
+        recovery=Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS),
         numbered=False,
         admission=admission,
     )
     rendezvous = rendezvous_that_sends_to(2, second)
-    process = ClientProcess("net", BOUND_SECONDS)
+    process = ClientProcess("net", PATIENCE_SECONDS)
     try:
         yield kind("alice", 1, Context(directory, process, rendezvous), *more)
     finally:
@@ -155,15 +154,15 @@ def while_it_moves(client: Client, second: Host, act: Callable[[], object]) -> N
     """Do something that the old broker answers while the client is moving to the new one."""
     second.gate.clear()
     moving = client.process.submit(client.go_to(2))
-    assert second.came.wait(BOUND_SECONDS)
+    assert second.came.wait(PATIENCE_SECONDS)
     with ThreadPoolExecutor(1) as other:
         done = other.submit(act)
         # Until the call is done, or waits for the end of the move.
         while not done.done() and not client._moving._waiters:
             time.monotonic()
         second.gate.set()
-        done.result(BOUND_SECONDS)
-    moving.result(BOUND_SECONDS)
+        done.result(PATIENCE_SECONDS)
+    moving.result(PATIENCE_SECONDS)
     assert client.broker == 2
 
 
@@ -205,12 +204,12 @@ def test_a_client_that_has_moved_away_and_back_asks_again_for_what_it_was_waitin
 
         alice._rendezvous = Actor(Rendezvous, relocate=relocate)
         subscribed = other.submit(alice.subscribe, "x > 0")
-        assert first.waits.wait(BOUND_SECONDS)
+        assert first.waits.wait(PATIENCE_SECONDS)
         for broker in (2, 1):
-            alice.process.submit(alice.go_to(broker)).result(BOUND_SECONDS)
+            alice.process.submit(alice.go_to(broker)).result(PATIENCE_SECONDS)
         assert alice.broker == 1 and alice.moves == 2 and not first.known
         first.answers.set()
-        assert subscribed.result(BOUND_SECONDS) == 1 and first.known == {1} == set(alice.subscriptions)
+        assert subscribed.result(PATIENCE_SECONDS) == 1 and first.known == {1} == set(alice.subscriptions)
 
 
 def test_who_closes_while_it_moves_is_nowhere() -> None:
@@ -241,7 +240,7 @@ def test_what_was_published_under_a_withdrawn_advertisement_moves_under_it() -> 
         bob.advertise("x > 0", max_rate=5.0)
         bob.publish({"x": 1})
         bob.unadvertise(1)
-        bob.process.submit(bob.go_to(2)).result(BOUND_SECONDS)
+        bob.process.submit(bob.go_to(2)).result(PATIENCE_SECONDS)
         assert second.asked[:3] == [Advertise, Events, Unadvertise] and not second.known
 
 
@@ -252,8 +251,9 @@ def test_a_flush_goes_on_at_the_next_broker_when_the_first_is_silent() -> None:
         flushed = other.submit(bob.flush)
         while Flush not in first.asked:
             time.monotonic()
-        bob.process.submit(bob.move(first, False)).result(BOUND_SECONDS)  # as the poll does when it notices
-        flushed.result(BOUND_SECONDS)
+        moved = bob.process.submit(bob.move(first, False))  # as the poll does when it notices
+        moved.result(PATIENCE_SECONDS)
+        flushed.result(PATIENCE_SECONDS)
         assert Flush in second.asked
 
 
@@ -270,7 +270,7 @@ def test_who_waits_for_another_broker_is_told_when_the_network_is_closed() -> No
             time.monotonic()
         bob.process.close()
         with pytest.raises(ClientError, match="the network is closed in this process"):
-            published.result(BOUND_SECONDS)
+            published.result(PATIENCE_SECONDS)
         with pytest.raises(ClientError, match="the network is closed in this process"):
             bob.process.run(asyncio.sleep(0))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from packed_calls import PackedCalls
+from patience import PATIENCE_SECONDS
 from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.publisher import Publisher
@@ -17,8 +18,6 @@ from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerUnavailable
 from rayvous.protocol.messages.pubsub import Events, TakenOver
 from rayvous.protocol.messages.recovery import Recovery
-
-BOUND_SECONDS = 20.0
 
 
 class Host(PackedCalls):
@@ -30,7 +29,7 @@ class Host(PackedCalls):
         self.asked, self.took, self.gate = threading.Event(), threading.Event(), threading.Event()
         self.gate.set()
         self.request = SimpleNamespace(remote=self._take)
-        self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(BOUND_SECONDS))
+        self.poll = SimpleNamespace(remote=lambda *_: asyncio.sleep(PATIENCE_SECONDS))
         self.pid = SimpleNamespace(remote=lambda: asyncio.sleep(0))
         self.end_session = SimpleNamespace(remote=lambda *_: None)
 
@@ -42,7 +41,7 @@ class Host(PackedCalls):
 
         async def take() -> None:
             self.asked.set()
-            await asyncio.to_thread(self.gate.wait, BOUND_SECONDS)
+            await asyncio.to_thread(self.gate.wait, PATIENCE_SECONDS)
             self.taken += [number for events in messages for number in events.batch.sequence.tolist()]
             self.took.set()
 
@@ -63,7 +62,11 @@ def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_o
         return 1, new
 
     directory = SimpleNamespace(
-        hosts={0: old, 1: new}, limits=Limits(), recovery=Recovery.for_tests(), numbered=False, admission=None
+        hosts={0: old, 1: new},
+        limits=Limits(call_seconds=PATIENCE_SECONDS),
+        recovery=Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS),
+        numbered=False,
+        admission=None,
     )
     process = ClientProcess("test", 60.0)
     rendezvous = SimpleNamespace(relocate=SimpleNamespace(remote=relocate))
@@ -72,14 +75,14 @@ def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_o
         bob.publish({"n": 1})
         new.gate.clear()
         moving = process.submit(bob.move(old, False))
-        assert new.asked.wait(BOUND_SECONDS), "what was published before is on its way to the new broker"
+        assert new.asked.wait(PATIENCE_SECONDS), "what was published before is on its way to the new broker"
         old.took.clear()
         publishing = threading.Thread(target=bob.publish, args=({"n": 2},))
         publishing.start()
-        assert old.took.wait(BOUND_SECONDS), "the old one still takes in what comes"
+        assert old.took.wait(PATIENCE_SECONDS), "the old one still takes in what comes"
         new.gate.set()
-        moving.result(BOUND_SECONDS)
-        publishing.join(BOUND_SECONDS)
+        moving.result(PATIENCE_SECONDS)
+        publishing.join(PATIENCE_SECONDS)
         bob.publish({"n": 3})
         assert old.taken == [1, 2]
         assert old.told == [TakenOver(1, 1)] and not new.told, (
@@ -135,7 +138,11 @@ def test_the_session_at_a_host_goes_on_while_a_client_is_on_its_way_there() -> N
     new.poll = SimpleNamespace(remote=poll)
     new.end_session = SimpleNamespace(remote=lambda *_: ended.set())
     directory = SimpleNamespace(
-        hosts={0: old, 1: new}, limits=Limits(), recovery=Recovery.for_tests(), numbered=False, admission=None
+        hosts={0: old, 1: new},
+        limits=Limits(call_seconds=PATIENCE_SECONDS),
+        recovery=Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS),
+        numbered=False,
+        admission=None,
     )
     process = ClientProcess("test", 60.0)
     bob = Bob(
@@ -147,12 +154,12 @@ def test_the_session_at_a_host_goes_on_while_a_client_is_on_its_way_there() -> N
         process.follow(last)
         new.gate.clear()
         moving = process.submit(bob.move(old, False))
-        assert new.asked.wait(BOUND_SECONDS)
+        assert new.asked.wait(PATIENCE_SECONDS)
         process.leave(last)
         for _ in range(3):
-            assert polls.acquire(timeout=BOUND_SECONDS), "it is polled as before"
+            assert polls.acquire(timeout=PATIENCE_SECONDS), "it is polled as before"
         new.gate.set()
-        moving.result(BOUND_SECONDS)
+        moving.result(PATIENCE_SECONDS)
         assert bob.broker == 1 and not ended.is_set()
     finally:
         process.ending = True

@@ -7,13 +7,12 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from ray.exceptions import GetTimeoutError
 from rayvous.actors.channels.replies import Reply
 from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.waits import Behind, Given, Turn, Work, carried_out, in_thread, on_loop
 from rayvous.protocol.errors import ClientError
-
-BOUND_SECONDS = 20.0
 
 Carry = Callable[[Work[Any]], Any]
 
@@ -86,7 +85,7 @@ def test_a_loop_goes_on_while_a_turn_is_waited_for() -> None:
     async def in_a_thread() -> None:
         async with turn:
             has_it.set()
-            assert did.wait(BOUND_SECONDS)
+            assert did.wait(PATIENCE_SECONDS)
             order.append("thread")
 
     async def on_the_loop() -> None:
@@ -101,9 +100,9 @@ def test_a_loop_goes_on_while_a_turn_is_waited_for() -> None:
 
     other = threading.Thread(target=in_thread, args=(in_a_thread(),))
     other.start()
-    assert has_it.wait(BOUND_SECONDS)
+    assert has_it.wait(PATIENCE_SECONDS)
     asyncio.run(story())
-    other.join(BOUND_SECONDS)
+    other.join(PATIENCE_SECONDS)
     assert order == ["thread", "loop"]
 
 
@@ -113,7 +112,7 @@ def test_who_gives_up_waiting_for_a_turn_does_not_keep_it() -> None:
     async def hold() -> None:
         async with turn:
             has_it.set()
-            assert done.wait(BOUND_SECONDS)
+            assert done.wait(PATIENCE_SECONDS)
 
     async def take() -> None:
         async with turn:
@@ -126,14 +125,14 @@ def test_who_gives_up_waiting_for_a_turn_does_not_keep_it() -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         done.set()
-        async with asyncio.timeout(BOUND_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await on_loop(take())
 
     other = threading.Thread(target=in_thread, args=(hold(),))
     other.start()
-    assert has_it.wait(BOUND_SECONDS)
+    assert has_it.wait(PATIENCE_SECONDS)
     asyncio.run(story())
-    other.join(BOUND_SECONDS)
+    other.join(PATIENCE_SECONDS)
 
 
 def test_on_the_loop_of_the_client_process_no_other_thread_takes_part() -> None:
@@ -188,13 +187,13 @@ def test_a_client_process_ends_on_a_loop_that_goes_on() -> None:
 
     async def story() -> None:
         process = ClientProcess("test", here=True)
-        others = asyncio.ensure_future(asyncio.sleep(BOUND_SECONDS))
-        waiting = process.submit(asyncio.sleep(BOUND_SECONDS))
+        others = asyncio.ensure_future(asyncio.sleep(PATIENCE_SECONDS))
+        waiting = process.submit(asyncio.sleep(PATIENCE_SECONDS))
         blocked: Future[Any] = Future()
 
         def block() -> None:
             try:
-                process.run(asyncio.sleep(BOUND_SECONDS))
+                process.run(asyncio.sleep(PATIENCE_SECONDS))
             except ClientError as error:
                 blocked.set_result(str(error))
 
@@ -204,7 +203,7 @@ def test_a_client_process_ends_on_a_loop_that_goes_on() -> None:
             await asyncio.sleep(0)
         await asyncio.to_thread(process.close)
         assert "closed in this process" in await asyncio.wrap_future(blocked)
-        thread.join(BOUND_SECONDS)
+        thread.join(PATIENCE_SECONDS)
         assert waiting.cancelled() and not others.done()
         with pytest.raises(ClientError, match="closed in this process"):
             process.submit(asyncio.sleep(0))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.actors.channels.config import ChannelConfig
 from rayvous.actors.channels.pool import Channels
 from rayvous.actors.host import host as host_module
@@ -116,7 +117,7 @@ def test_a_part_is_given_what_it_knows_and_sets_only_what_is_its_own(
         assert len(parts) >= 10 and ("channels" in parts) == (kind == "direct")
         assert unknown(parts, watch) == [] and watch.strangers == []
 
-    asyncio.run(asyncio.wait_for(test(), 20.0))
+    asyncio.run(asyncio.wait_for(test(), PATIENCE_SECONDS))
 
 
 def unknown(parts: dict[str, Any], watch: Watch) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.actors.host.commits import Commits
 from rayvous.actors.host.hosted_broker import HostedBroker
 from rayvous.actors.host.survey import look_at
@@ -39,7 +40,7 @@ def persist(*values: str) -> Persist:
 
 
 def go(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), PATIENCE_SECONDS))
 
 
 def test_effects_leave_in_their_order_after_what_is_before_them_is_stable() -> None:

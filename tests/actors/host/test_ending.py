@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fakes import Actor, Ray
+from patience import PATIENCE_SECONDS
 from rayvous.actors.host import broker_store
 from rayvous.actors.host import host as host_module
 from rayvous.actors.host.broker_store import BrokerStores
@@ -23,8 +24,6 @@ from rayvous.protocol.errors import StorageFailed
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.durability.stable import Stable
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-
-BOUND_SECONDS = 10.0
 
 
 def test_a_host_ends_with_its_raylet_also_when_nobody_has_asked_how_that_ended(
@@ -43,7 +42,7 @@ def test_a_host_ends_with_its_raylet_also_when_nobody_has_asked_how_that_ended(
         await asyncio.sleep(0)
         assert not said
         raylet.kill()
-        await asyncio.wait_for(ended.wait(), BOUND_SECONDS)
+        await asyncio.wait_for(ended.wait(), PATIENCE_SECONDS)
         os.kill(raylet.pid, 0)  # its id still exists, or this would raise
 
     asyncio.run(live())

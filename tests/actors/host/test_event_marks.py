@@ -13,6 +13,7 @@ import pytest
 from event_marks import directed, marked, names
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE_SECONDS
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.ids import RoundNumber
 from rayvous.protocol.messages.pubsub import DEFAULT_MARKS, Events, marks_of
@@ -51,5 +52,7 @@ def test_events_that_the_origin_directs_keep_each_mark(name: str) -> None:
 
 def test_a_mark_that_one_line_adds_goes_everywhere() -> None:
     """Run on the source with one line more in `Events`, and no other change."""
-    run = subprocess.run([sys.executable, event_marks.__file__], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, event_marks.__file__], capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert run.stdout == "red\n", run.stderr

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectStoreFullError
 from rayvous.actors.host import group as group_file
 from rayvous.actors.host.group import CALLS_OUT_MAX, CALLS_UNWAITED_MAX, INLINE_BYTES_MAX, MulticastGroup
@@ -72,7 +73,7 @@ def test_nobody_waits_for_a_member_whose_host_could_not_be_reached_for_a_while()
         unreached = {2}
         group = MulticastGroup(0, members.peers(), patience_seconds=60.0, unreached=unreached.__contains__)
         for _ in range(CALLS_UNWAITED_MAX + 1):
-            assert await asyncio.wait_for(group.fly([Installed(1)]), 5.0) == 0
+            assert await asyncio.wait_for(group.fly([Installed(1)]), PATIENCE_SECONDS) == 0
         assert members.calls[1] == members.calls[3] == CALLS_UNWAITED_MAX + 1
         flying = asyncio.ensure_future(group.fly([Installed(1)]))
         for _ in range(20):

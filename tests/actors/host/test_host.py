@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from packed_calls import PackedCalls
+from patience import PATIENCE_SECONDS
 from rayvous.actors.host.host import BrokerHost
 from rayvous.faults.real.link_faults import LinkFaultTable
 from rayvous.protocol.batch import batch_of
@@ -22,7 +23,6 @@ TINY = Limits.for_tests(call_events_max=4, outbox_events_max=8, delivery_events_
 PAIR = ClusterTree(2, 1).positions()
 CHAIN = ClusterTree(5, 1, degree=1).positions()
 TREE = ClusterTree(4, 3, degree=2).positions()
-PATIENCE_SECONDS = 20.0  # only a deadlock takes this long
 
 
 class Handle(PackedCalls):

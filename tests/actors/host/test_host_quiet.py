@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.actors.host import ticking
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.sessions import GivenUp
@@ -85,7 +86,7 @@ def test_who_is_gone_is_let_go_and_nobody_waits_until_it_has_read(
         await host.begin()
         flush = asyncio.ensure_future(host.request(0, "bob", [Flush(1)])) if heals else None
         if flush is not None:
-            await asyncio.wait_for(flush, 10)
+            await asyncio.wait_for(flush, PATIENCE_SECONDS)
         while goes and host.hosted_brokers[0].owners:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.0 if goes else 3 * limits.session_seconds)

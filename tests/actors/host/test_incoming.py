@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorDiedError
 from rayvous.actors.channels.lanes import Lane
 from rayvous.actors.host import frames
@@ -67,7 +68,7 @@ async def wanted(wire: Wire, host: BrokerHost) -> None:
 
 
 def run(test: Callable[[Wire], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(Wire()), 20.0))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(test(Wire()), PATIENCE_SECONDS))  # type: ignore[arg-type]
 
 
 def test_what_a_call_brings_has_left_when_it_is_answered_in_the_same_turn() -> None:

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 from packed_calls import PackedCalls
+from patience import PATIENCE_SECONDS
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.requests import Accepted, Answers, Away, Lacking, Request, questions
 from rayvous.faults.real.damage import Damage
@@ -48,7 +49,6 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 ANY = to_filter("x >= 0")
 ROOT, LEAF = (position.broker for position in ClusterTree(2, 1).positions())
-PATIENCE_SECONDS = 20.0  # only a deadlock takes this long
 
 
 def go(test: Coroutine[Any, Any, None]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from packed_calls import PackedCalls
+from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorDiedError
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.ticking import TOLD_AT_ONCE
@@ -28,7 +29,6 @@ from rayvous.recovery.replay.replay import Replay
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
-PATIENCE_SECONDS = 20.0  # only a hang takes this long
 RECOVERY = Recovery(heartbeat_seconds=1.0, suspect_after_seconds=3.0, retention_seconds=8.0)
 TICK = 0.25
 TREE = ClusterTree(3, 3, degree=2).positions()

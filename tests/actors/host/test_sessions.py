@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE_SECONDS
 from rayvous.actors.host.absent import loss_batch
 from rayvous.actors.host.sessions import DeliveryBatch, Session, Tally, split
 from rayvous.protocol.batch import batch_of
@@ -281,7 +282,7 @@ def test_whoever_waits_for_it_to_empty_is_woken_however_that_comes(how: str) -> 
             session.end()
         else:
             await session.poll(1, 0.0, 1)
-        await asyncio.wait_for(drained, 1.0)
+        await asyncio.wait_for(drained, PATIENCE_SECONDS)
         assert session.waiting == len(session) == int(how == "shed")
 
     asyncio.run(run())
@@ -293,12 +294,12 @@ def test_the_end_wakes_polls_and_those_who_wait_for_room() -> None:
         poll = asyncio.ensure_future(session.poll(0, 60.0, 10))
         await asyncio.sleep(0)
         session.end()
-        assert await asyncio.wait_for(poll, 1.0) == []
+        assert await asyncio.wait_for(poll, PATIENCE_SECONDS) == []
         put(session, 9, Tally())
         room = asyncio.create_task(session.room(60.0))
         await asyncio.sleep(0)
         session.end()
-        await asyncio.wait_for(room, 1.0)
+        await asyncio.wait_for(room, PATIENCE_SECONDS)
 
     asyncio.run(run())
 
@@ -352,7 +353,7 @@ def test_who_waits_for_an_acknowledgement_does_not_wait_for_more_deliveries() ->
             await asyncio.sleep(0)
             assert poll.last == [], "its answer has the process poll again"
             following = Ahead(session, 1, 50)
-            await asyncio.wait_for(waiting, 60)
+            await asyncio.wait_for(waiting, PATIENCE_SECONDS)
             put(session, 1, tally)
             await asyncio.sleep(0)
             assert (following.parts, following.last) == ([[2]], None), "nobody waits any more"

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from patience import PATIENCE_SECONDS
 from rayvous.actors.host.host import BrokerHost
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import TickAt, Ticked
@@ -37,11 +38,11 @@ def test_it_is_told_the_time_once_when_that_has_come_unless_it_has_left() -> Non
         for hosted in list(host.hosted_brokers.values()):
             host.driver.carry_out(hosted, TickAt(at))
         del host.hosted_brokers[1]
-        await asyncio.wait_for(asking.more.wait(), 10.0)
+        await asyncio.wait_for(asking.more.wait(), PATIENCE_SECONDS)
         assert asking.told[0] >= at and not gone.told
         asking.more.clear()
         host.driver.carry_out(host.hosted_brokers[0], TickAt(at - 1.0))
-        await asyncio.wait_for(asking.more.wait(), 10.0)
+        await asyncio.wait_for(asking.more.wait(), PATIENCE_SECONDS)
         assert len(asking.told) == 2
 
     asyncio.run(test())

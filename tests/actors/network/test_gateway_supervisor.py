@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fakes import Actor, Method, Ray
+from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RpcError
 from rayvous.actors.network import gateways
 from rayvous.actors.network.gateways import GatewaysSeen, GatewaySupervisor
@@ -156,10 +157,10 @@ def test_it_looks_on_when_all_serve_and_in_a_later_life_at_once(
     ray.here.was_current_actor_reconstructed = again
     made = GatewaySupervisor("net", 1, (), share_limits=True)
     try:
-        assert looks.acquire(timeout=5.0 if again else 0.05) == again
+        assert looks.acquire(timeout=PATIENCE_SECONDS if again else 0.05) == again
         made.begin()
-        assert looks.acquire(timeout=5.0), "what the launch has asked for"
-        assert again or looks.acquire(timeout=5.0), "and by itself"
+        assert looks.acquire(timeout=PATIENCE_SECONDS), "what the launch has asked for"
+        assert again or looks.acquire(timeout=PATIENCE_SECONDS), "and by itself"
     finally:
         made._ended.set()
         for thread in threading.enumerate():

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import Ray
+from patience import PATIENCE_SECONDS
 from rayvous.actors.network import launching, network, remains
 from rayvous.actors.network.directory import (
     KINDS,
@@ -20,7 +21,6 @@ from rayvous.actors.network.remains import LaunchWatch, described, end_remains, 
 from rayvous.cli.interrupts import ends_interrupt
 from rayvous.protocol.errors import NetworkExists, NetworkNotFound
 
-BOUND_SECONDS = 20.0
 HOSTS = [host_name("n", [0]), host_name("n", [0], 2), host_name("n", [1, 2]), host_name("n", [1, 3, 5], 1)]
 GATEWAYS = ["n:gateways", "n:gateway:0f3c:1"]
 SINKS = ["n:sink:lake"]
@@ -93,18 +93,20 @@ def test_a_network_whose_launcher_is_silent_ends_and_one_that_is_open_does_not()
     ended: Queue[str] = Queue()
     silent = LaunchWatch("silent", 0.01, ended.put)
     silent.beat()
-    assert ended.get(timeout=BOUND_SECONDS) == "silent"
+    assert ended.get(timeout=PATIENCE_SECONDS) == "silent"
     opened = LaunchWatch("open", 0.2, ended.put)
     opened.done()
     after = LaunchWatch("after", 0.3, ended.put)
-    assert ended.get(timeout=BOUND_SECONDS) == "after", "the other one, which was open, has not ended before"
+    assert ended.get(timeout=PATIENCE_SECONDS) == "after", (
+        "the other one, which was open, has not ended before"
+    )
     after.beat()
 
 
 def test_a_launcher_gives_signs_of_life_until_the_end_of_the_launch() -> None:
     heard = threading.Semaphore(0)
     with signs_of_life(heard.release, 0.01):
-        assert heard.acquire(timeout=BOUND_SECONDS) and heard.acquire(timeout=BOUND_SECONDS)
+        assert heard.acquire(timeout=PATIENCE_SECONDS) and heard.acquire(timeout=PATIENCE_SECONDS)
     assert not any(thread.name == "launcher" for thread in threading.enumerate())
 
 

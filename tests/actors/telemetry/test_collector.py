@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE_SECONDS
 from rayvous.actors.telemetry import collector as module
 from rayvous.actors.telemetry.accounts import HOSTS_MAX, Accounts, HandOver
 from rayvous.actors.telemetry.collector import Collector
@@ -116,7 +117,7 @@ def test_the_clock_of_the_collector_writes_too(tmp_path, make_host):
     async def run() -> None:
         held = Collector("run", TelemetryConfig(tmp_path, roll_seconds=0.01), put=lambda table: table)
         await held.add(make_host().flush(deliveries=2))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not numbers(tmp_path):
                 await asyncio.sleep(0.001)
 

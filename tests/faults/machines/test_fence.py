@@ -7,11 +7,11 @@ from pathlib import Path
 from select import select
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.faults.machines.fence import FENCE, Hindrance, hindrance, run_among_hosts, why_not, words_of
 from rayvous.faults.machines.layout import Layout
 from rayvous.protocol.errors import HostsUnavailable, InputError
 
-BOUND_SECONDS = 10.0
 INSIDE = """
 import os, subprocess, sys, time
 from rayvous.faults.machines.init import make_hosts
@@ -81,7 +81,7 @@ def test_hosts_are_gone_when_who_made_them_is_killed(ending):
     assert sorted(names) == ["host-0", "host-1"]
     assert namespace in namespaces() and not any(Path("/run/netns", name).exists() for name in names)
     made.send_signal(ending)
-    over, _, _ = select([made.stdout], [], [], BOUND_SECONDS)
+    over, _, _ = select([made.stdout], [], [], PATIENCE_SECONDS)
     assert over and made.stdout.read() == ""  # the pipe closes when all its writers have ended
     made.wait()
     assert namespace not in namespaces()
@@ -93,7 +93,7 @@ def test_who_has_ended_and_whose_parent_is_gone_has_its_number_no_more():
     reason = why_not()
     if reason is not None:
         pytest.skip(f"no hosts on this machine: {reason}")
-    words = ["timeout", f"{BOUND_SECONDS}", *FENCE, sys.executable, "-c", FIRST]
+    words = ["timeout", f"{PATIENCE_SECONDS}", *FENCE, sys.executable, "-c", FIRST]
     assert subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 7
 
 

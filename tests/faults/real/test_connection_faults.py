@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import Ray
+from patience import PATIENCE_SECONDS
 from rayvous.actors.channels import pool as pool_file
 from rayvous.actors.channels.channel import Channel, Waiting
 from rayvous.actors.channels.config import ChannelConfig
@@ -18,7 +19,6 @@ from rayvous.faults.plans.plans import RefuseConnections, ResetConnections, Stop
 from rayvous.faults.real.connection_faults import ConnectionFaults
 
 CONFIG = ChannelConfig(b"n" * 16, b"s" * 32)
-BOUND_SECONDS = 10.0
 LONG_SECONDS = 1_000.0
 
 
@@ -75,7 +75,7 @@ class Harmed:
 
 def run(test: Callable[[Harmed], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(BOUND_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             harmed = Harmed()
             await harmed.connect()
             await test(harmed)

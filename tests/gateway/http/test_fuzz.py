@@ -8,6 +8,7 @@ import random
 
 import pytest
 from draws import slow, thorough
+from patience import PATIENCE_SECONDS
 from rayvous.gateway.http.bodies import TYPES
 from rayvous.protocol.gateways import GatewayLimits
 
@@ -175,7 +176,7 @@ def test_hostile_input(web, run, tokens, seed):
 @pytest.mark.parametrize("rounds", [slow(600), thorough(3_000)])
 def test_much_hostile_input(web, tokens, rounds):
     async def bounded():
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await attacked(web, tokens, 1234, rounds)
 
     asyncio.run(bounded())

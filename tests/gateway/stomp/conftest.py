@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.gateway.deliveries import Reading
 from rayvous.gateway.stomp.frames import SERVER_COMMANDS, Decoder, Frame, FrameLimits, encode
 from rayvous.gateway.stomp.requests import Say, SessionLimits
@@ -12,7 +13,7 @@ from rayvous.gateway.stomp.session import Session
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.gateways import GatewayLimits
 
-LIMITS = GatewayLimits(heartbeat_seconds=60.0)
+LIMITS = GatewayLimits(heartbeat_seconds=60.0, stall_seconds=PATIENCE_SECONDS)
 
 
 def delivery(sequence, publisher="alice", event=None):
@@ -166,7 +167,7 @@ def error():
 def served(gateway):
     """``served(work, limits)``: run ``work(client, core)``, where ``client()`` makes a client."""
 
-    def make(work, limits=LIMITS, seconds=10, **options):
+    def make(work, limits=LIMITS, seconds=PATIENCE_SECONDS, **options):
         async def whole():
             async with asyncio.timeout(seconds):
                 await test()

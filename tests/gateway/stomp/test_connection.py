@@ -3,14 +3,16 @@
 import asyncio
 import json
 from dataclasses import replace
+from itertools import count
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.gateway.stomp.frames import CLIENT_COMMANDS, Frame, encode
 from rayvous.gateway.stomp.session import OPENING, TRANSITIONS, State
 from rayvous.protocol.gateways import AccessConfig, GatewayLimits, Principal, digest_of
 from rayvous.protocol.messages.pubsub import Lost
 
-LIMITS = GatewayLimits(heartbeat_seconds=60.0)
+LIMITS = GatewayLimits(heartbeat_seconds=60.0, stall_seconds=PATIENCE_SECONDS)
 
 
 def send(body=b"{}", destination="/events", **headers):
@@ -518,6 +520,9 @@ def test_a_publisher_above_its_rate_is_slowed_and_not_refused(served):
     principal = Principal((digest_of("t"),), publish="TRUE", events_per_second=100.0, burst_events=1)
 
     async def work(client, core):
+        core.clock = map(
+            (0.002).__mul__, count()
+        ).__next__  # each look takes a fifth of what an event has to wait
         one = await client().connect("t")
         for x in range(12):
             one.put(send(b'{"x": %d}' % x, receipt=str(x)))
@@ -530,8 +535,12 @@ def test_a_publisher_above_its_rate_is_slowed_and_not_refused(served):
 
 def test_heart_beats_are_sent_and_missed(served):
     async def work(client, core):
+        now = 0.0
+        core.clock = lambda: now
         one = await client().connect(heart_beat="50,50")
+        now = 0.05
         await one.beats.wait()
+        now = 9.0
         assert "nothing was heard" in (await one.next("ERROR")).body.decode()
         await one.ended()
 

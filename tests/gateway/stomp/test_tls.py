@@ -6,6 +6,7 @@ import ssl
 import subprocess
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.gateway.stomp.server import StompServer, tls_of
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal
 
@@ -57,7 +58,7 @@ def test_a_connection_with_tls_ends_when_all_is_said(gateway, run, certificate, 
         reader, writer = await asyncio.open_connection(sock=theirs, ssl=trusting, server_hostname="localhost")
         await accepting
         writer.write(b"CONNECT\naccept-version:1.2\n\n\0" + goodbye)
-        said = await asyncio.wait_for(reader.read(), 20)
+        said = await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
         writer.close()
         return said
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.protocol.effects import Write
 from rayvous.protocol.errors import StorageFailed
 from rayvous.recovery.durability import postgresql_store
@@ -19,13 +20,11 @@ from rayvous.recovery.durability.stable import part_of
 
 pytestmark = pytest.mark.slow
 
-BOUND_SECONDS = 30
-
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the time that an outage is waited for, so that a failing test ends soon."""
-    monkeypatch.setattr(postgresql_store, "OUTAGE_SECONDS", BOUND_SECONDS)
+    monkeypatch.setattr(postgresql_store, "OUTAGE_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -94,14 +93,14 @@ def test_a_schema_that_a_process_has_claimed_is_refused_until_that_ends(
     with pytest.raises(StorageFailed, match=r"a running network uses this schema: end it first"):
         process().claim(0.1)
     with ThreadPoolExecutor(1) as pool, postgresql.connect(address) as look:
-        waiting = pool.submit(process().claim, BOUND_SECONDS)
+        waiting = pool.submit(process().claim, PATIENCE_SECONDS)
         waits = (
             "SELECT 1 FROM pg_stat_activity WHERE application_name = 'rayvous' AND wait_event = 'advisory'"
         )
         while look.execute(waits).fetchone() is None:
             assert not waiting.done(), "it did not wait"
         running.close()
-        waiting.result(BOUND_SECONDS)
+        waiting.result(PATIENCE_SECONDS)
 
 
 def test_a_successor_reads_what_is_being_committed_before_it(
@@ -117,20 +116,20 @@ def test_a_successor_reads_what_is_being_committed_before_it(
         with connection.transaction():
             write(connection, plan)
             inside.set()
-            assert go_on.wait(BOUND_SECONDS)
+            assert go_on.wait(PATIENCE_SECONDS)
 
     former._write = slowly  # type: ignore[method-assign]
     with ThreadPoolExecutor(2) as pool:
         commit = pool.submit(former.commit, put(1))
-        assert inside.wait(BOUND_SECONDS)
+        assert inside.wait(PATIENCE_SECONDS)
         successor = pool.submit(process().store_of, 3, 1)
         with postgresql.connect(address) as look:
             waiting = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'rayvous' AND wait_event_type = 'Lock'"
             while look.execute(waiting).fetchone() is None:
                 assert not successor.done(), "it did not wait"
         go_on.set()
-        commit.result(BOUND_SECONDS)
-        assert numbers(successor.result(BOUND_SECONDS)) == [1]
+        commit.result(PATIENCE_SECONDS)
+        assert numbers(successor.result(PATIENCE_SECONDS)) == [1]
 
 
 def test_a_server_that_is_started_again_in_the_middle_loses_and_repeats_nothing(
@@ -143,7 +142,7 @@ def test_a_server_that_is_started_again_in_the_middle_loses_and_repeats_nothing(
         commit = pool.submit(store.commit, [*put(2), Write("out", (1,), None)])
         assert not commit.done()
         postgresql.start()
-        commit.result(BOUND_SECONDS)
+        commit.result(PATIENCE_SECONDS)
     assert numbers(store) == [2]
     assert numbers(process().store_of(3)) == [2]
 
@@ -178,7 +177,7 @@ def test_a_slow_server_makes_a_commit_late_and_nothing_else(
             commit = pool.submit(store.commit, put(1))
             with pytest.raises(TimeoutError):
                 commit.result(0.3)
-        commit.result(BOUND_SECONDS)
+        commit.result(PATIENCE_SECONDS)
     assert numbers(store) == [1]
 
 

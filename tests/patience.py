@@ -1,0 +1,43 @@
+"""What tests await, and how long.
+
+* `PATIENCE_SECONDS` is for what has to happen: only a hang takes this long, on a machine without time for it, too.
+* What has to happen when time has passed, and not before, is tested in a loop whose clock the test puts forward.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from threading import Timer
+
+TIMES = float(os.environ.get("HURRY", "1"))
+"""How many times as fast the clocks run: see `hurry`."""
+
+PATIENCE_SECONDS = 300.0 * TIMES
+
+
+class StandingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock stands, and which a test puts forward with ``loop.ahead += seconds``."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return self.ahead
+
+
+def run_standing(test: Callable[[StandingLoop], Awaitable[None]]) -> None:
+    """Run a test in such a loop; it fails if it has not ended in time."""
+
+    async def bounded() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, StandingLoop)
+        work = asyncio.ensure_future(test(loop))
+        bound = Timer(PATIENCE_SECONDS / TIMES, lambda: loop.call_soon_threadsafe(work.cancel))
+        bound.daemon = True
+        bound.start()
+        try:
+            await work
+        finally:
+            bound.cancel()
+
+    with asyncio.Runner(loop_factory=StandingLoop) as runner:
+        runner.run(bounded())
