@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, TypeVar, get_args
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 from ..protocol.effects import Effect, Persist, Plain, Received, Ticked, Write
 from ..protocol.errors import InputError
@@ -26,9 +26,36 @@ from ..protocol.layers import Event, Handler, Inward, Layer, News, RecordedLayer
 from ..protocol.queries import Answering, Query
 
 _NEWS: Final[frozenset[type]] = frozenset(get_args(News))
+_INSIDE: Final = _NEWS | {Inward, Write}
+"""What a layer returns that is no effect."""
 
 L = TypeVar("L", bound=Layer)
 T = TypeVar("T")
+
+
+class Call(NamedTuple):
+    """One call of a layer.
+
+    Attributes
+    ----------
+    layer, handler
+        The layer, and which of its handlers.
+    given
+        An event on its way in, or an effect or news on its way out.
+    out
+        What the handler returned.
+    leaving
+        Those effects among it that no layer around looks at any more.
+    """
+
+    layer: Any
+    handler: Handler
+    given: Any
+    out: list[Any]
+    leaving: list[Any]
+
+
+Watcher: TypeAlias = Callable[[Call], None]
 
 
 class Pipeline(Generic[L]):
@@ -66,6 +93,29 @@ class Pipeline(Generic[L]):
     def takes(self) -> frozenset[type]:
         """The types of messages, and of events that are not messages, that some layer takes."""
         return frozenset(self._inward[0])
+
+    def watch(self, tell: Watcher) -> None:
+        """Call `tell` after each call of a layer; for the record of a run, which it does not change.
+
+        A layer that is alone handles its events itself, and a pipeline that was watched once stays so.
+        """
+
+        def told(place: int, handler: Handler) -> Handler:
+            layer, altered = self.layers[place], self._outward[place]
+
+            def call(given: Any) -> list[Any]:
+                out = handler(given)
+                leaving = [each for each in out if type(each) not in altered and type(each) not in _INSIDE]
+                tell(Call(layer, handler, given, out, leaving))
+                return out
+
+            return call
+
+        for table in (*self._inward, *self._outward):
+            table |= {kind: (place, told(place, handler)) for kind, (place, handler) in table.items()}
+        for layer in self.layers:
+            if isinstance(inside := getattr(layer, "inside", None), Pipeline):
+                inside.watch(tell)
 
     def begin(self) -> None:
         """Pass the state that layers around have restored from an earlier incarnation to the layers inside.

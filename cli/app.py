@@ -371,6 +371,40 @@ def audit(
 
 
 @app.command()
+def explain(
+    given: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCENARIO|TRACE",
+            help="Scenario or case (JSON), run in virtual time; or trace folder, written by --trace-dir.",
+        ),
+    ],
+    subscriber: Annotated[str | None, typer.Option(help="Whose notification; chosen if not given.")] = None,
+    event: Annotated[
+        str | None, typer.Option(help="Which event, as publisher:number; chosen if not given.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File for the diagram: .html with words, zoom and filters, or .svg.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain what became of one event on its way to one subscriber: where it ended, and which rule decided that.
+
+    Without --event it is the first violation of the verdict, else a reported loss, else a sample. Exit status 0 if
+    there was something to explain, whatever it is.
+
+    Examples
+    --------
+      rayvous explain examples/scenarios/small.json --out why.html
+      rayvous explain seed-7-shrunk.json --subscriber s3 --event p1:4
+      rayvous explain out/trace --json
+    """
+    from .verbs.explain import run_explain
+
+    run_explain(given, subscriber, event, out, as_json=as_json)
+
+
+@app.command()
 def compare(
     schemes: Annotated[
         str,

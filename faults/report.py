@@ -6,13 +6,18 @@ Rule: a failed run reports how to reproduce it.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from ..protocol.configs import DEFAULT_SCHEME
-from ..protocol.traces.trace import Trace
+from ..protocol.errors import InputError
+from ..protocol.ids import ClientId
+from ..protocol.traces.trace import EventId, Trace
 from .checker.reliability import judge
 from .checker.verdict import HOLDS, VIOLATED, Verdict
+from .explaining.explain import Explanation, Ran
+from .explaining.traces import explain_trace
 from .plans.cases import Case
 from .recovery_times import Recovered
 
@@ -60,6 +65,8 @@ class ChaosReport:
         The case itself, from which `case` was described.
     source
         The file from which the case was read; "" if it was drawn from its seed.
+    explainer
+        Explains an event of the run to a subscriber (`explain`); None where only the trace tells of it.
     """
 
     on: str
@@ -83,6 +90,30 @@ class ChaosReport:
     trace: Trace | None = field(default=None, repr=False)
     drawn: Case | None = field(default=None, repr=False, compare=False)
     source: str = ""
+    explainer: Callable[..., Explanation] | None = field(default=None, repr=False, compare=False)
+
+    def explain(self, subscriber: ClientId | None = None, event: EventId | str | None = None) -> Explanation:
+        """Explain what became of one event on its way to one subscriber, broker by broker.
+
+        A run in virtual time is made once more for it. Of a run on Ray the kept trace tells what clients and their
+        brokers saw.
+
+        Parameters
+        ----------
+        subscriber, event
+            Which event, (publisher, number) or ``"publisher:number"``, and whose notification. What is not given is
+            chosen: the first violation of the verdict, else a sample.
+
+        Raises
+        ------
+        InputError
+            If there is no such subscriber or event, or nothing is known of the run.
+        """
+        if self.explainer is not None:
+            return self.explainer(subscriber, event)
+        if self.trace is None:
+            raise InputError("the trace of this run was not kept: run it with keep_trace=True")
+        return explain_trace(Ran(self.trace, self.verdict, self.problems, self.timeline), subscriber, event)
 
     def problem(self, sentence: str) -> None:
         """Add a problem; of more than a few, the first ones are enough."""

@@ -56,7 +56,7 @@ from .faults import Faults
 from .hosts import FromClient, Host
 from .link_faults import Cuts, LinkFaults
 from .overload import Queues
-from .parts import Watcher
+from .parts import Observer, Watcher
 from .telemetry import SimulatedTelemetry
 from .transport import SimulatedTransport, Traffic
 
@@ -113,6 +113,8 @@ class SimulatedNetwork:
         The delay between two brokers in seconds, where `links` leaves it to the topology.
     record
         Called with every step of every broker, before its effects are carried out.
+    observer
+        Is told of every message between processes that leaves, and of every one that is lost.
     telemetry
         Takes the telemetry of the brokers' hosts; True makes one that stores it, None records none.
     broker
@@ -167,6 +169,7 @@ class SimulatedNetwork:
         seed: int = 0,
         delay_of: Callable[[BrokerId, BrokerId], float] | None = None,
         record: Callable[[Step], None] | None = None,
+        observer: Observer | None = None,
         telemetry: SimulatedTelemetry | bool | None = None,
         broker: Callable[..., Any] = Broker,
         rendezvous: Callable[..., Any] | None = rendezvous_of,
@@ -191,7 +194,8 @@ class SimulatedNetwork:
         self.stability = stability or Stability()
         telemetry = SimulatedTelemetry() if telemetry is True else None if telemetry is False else telemetry
         checks.optional("telemetry", telemetry, SimulatedTelemetry, "SimulatedTelemetry(), True, False")
-        parts = (recovery, store, queues, record, telemetry)
+        self.observer = observer
+        parts = (recovery, store, queues, record, observer, telemetry)
         self.plain = all(part is None for part in parts)
         self._quotas = admission is not None and recovery is None and store is None
         self.failures: dict[BrokerId, StorageFailed] = {}

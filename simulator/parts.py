@@ -18,6 +18,18 @@ from .telemetry import SimulatedTelemetry
 Watcher = Callable[[float, BrokerId, BrokerId | None, Any], None]
 
 
+class Observer(Protocol):
+    """Is told of every message between processes; it changes nothing."""
+
+    def under_way(
+        self, connection: Connection, received: Received, leaves: float, arrives: float
+    ) -> Callable[[Received], None]:
+        """Return the function that takes the message when it arrives: `connection.arrive`, or one that calls it."""
+
+    def lost(self, connection: Connection, received: Received, leaves: float, why: str) -> None:
+        """Note that a message was lost as it left, and why."""
+
+
 class Bounds(Protocol):
     """The queues of a network, as its transport asks them."""
 
@@ -50,6 +62,7 @@ class Whole(Protocol):
     cuts: Cuts
     dice: random.Random
     telemetry: SimulatedTelemetry | None
+    observer: Observer | None
     rendezvous: Host | None
     hosts: dict[BrokerId, Host]
     positions: dict[BrokerId, Position]

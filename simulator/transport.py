@@ -156,27 +156,46 @@ class SimulatedTransport:
         """Send a message over one link at time `leaves`."""
         net = self._network
         if self._strangers and not connection.reaches(leaves, counts=not is_beat(received.message)):
-            net.lost += 1
+            self._lose(connection, received, leaves, _unreached(connection))
             self._seek(connection.source, connection.target)
             return
         if connection.plain and connection.target.alive and not net.link_faults.shakes:
             arrives = leaves + connection.delay_seconds
             heappush(net.heap, (arrives, next(net.order), connection.arrive, received))
             return
-        if not connection.target.alive or (connection.broken and not is_beat(received.message)):
-            net.lost += 1
+        if not connection.target.alive:
+            self._lose(connection, received, leaves, f"broker {connection.target.id} is dead")
+            return
+        if connection.broken and not is_beat(received.message):
+            self._lose(
+                connection, received, leaves, "the connection broke, and its sender has not renewed it"
+            )
             return
         if self._datagrams is not None:
             copies = self._datagrams.arrivals(leaves + connection.delay_seconds, net.dice)
-            net.lost += not copies
+            if not copies:
+                self._lose(connection, received, leaves, "the link lost the datagram")
             for arrives in copies:
-                heappush(net.heap, (arrives, next(net.order), connection.arrive, received))
+                self._under_way(connection, received, leaves, arrives)
             return
         late = connection.arrival(leaves, net.link_faults)
         if late is None:
-            net.lost += 1
+            self._lose(connection, received, leaves, "the link lost it")
         else:
-            heappush(net.heap, (late, next(net.order), connection.arrive, received))
+            self._under_way(connection, received, leaves, late)
+
+    def _under_way(self, connection: Connection, received: Received, leaves: float, arrives: float) -> None:
+        net = self._network
+        arrive = connection.arrive
+        if net.observer is not None:
+            arrive = net.observer.under_way(connection, received, leaves, arrives)
+        heappush(net.heap, (arrives, next(net.order), arrive, received))
+
+    def _lose(self, connection: Connection, received: Received, leaves: float, why: str) -> None:
+        net = self._network
+        net.lost += 1
+        if net.observer is not None:
+            net.observer.lost(connection, received, leaves, why)
 
     def release(self, connection: Connection) -> None:
         """Let the messages that a link has held arrive, unless it was cut again meanwhile."""
@@ -244,6 +263,14 @@ class SimulatedTransport:
         if not self._last_words:
             host.links.append(connection)
         return connection
+
+
+def _unreached(connection: Connection) -> str:
+    """Return why a message reaches nobody where messages go to a process."""
+    target = connection.target
+    if not target.alive:
+        return f"broker {target.id} is dead"
+    return f"broker {connection.source.id} does not know yet that broker {target.id} was restarted"
 
 
 def _arrival_in(net: Whole, hear: Callable[[Host, Host], None] | None) -> Callable[[Ticket, Received], None]:

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import concurrent.futures
 import multiprocessing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from typing import Any
 
+from ...broker import Broker
 from ...protocol.errors import ProcessLost
+from ...protocol.ids import ClientId
 from ...protocol.messages.recovery import Recovery
+from ...protocol.traces.trace import EventId
 from ...simulator.processes import begin_sharing
 from ..chaos_run import ChaosRun
+from ..explaining.explain import Explanation, Ran, explain
+from ..explaining.recorder import Recorder
 from ..plans.cases import Case, draw_case
 from ..plans.extended import extended
 from ..plans.host_plans import check_hosts
@@ -89,9 +95,51 @@ def run_case(case: Case, *, keep_trace: bool = False, **options: object) -> Chao
     options
         Passed to :class:`~.simulation.Simulation`: `record`, `broker`, `rendezvous`, `strangers` (True by default).
     """
+    report = _ran(case, OnSimulator(case, **options), keep_trace=keep_trace)
+    report.explainer = partial(explain_case, case, options)
+    return report
+
+
+def _ran(case: Case, system: OnSimulator, *, keep_trace: bool) -> ChaosReport:
     options_drawn = " --operations" if case.operations else ""
     report = ChaosReport("sim", case.describe(), options=options_drawn, drawn=case)
-    return ChaosRun(case, OnSimulator(case, **options), report, keep_trace=keep_trace).run()
+    return ChaosRun(case, system, report, keep_trace=keep_trace).run()
+
+
+def explain_case(
+    case: Case,
+    options: Mapping[str, Any],
+    subscriber: ClientId | None = None,
+    event: EventId | str | None = None,
+) -> Explanation:
+    """Explain what became of one event in the run of a case.
+
+    Parameters
+    ----------
+    case, options
+        As for :func:`run_case`.
+    subscriber, event
+        Whose notification, and of which event, (publisher, number) or ``"publisher:number"``; what is not given is
+        chosen: the first violation, else a sample.
+
+    Raises
+    ------
+    InputError
+        If there is no such subscriber or event, or nothing to explain.
+    """
+
+    def run(recorder: Recorder | None) -> Ran:
+        given = dict(options)
+        if recorder is not None:
+            given |= recorder.options(given.get("broker", Broker))
+        system = OnSimulator(case, **given)
+        if recorder is not None:
+            recorder.attend(system.network)
+        report = _ran(case, system, keep_trace=True)
+        assert report.trace is not None
+        return Ran(report.trace, report.verdict, report.problems, report.timeline)
+
+    return explain(run, subscriber, event)
 
 
 def run_seeds(

@@ -105,6 +105,7 @@ class CrashRecover:
         self._restored = self._check_place(store, kind)
         self._begun = False
         self._other_members = frozenset(position.members) - {position.broker}
+        self.inside = inside
         self._journal = Journal(inside, store, stability.inputs_max)
         self._heard: dict[Interface, int] = {
             (str(key[0]), key[1]): number for key, number in store.rows("heard")
