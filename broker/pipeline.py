@@ -48,11 +48,11 @@ class Call(NamedTuple):
         Those effects among it that no layer around looks at any more.
     """
 
-    layer: Any
+    layer: object
     handler: Handler
-    given: Any
-    out: list[Any]
-    leaving: list[Any]
+    given: object
+    out: Sequence[object]
+    leaving: Sequence[object]
 
 
 Watcher: TypeAlias = Callable[[Call], None]
@@ -103,7 +103,7 @@ class Pipeline(Generic[L]):
         def told(place: int, handler: Handler) -> Handler:
             layer, altered = self.layers[place], self._outward[place]
 
-            def call(given: Any) -> list[Any]:
+            def call(given: object) -> list[object]:
                 out = handler(given)
                 leaving = [each for each in out if type(each) not in altered and type(each) not in _INSIDE]
                 tell(Call(layer, handler, given, out, leaving))

@@ -376,7 +376,7 @@ def explain(
         Path,
         typer.Argument(
             metavar="SCENARIO|TRACE",
-            help="Scenario or case (JSON), run in virtual time; or trace folder, written by --trace-dir.",
+            help="Scenario or case (JSON), run in virtual time; or folder of a trace, or of telemetry.",
         ),
     ],
     subscriber: Annotated[str | None, typer.Option(help="Whose notification; chosen if not given.")] = None,
@@ -398,6 +398,7 @@ def explain(
       rayvous explain examples/scenarios/small.json --out why.html
       rayvous explain seed-7-shrunk.json --subscriber s3 --event p1:4
       rayvous explain out/trace --json
+      rayvous explain out/telemetry --subscriber alice --event faa:17
     """
     from .verbs.explain import run_explain
 

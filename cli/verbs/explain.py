@@ -70,8 +70,11 @@ def _of_file(path: Path, subscriber: ClientId | None, event: EventId | None) -> 
 def _of_folder(folder: Path, subscriber: ClientId | None, event: EventId | None) -> Explanation:
     from ...faults.checker.reliability import judge
     from ...faults.checker.verdict import Verdict
+    from ...pipelines.audit.telemetry_part import Telemetry, explain_telemetry, runs_in
     from ...pipelines.audit.trace_part import load_part
 
+    if not (folder / "trace.json").exists() and runs_in(folder):
+        return explain_telemetry(Telemetry.from_folder(folder), subscriber, event)
     trace, subscriber, event, left = load_part(folder, subscriber, event)
     verdict = Verdict() if left else judge(trace)
     return explain_trace(Ran(trace, verdict, [], []), subscriber, event, left)

@@ -10,17 +10,17 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...actors.pictures.spacetime import Diagram, svg_of
 from ...actors.pictures.spacetime_page import page_of
 from ...protocol import checks
 from ...protocol.errors import InputError
 from ...protocol.ids import ClientId
-from ...protocol.traces.trace import EventId, LossTold, Notified, Registered, Trace
+from ...protocol.traces.trace import EventId, LossTold, Notified, Published, Registered, Trace
 from ..checker.verdict import Verdict
 from .finding import Finding, find, passed_over
 from .journey import Journey, with_timeline
@@ -139,7 +139,7 @@ class Explanation:
             f'title="{html.escape(self.journey.id)}"></iframe>'
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as plain data."""
         finding = self.finding
         return {
@@ -295,7 +295,7 @@ def _fits(client: str, event: EventId, subscriber: ClientId | None, asked: Event
 
 
 def _of_event(
-    trace: Trace, event: EventId, known: Mapping[EventId, Any], clients: Mapping[ClientId, None]
+    trace: Trace, event: EventId, known: Mapping[EventId, Published], clients: Mapping[ClientId, None]
 ) -> ClientId:
     """Return a subscriber for an event: one that wanted it and did not get it, one that got it, or any."""
     notified = [op.client for op in trace.notifications() if (op.publisher, op.sequence) == event]
@@ -309,7 +309,10 @@ def _of_event(
 
 
 def _wanted(
-    trace: Trace, known: Mapping[EventId, Any], clients: Mapping[ClientId, None], subscriber: ClientId | None
+    trace: Trace,
+    known: Mapping[EventId, Published],
+    clients: Mapping[ClientId, None],
+    subscriber: ClientId | None,
 ) -> Question | None:
     """Return an event that somebody wanted, where nothing had to come for certain."""
     for event, op in list(known.items())[:WANTED_MAX]:
@@ -332,7 +335,7 @@ def _slowest(trace: Trace, subscriber: ClientId | None) -> Question | None:
     return None if best is None else best[1]
 
 
-def _some(names: Any) -> str:
+def _some(names: Iterable[object]) -> str:
     shown = list(dict.fromkeys(map(str, names)))
     return (
         "none"
@@ -341,7 +344,7 @@ def _some(names: Any) -> str:
     )
 
 
-def _names(events: Any) -> list[str]:
+def _names(events: Iterable[EventId]) -> list[str]:
     last: dict[str, int] = {}
     for publisher, number in events:
         last[publisher] = max(number, last.get(publisher, 0))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ...protocol.ids import GROUP, BrokerId, ClientId, Link
 from ...protocol.traces.trace import EventId
@@ -221,7 +221,7 @@ class Journey:
 
     event: EventId
     subscriber: ClientId
-    content: Mapping[str, Any] | None = None
+    content: Mapping[str, object] | None = None
     published_at: float | None = None
     selectors: Mapping[int, str] = field(default_factory=dict)
     matching: tuple[int, ...] = ()

@@ -13,11 +13,12 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from ...broker import Broker
 from ...broker.pipeline import Call, Pipeline
+from ...protocol.batch import EventBatch
 from ...protocol.effects import Deliver, Multicast, Received, Send
 from ...protocol.ids import GROUP, BrokerId, ClientId, Link
 from ...protocol.layers import Inward, RoundBegan
@@ -25,6 +26,7 @@ from ...protocol.messages.beats import is_beat
 from ...protocol.messages.pubsub import Cancel, Detach, Directed, Events, Numbered, Register, Resume
 from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.traces.trace import Cancelled, EventId, LossTold, Notified, Published, Registered, Trace
+from ...protocol.values import Value
 from ...recovery.membership.structure import Survey, above_each, in_views
 from ...recovery.replay.replay import Replay
 from ...routing.filters.filter import Filter
@@ -63,7 +65,7 @@ class Recorder:
     def __init__(self, event: EventId, subscriber: ClientId) -> None:
         self.event, self.subscriber = event, subscriber
         self.network: Simulation | None = None
-        self._make: Callable[..., Any] = Broker
+        self._make: Callable[..., object] = Broker
         self._calls: list[Call] = []
         self._taken: list[Taken] = []
         self._copies: list[_Flight] = []
@@ -76,7 +78,7 @@ class Recorder:
 
     # What a simulation is given.
 
-    def options(self, make: Callable[..., Any] = Broker) -> dict[str, Any]:
+    def options(self, make: Callable[..., object] = Broker) -> dict[str, object]:
         """Return the options of a simulation that is to be recorded; `make` makes its brokers."""
         self._make = make
         return {"broker": self.make, "record": self.stepped, "observer": self}
@@ -86,7 +88,7 @@ class Recorder:
         self.network = network
         network.faults.mourners.append(self._died)
 
-    def make(self, *arguments: Any, **options: Any) -> Any:
+    def make(self, *arguments: object, **options: object) -> object:
         """Make a broker whose layers are watched."""
         broker = self._make(*arguments, **options)
         if isinstance(broker, Broker):
@@ -140,7 +142,7 @@ class Recorder:
             flight.received = received  # so that its id stays its own
         return flight
 
-    def _is_wanted(self, message: Any) -> bool:
+    def _is_wanted(self, message: object) -> bool:
         item = getattr(message.message if isinstance(message, Numbered) else message, "filter", None)
         return isinstance(item, Filter) and any(covers(item, each) for each in self._filters)
 
@@ -201,6 +203,7 @@ class Recorder:
             self._mark(client, "client", f"{client} leaves broker {here}")
 
     def _round(self, step: Step, call: Call) -> None:
+        assert isinstance(call.given, RoundBegan) and isinstance(call.layer, Replay)
         again = [each.event for each in call.out if isinstance(each, Inward)]
         resent = any(isinstance(each, Received) and carries_event(each.message, self.event) for each in again)
         here, number = step.broker.position.broker, call.given.number
@@ -285,7 +288,7 @@ class Recorder:
                 if found >= ENTRIES_MAX:
                     return
 
-    def _content(self, step: Step, calls: Sequence[Call]) -> Any:
+    def _content(self, step: Step, calls: Sequence[Call]) -> Mapping[str, Value] | None:
         for given in (step.received, *step.effects, *(call.given for call in calls)):
             batch = _batch_of(getattr(given, "message", None)) or getattr(given, "batch", None)
             if batch is not None and (row := row_of(batch, self.event)) is not None:
@@ -374,7 +377,7 @@ class _Flight:
     )  # fmt: skip
 
     def __init__(
-        self, leaves: float, source: Process, to: Process, message: Any, carries: bool, wants: bool
+        self, leaves: float, source: Process, to: Process, message: object, carries: bool, wants: bool
     ) -> None:
         message = message.message if isinstance(message, Numbered) else message
         self.leaves, self.source, self.to, self.kind = leaves, source, to, type(message).__name__
@@ -398,23 +401,27 @@ class _Flight:
 # Questions about messages and places.
 
 
-def _events_of(message: Any) -> Events:
+def _events_of(message: object) -> Events:
     message = message.message if isinstance(message, Numbered) else message
-    found: Events = message.events if isinstance(message, Directed) else message
+    found = message.events if isinstance(message, Directed) else message
+    assert isinstance(found, Events)
     return found
 
 
-def _brought_by(effect: Any) -> Events | None:
+def _brought_by(effect: object) -> Events | None:
     """Return the message of an effect that carries events, or for a delivery the message that brought them."""
-    return effect.brought_by if isinstance(effect, Deliver) else _events_of(effect.message)
+    if isinstance(effect, Deliver):
+        return effect.brought_by
+    assert isinstance(effect, Send | Multicast)
+    return _events_of(effect.message)
 
 
-def _batch_of(message: Any) -> Any:
+def _batch_of(message: object) -> EventBatch | None:
     message = message.message if isinstance(message, Numbered) else message
     return message.batch if isinstance(message, Events | Directed) else None
 
 
-def row_of(batch: Any, event: EventId) -> int | None:
+def row_of(batch: EventBatch, event: EventId) -> int | None:
     """Return the row of an event in a batch; None if it is not in it."""
     publisher, sequence = event
     if publisher not in batch.publishers:
@@ -423,20 +430,20 @@ def row_of(batch: Any, event: EventId) -> int | None:
     return int(rows.argmax()) if rows.any() else None
 
 
-def carries_event(message: Any, event: EventId) -> bool:
+def carries_event(message: object, event: EventId) -> bool:
     """Return whether a message carries an event."""
     batch = _batch_of(message)
     return batch is not None and row_of(batch, event) is not None
 
 
-def carries_event_of(given: Any, event: EventId) -> bool:
+def carries_event_of(given: object, event: EventId) -> bool:
     """Return whether an input, or an effect for a broker or a client, carries an event."""
     if isinstance(given, Received | Send | Multicast):
         return carries_event(given.message, event)
     return isinstance(given, Deliver) and bool(links_of([given], event))
 
 
-def links_of(effects: Iterable[Any], event: EventId) -> tuple[Link, ...]:
+def links_of(effects: Iterable[object], event: EventId) -> tuple[Link, ...]:
     """Return the links over which effects send an event, in order."""
     found: list[Link] = []
     for effect in effects:
@@ -471,7 +478,7 @@ def way_between(here: BrokerId, there: BrokerId, survey: Survey) -> tuple[Broker
     return (*up[: up.index(meeting) + 1], *reversed(down[: down.index(meeting)]))
 
 
-def _to_root(broker: BrokerId, above: Any) -> list[BrokerId]:
+def _to_root(broker: BrokerId, above: Mapping[BrokerId, BrokerId | None]) -> list[BrokerId]:
     path = [broker]
     while (up := above.get(path[-1])) is not None and up not in path:
         path.append(up)
@@ -495,7 +502,7 @@ def selectors_at(trace: Trace, subscriber: ClientId, event: EventId) -> dict[int
     return found
 
 
-def matching_of(selectors: Any, content: Any) -> tuple[int, ...]:
+def matching_of(selectors: Mapping[int, str], content: Mapping[str, object]) -> tuple[int, ...]:
     """Return the numbers of the selectors that match an event, by the reference interpreter."""
     return tuple(number for number, selector in selectors.items() if test_of(selector)(content) is True)
 

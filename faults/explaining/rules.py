@@ -10,7 +10,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ...broker.admission import Admitting
 from ...broker.pipeline import Call
@@ -44,7 +44,7 @@ def stop_of(call: Call, event: EventId, subscriber: ClientId, toward: Link | Non
     return Stop(toward, type(layer).__name__, place or place_of(call.handler), why, mends)
 
 
-def place_of(handler: Callable[..., Any]) -> str:
+def place_of(handler: Callable[..., object]) -> str:
     """Return the file and the method of a handler: ``recovery/replay/replay.py: Replay._on_send``."""
     owner = getattr(handler, "__self__", None)
     module = type(owner).__module__ if owner is not None else getattr(handler, "__module__", "") or ""
@@ -64,6 +64,7 @@ def link_words(link: Link | None) -> str:
 
 def _of_replay(asked: Asked) -> tuple[str, bool]:
     layer, given = asked.call.layer, asked.call.given
+    assert isinstance(layer, Replay)
     if isinstance(given, Send | Multicast):
         return _closed(asked.toward), True
     if isinstance(given, Deliver):
@@ -88,6 +89,7 @@ def _closed(link: Link | None) -> str:
 
 def _of_tree(asked: Asked) -> tuple[str, bool]:
     layer, given = asked.call.layer, asked.call.given
+    assert isinstance(layer, HealingBroker)
     if isinstance(given, Received) and isinstance(given.message, Events) and isinstance(given.source, int):
         place = layer.place
         if not place.is_on_tree(given.source, given.message.ballot):

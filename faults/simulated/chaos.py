@@ -108,7 +108,7 @@ def _ran(case: Case, system: OnSimulator, *, keep_trace: bool) -> ChaosReport:
 
 def explain_case(
     case: Case,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     subscriber: ClientId | None = None,
     event: EventId | str | None = None,
 ) -> Explanation:
@@ -131,7 +131,9 @@ def explain_case(
     def run(recorder: Recorder | None) -> Ran:
         given = dict(options)
         if recorder is not None:
-            given |= recorder.options(given.get("broker", Broker))
+            make = given.get("broker", Broker)
+            assert callable(make)
+            given |= recorder.options(make)
         system = OnSimulator(case, **given)
         if recorder is not None:
             recorder.attend(system.network)

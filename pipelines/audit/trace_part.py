@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,7 +54,7 @@ def load_part(
             f"{folder}: nobody was notified of {event[0]}:{event[1]}; say whose notification is missing: --subscriber"
         )
     of_client = pc.field("client") == subscriber
-    tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+    tables: dict[str, list[dict[str, object]]] = {name: [] for name in TABLES}
     tables |= {
         "published": read_table(path, "published", of_event),
         "notified": notified,
@@ -86,10 +86,10 @@ def _first(path: Path, subscriber: ClientId | None) -> tuple[ClientId, EventId]:
     )
     if row is None:
         raise InputError(f"{path}: nothing to explain: {subscriber or 'nobody'} was notified of nothing")
-    return str(row["client"]), (str(row["publisher"]), int(row["sequence"]))
+    return str(row["client"]), (str(row["publisher"]), int(str(row["sequence"])))
 
 
-def _first_row(path: Path, name: str, wanted: Any) -> Mapping[str, Any] | None:
+def _first_row(path: Path, name: str, wanted: pc.Expression | None) -> Mapping[str, object] | None:
     file = path / f"{name}.parquet"
     columns = ["client", "publisher", "sequence", *(["kind"] if name == "marks" else [])]
     with reading(file):
@@ -97,7 +97,7 @@ def _first_row(path: Path, name: str, wanted: Any) -> Mapping[str, Any] | None:
             table = pa.Table.from_batches([batch])
             found = table if wanted is None else table.filter(wanted)
             if found.num_rows:
-                row: dict[str, Any] = found.slice(0, 1).to_pylist()[0]
+                row: dict[str, object] = found.slice(0, 1).to_pylist()[0]
                 return row
     return None
 

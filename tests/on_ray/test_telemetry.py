@@ -6,6 +6,7 @@ import pytest
 import ray
 import rayvous as rv
 from rayvous.actors.telemetry.files import runs
+from rayvous.pipelines.audit.telemetry_part import explain_telemetry
 
 SHAPE = {"topology": rv.ClusterTree(2, 2), "brokers_per_actor": 2}
 
@@ -51,6 +52,28 @@ def test_a_collector_that_dies_costs_no_delivery_and_what_it_had_is_counted(
         late = frames["published"]["time_seconds"].max()
         assert late > written.to_pandas()["published"]["time_seconds"].max(), "rows after the restart arrive"
         assert found.lost["published"]["collector"] == lost, "it died once"
+
+
+def test_an_event_is_explained_by_telemetry_with_the_clocks_of_hosts(ray_started, tmp_path):
+    with rv.Network.launch(**SHAPE, trace_events=True) as net:
+        for name, broker in (("alice", 0), ("carol", 3)):
+            net.subscriber(name, broker=broker).subscribe("x >= 0")
+        there, back = net.publisher("faa", broker=3), net.publisher("back", broker=0)
+        for x in range(5):
+            there.publish({"x": x})
+            back.publish({"x": x})
+            net.settle()
+        seen = net.telemetry()
+        found = explain_telemetry(seen, "alice", "faa:3")
+        folder = seen.to_parquet(tmp_path / "telemetry")
+    assert (found.finding.outcome, found.finding.broker) == ("delivered", 0)
+    assert found.journey.taken[0].broker == 3 and found.journey.taken[0].ways[-1] == 0
+    hops = [(copy.source, copy.to) for copy in found.journey.copies]
+    assert hops and hops[0][0] == 3 and hops[-1][1] == 0
+    assert "the clocks agree" in found.journey.clocks, "it is one machine"
+    assert "times of different brokers compare to within" in found.journey.clocks
+    assert explain_telemetry(rv.Telemetry.from_folder(folder), "alice", "faa:3").lines == found.lines
+    assert found.save(tmp_path / "why.html").exists()
 
 
 def test_multicasts_are_told_as_the_paper_counts_them_and_as_they_were_carried_out(ray_started):
