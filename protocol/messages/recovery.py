@@ -302,7 +302,8 @@ class JoinRequest:
 class JoinAnswer:
     """The answer to a `JoinRequest`: accepted, with the path above the joining cluster; or refused, with the reason.
 
-    `reason` is one of "", "not designated", "no way to the root", "full", "ring", "overloaded", "leaving".
+    `reason` is one of "", "not designated", "no way to the root", "full", "ring", "overloaded", "leaving". `view` is
+    the sender's cluster; where another broker speaks for the cluster that asks, its view.
     `high_water` has the highest number of each publisher that the sender knows.
     """
 

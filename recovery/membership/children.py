@@ -77,8 +77,10 @@ class ChildLinks:
         )
         known = place.children.get(view.cluster)
         if answer.accepted and known is not None and known.newer_than(view):
-            # The sender was designated once, and does not know yet that it no longer is.
-            return [Send(source, replace(answer, accepted=False, reason="not designated", path=()))]
+            # The sender was designated once, and does not know yet that it no longer is; or it does not know who is.
+            return [
+                Send(source, replace(answer, accepted=False, reason="not designated", path=(), view=known))
+            ]
         if answer.reason == "no way to the root" and known is not None:
             # It remains a child, and waits together with this cluster: no other parent would help the clusters below
             # it.

@@ -78,7 +78,7 @@ class ParentLink:
         self._pinged_at: float | None = None
         self.takes: Takes = {
             JoinAnswer: self._on_join_answer,
-            Children: self._on_search,
+            Children: self._on_children,
             Root: self._on_root,
             BecomeRoot: self._on_become_root,
             Reconsider: self._on_reconsider,
@@ -223,7 +223,14 @@ class ParentLink:
     def _on_search(self, source: BrokerId, message: Any) -> list[Out]:
         return self.go_on(Received(source, message)) if self._place.designated else []
 
+    def _on_children(self, source: BrokerId, message: Children) -> list[Out]:
+        told = [out for child in message.children for out in self._place.succession.meet(child)]
+        return told + self._on_search(source, message)
+
     def _on_join_answer(self, source: BrokerId, answer: JoinAnswer) -> list[Out]:
+        return self._place.succession.meet(answer.view) + self._answered(source, answer)
+
+    def _answered(self, source: BrokerId, answer: JoinAnswer) -> list[Out]:
         place = self._place
         if not place.designated:
             return []
@@ -288,7 +295,7 @@ class ParentLink:
             # damaged.
             place.term = message.term
             return self.search() + place.changed()
-        return self._on_search(source, message)
+        return place.succession.meet(message.root) + self._on_search(source, message)
 
     def _on_become_root(self, source: BrokerId, message: BecomeRoot) -> list[Out]:
         """Become the root: a search has found none, or the parent was root and leaves."""

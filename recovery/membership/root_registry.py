@@ -13,6 +13,8 @@ Rules
   root, it continues at these.
 * A root that leaves names a child as its successor. The successor becomes root under the next term, and the old root
   joins below it.
+* A broker that asks for a cluster is told which other broker asked for that cluster before it. Two that both speak for
+  it, and do not know each other, so find each other (`succession`).
 * `state` is plain data. The host stores it before it sends the answers, and passes it to `restore` at the
   next start. A restart does not count as the death of the root: the root has one suspicion timeout, counted from the
   first known time, to be heard.
@@ -21,22 +23,26 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ...protocol.effects import Received, Send, Ticked
 from ...protocol.errors import InputError
-from ...protocol.ids import BrokerId
+from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import (
     AskRoot,
     BecomeRoot,
     ClusterView,
     Holds,
+    JoinAnswer,
     Recovery,
     Root,
     RootBeat,
     YieldRoot,
 )
 from ..durability.whereabouts import Whereabouts
+
+ASKERS_MAX: Final = 65_536
+"""Of how many clusters it is known who asked last."""
 
 
 class RendezvousMachine:
@@ -58,6 +64,7 @@ class RendezvousMachine:
         self._now: float | None = None
         self._heard: float | None = None
         self._durable = Whereabouts()
+        self._askers: dict[ClusterId, ClusterView] = {}  # who asked last for each cluster
 
     @property
     def root(self) -> ClusterView:
@@ -101,6 +108,19 @@ class RendezvousMachine:
         return [Send(source, BecomeRoot(self._term))] if beat.term < self._term else []
 
     def _asked(self, source: BrokerId, me: ClusterView) -> list[Send]:
+        return self._introduced(source, me) + self._placed(source, me)
+
+    def _introduced(self, source: BrokerId, me: ClusterView) -> list[Send]:
+        """Name the broker that asked last for the same cluster, if it is another one: they may not know each other."""
+        before = self._askers.pop(me.cluster, me)
+        self._askers[me.cluster] = me
+        if len(self._askers) > ASKERS_MAX:
+            del self._askers[next(iter(self._askers))]
+        if before.designated == me.designated:
+            return []
+        return [Send(source, JoinAnswer(False, "not designated", before, (), self._term))]
+
+    def _placed(self, source: BrokerId, me: ClusterView) -> list[Send]:
         if me.cluster == self._root.cluster:
             # Its first answer was lost or is late: send the same again.
             self._take(self._root if self._root.newer_than(me) else me, self._term, self._children)

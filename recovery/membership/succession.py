@@ -12,6 +12,8 @@ Rules
 * Views are ordered by (epoch, designated): `ClusterView.newer_than`. Every broker follows a higher view,
   including a DEB, which steps down. A lower view changes nothing, and a DEB answers it with its own beat. Of
   two DEBs that hear each other one therefore steps down, at the latest when the next beat has crossed.
+* Designated brokers that do not hear each other are told of each other: by a parent that both ask, by one that
+  names its children, and by the rendezvous point, which both ask for the root, or tell that they are it (`meet`).
 * A broker that takes over chooses one more than the highest epoch that it has seen in any message. A broker
   therefore takes a pair (epoch, itself) once in its incarnation, and two brokers take the same epoch only if neither
   had heard of the other's. A DEB that hears of a higher epoch from a member (because the DEB has restarted
@@ -191,6 +193,15 @@ class Succession:
             return []
         self._next_beat = self._clock + self._recovery.heartbeat_seconds
         return [Multicast(self._beat())]
+
+    def meet(self, view: ClusterView) -> list[Send]:
+        """Make this broker known to one that speaks for the same cluster, as others say; nothing if there is no such.
+
+        Two members may not know each other, if those that both knew are dead.
+        """
+        if not self.designated or view.cluster != self.view.cluster or view.designated == self._me:
+            return []
+        return [Send(view.designated, self._beat())]
 
     def resign(self, successor: BrokerId) -> list[Out]:
         """Ask `successor`, another member, to take over now. It is asked again if it has not done so after a while."""

@@ -9,11 +9,13 @@ from rayvous.protocol.messages.recovery import (
     AskRoot,
     BecomeRoot,
     ClusterView,
+    JoinAnswer,
     Ping,
     Recovery,
     Root,
     RootBeat,
 )
+from rayvous.recovery.membership import root_registry
 from rayvous.recovery.membership.root_registry import RendezvousMachine
 
 SETTINGS = Recovery(suspect_after_seconds=3, heartbeat_seconds=1)
@@ -49,6 +51,25 @@ class Point:
 def test_who_asks_is_told_the_root_that_is_kept() -> None:
     """The RP returns the current root, REB, that it keeps, to D4. Reference: paper 1, 4.2.1."""
     assert Point().at(0).asks(NEW) == Root(OLD, 1)
+
+
+def test_two_that_ask_for_one_cluster_are_told_of_each_other() -> None:
+    """They may not know each other: then nobody else tells them."""
+    point, again = Point().at(0), view(2, 1, 25)
+    assert point.asks(NEW) == Root(OLD, 1) == point.asks(NEW)
+    told, answer = point.machine.handle(Received(25, AskRoot(again)))
+    assert told == Send(25, JoinAnswer(False, "not designated", NEW, (), 1)) and answer == Send(
+        25, Root(OLD, 1)
+    )
+    assert point.asks(again) == Root(OLD, 1), "only when it is another one"
+
+
+def test_it_is_known_of_a_limited_number_of_clusters_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(root_registry, "ASKERS_MAX", 3)
+    point = Point().at(0)
+    for cluster in range(2, 9):
+        point.asks(view(cluster))
+    assert list(point.machine._askers) == [6, 7, 8]
 
 
 def test_a_root_that_beats_stays() -> None:

@@ -328,6 +328,14 @@ def test_the_higher_epoch_wins_then_the_higher_id(epoch, rival, stays):
         assert out[0] == SteppedDown(view(epoch, rival, rival))
 
 
+def test_a_designated_broker_makes_itself_known_to_another_one_of_its_cluster():
+    """And to nobody else: not to itself, not to another cluster, and not if it does not speak for the cluster."""
+    speaks, follows, other = machine(3), machine(2), view(1, 7, 7)
+    assert speaks.meet(other) == [Send(7, speaks._beat())]
+    assert speaks.meet(speaks.view) == follows.meet(other) == []
+    assert speaks.meet(ClusterView(other.cluster + 1, 1, 7, (7,))) == []
+
+
 def test_a_normal_broker_ignores_a_lower_view():
     neb = Driven(1)
     neb.take(beat(view(2, 2, 1, 2)))
