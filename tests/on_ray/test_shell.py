@@ -187,10 +187,13 @@ def test_verbs_on_a_network_of_this_ray(rayvous, net_that_heals, lasting_ray, tm
     status, _, said = rayvous("up", "--name", name)
     assert status == 2 and f"there is already a network '{name}'" in said
     (tmp_path / "events.csv").write_text("sym,price\nA,1.5\nB,2.5\n")
-    assert rayvous("add-broker", name, "0", "--json")[0] == 0
+    status, _, said = rayvous("add-broker", name, "0", "--json")
+    assert status == 0, said
     status, out, _ = rayvous("add-cluster", name, "1", "--json")
     cluster = json.loads(out)["cluster"]
-    assert status == 0 and rayvous("remove", name, "--cluster", str(cluster))[0] == 0
+    assert status == 0
+    status, _, said = rayvous("remove", name, "--cluster", str(cluster))
+    assert status == 0, said
     assert "every cluster already has its nearest parent" in rayvous("reoptimise", name)[1]
     status, out, _ = rayvous("publish", name, str(tmp_path / "events.csv"), "--json")
     assert status == 0 and json.loads(out)["published"] == 2
@@ -203,7 +206,8 @@ def test_verbs_on_a_network_of_this_ray(rayvous, net_that_heals, lasting_ray, tm
     assert status == 1 and not seen["healthy"]
     assert states.pop(3) == "dead" and set(states.values()) == {"alive"} and len(states) == 4
     assert sum(one["sizes"]["events_in"] for one in seen["brokers"] if one["broker"] in states) >= 2
-    assert rayvous("restart", name, "3")[0] == 0
+    status, _, said = rayvous("restart", name, "3")
+    assert status == 0, said
     assert json.loads(rayvous("status", name, "--json", "--every", "0.1")[1])["healthy"]
     assert rayvous("subscribe", name, "x > 0", "--durable", "bob", "--timeout", "0.1")[0] == 0
     assert rayvous("unsubscribe", name, "bob")[:2] == (0, "ended: bob\n")
