@@ -49,7 +49,7 @@ def diagram_of(journey: Journey, finding: Finding, later: Journey | None = None)
         title=f"{journey.id} and {journey.subscriber}: {finding.outcome}",
         lanes=tuple(_lanes(journey, brokers, copies)),
         arrows=tuple(arrows),
-        dots=(*_stops(journey), *map(_dot, marks), *_ending(finding)),
+        dots=(*_stops(journey, finding), *map(_dot, marks), *_ending(finding)),
         spans=tuple(_dead(journey, begin, end)),
         left_out=journey.left_out,
     )
@@ -215,11 +215,13 @@ def _clients(journey: Journey) -> Iterator[Arrow]:
             yield Arrow(step.at, key_of(step.broker), subscriber, came, CLIENTS_KIND, text, "path")
 
 
-def _stops(journey: Journey) -> Iterator[Dot]:
+def _stops(journey: Journey, finding: Finding) -> Iterator[Dot]:
+    """Yield what kept the event back; that nobody beyond a broker wants it is told only where its journey ended."""
     for step in journey.taken:
         wanted = {None, journey.subscriber, step.next_link}
         for stop in step.stops:
-            if stop.toward in wanted:
+            nobody = stop.toward is None and not stop.mends and step.broker != finding.broker
+            if stop.toward in wanted and not nobody:
                 text = f"layer {stop.layer} of broker {step.broker} keeps it from {link_words(stop.toward)}: {stop.why}"
                 yield Dot(step.at, key_of(step.broker), KEPT_BACK_KIND, text, "cross")
 
