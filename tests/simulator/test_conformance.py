@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from draws import slow
+from draws import seeds, slow
 from rayvous.protocol.effects import Deliver, Multicast, Received, Send
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Directed, Events, Gone
@@ -24,6 +24,8 @@ WITH_OPTIONS = [
     "hybrid+all",
 ]
 NAMES = [*SCHEMES, *WITH_OPTIONS]
+KINDS = ("hybrid", "hypercube", "lbdd")
+"""On a tree, in views, and on a mesh."""
 NETWORKS = {
     "alone": {"clusters": 1, "brokers_per_cluster": 1, "degree": 0},
     "one cluster": {"clusters": 1, "brokers_per_cluster": 5, "degree": 0},
@@ -83,8 +85,8 @@ class Watch:
 @pytest.mark.parametrize(
     ("network", "name"),
     [
-        # On the largest networks and on those with few links the options behave as on the tree of clusters.
-        slow(network, name) if "+" in name and network != "a tree of clusters" else (network, name)
+        # `make check` has every scheme and option on the tree of clusters, and schemes of three kinds everywhere.
+        (network, name) if network == "a tree of clusters" or name in KINDS else slow(network, name)
         for network in NETWORKS
         for name in NAMES
     ],
@@ -107,7 +109,7 @@ def test_rounds_of_subscribing_and_publishing(name, network, assert_promises):
 
 
 @every_scheme
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_clients_that_come_and_go_while_events_are_under_way(name, seed, assert_promises, restless_steps):
     watch = Watch()
     topology = {"clusters": 6, "brokers_per_cluster": 3, "degree": 3}

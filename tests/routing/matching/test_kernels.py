@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,15 @@ def test_both_kernels_give_the_same_where_few_clauses_name_the_word_of_an_event(
         NATIVE.set_limits()
 
 
+@cache
+def intervals_of(width: float) -> tuple[list[Filter], EventBatch, MatchIndex]:
+    """Return filters of intervals, a batch, and the filters in an index of numpy, for all levels of the kernel."""
+    load, reference = make(Shape("intervals", 10, 6, width), 3000, 120, 5), MatchIndex("numpy")
+    filters = load.filters(0, 3000)
+    reference.insert_many(filters)
+    return filters, load.batch(), reference
+
+
 @needs_native
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("width", "buckets"), [(0.25, 20), (0.5, 2)])
@@ -185,14 +195,13 @@ def test_both_kernels_give_the_same_where_few_columns_of_a_tile_are_left(
     """With 20 buckets toggles reject most columns that the rows leave; with 2 each has a hundred lines."""
     assert NATIVE is not None
     before = NATIVE.level()
-    load = make(Shape("intervals", 10, 6, width), 3000, 120, 5)
-    both = [MatchIndex("native"), MatchIndex("numpy")]
+    filters, batch, reference = intervals_of(width)
+    both = [MatchIndex("native"), reference]
     NATIVE.set_level(level)
     NATIVE.set_limits(buckets)
     try:
-        for index in both:
-            index.insert_many(load.filters(0, 3000))
-        compare(both, load.batch())
+        both[0].insert_many(filters)
+        compare(both, batch)
     finally:
         NATIVE.set_level(before)
         NATIVE.set_limits()
