@@ -117,7 +117,7 @@ def fresh(request: pytest.FixtureRequest) -> str:
 def found_by(tmp_path: Path) -> Callable[..., Any]:
     """Run a program of this folder in its own process, with a Ray of several nodes, and return its result."""
 
-    def run(program: str, *words: str, timeout_seconds: float = 150) -> Any:
+    def run(program: str, *words: str, timeout_seconds: float = 300) -> Any:
         found = tmp_path / "found.json"  # a file, as Ray itself prints to standard output
         line = [sys.executable, Path(__file__).with_name(program), found, *words]
         done = subprocess.run(line, capture_output=True, text=True, timeout=timeout_seconds, check=False)

@@ -7,11 +7,11 @@ import signal
 import numpy as np
 import pytest
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.faults.real.crash import crash
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.topologies.lbdd_plan import plan
 
-BOUND_SECONDS = 60.0
 MEGABYTES = np.random.default_rng(5).integers(0, 256, 3 * 2**20 + 17, np.uint8).tobytes()
 
 
@@ -51,7 +51,7 @@ def test_point_to_point_sends_every_copy_from_the_publishers_broker(ray_started)
         done = net.publisher("atlas", broker=1).distribute(MEGABYTES, topic="maps")
         assert done.brokers == (0, 2) and done.sent == {1: 2 * len(MEGABYTES)}
         for reader in readers:
-            assert reader.payload(next(reader.notifications(timeout_seconds=10))) == MEGABYTES
+            assert reader.payload(next(reader.notifications(timeout_seconds=PATIENCE_SECONDS))) == MEGABYTES
 
 
 def test_events_and_payloads_have_numbers_of_one_publisher(mesh):
@@ -97,7 +97,7 @@ def test_in_a_network_that_heals_a_payload_is_found_from_wherever_its_subscriber
         assert done.gone == (2,) and set(done.brokers) == {1, 3}
         publisher.publish({"topic": "maps", "n": 1})
         assert readers[0].move_to(4) == 4
-        net.settle(BOUND_SECONDS)
+        net.settle(PATIENCE_SECONDS)
         assert readers[1].broker != 2
         for reader in readers:
             notes = list(reader.notifications(timeout_seconds=0))
@@ -121,6 +121,6 @@ def test_brokers_that_die_are_left_out_and_all_others_get_everything(ray_started
         for number in range(20):
             publisher.publish({"topic": "maps", "n": number})
         for subscriber in living:
-            notes = [next(subscriber.notifications(timeout_seconds=10)) for _ in range(21)]
+            notes = [next(subscriber.notifications(timeout_seconds=PATIENCE_SECONDS)) for _ in range(21)]
             assert subscriber.payload(notes[0]) == MEGABYTES
             assert [note.event["n"] for note in notes[1:]] == list(range(20))

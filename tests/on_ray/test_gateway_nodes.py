@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.slow
 def test_gateways_come_and_go_with_nodes_and_outlive_their_supervisor(found_by):
-    seen = found_by("gateway_nodes.py", timeout_seconds=120)
+    seen = found_by("gateway_nodes.py")
     nodes, supervisor = seen["nodes"], seen["supervisor"]
     assert set(nodes["after"]) == {*nodes["before"], nodes["of_the_node"]}
     assert [] not in nodes["states"], "one that starts hides no other"

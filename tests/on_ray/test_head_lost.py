@@ -16,9 +16,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from patience import PATIENCE_SECONDS
 
 BIN = Path(sys.executable).parent
-BOUND_SECONDS = 90.0
 LOOK_SECONDS = 0.2
 EVENTS = 20
 
@@ -49,7 +49,7 @@ def free_port():
 
 def until(reached):
     """Poll until a condition holds or the time is up, and return its last value."""
-    deadline = time.monotonic() + BOUND_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := reached()) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
     return found
@@ -106,7 +106,7 @@ class Machines:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
         process.wait()
-        psutil.wait_procs(found, timeout=BOUND_SECONDS)
+        psutil.wait_procs(found, timeout=PATIENCE_SECONDS)
 
     def brokers(self):
         """Return the processes of brokers on these machines."""
@@ -117,7 +117,7 @@ class Machines:
     def shell(self, *words):
         return subprocess.run(
             [BIN / "rayvous", *map(str, words)],
-            env=self.environment, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False,
+            env=self.environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
         )  # fmt: skip
 
     def until(self, status, *words):

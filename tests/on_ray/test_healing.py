@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.faults.real.crash import crash
 from rayvous.protocol.messages.recovery import Recovery
-
-BOUND_SECONDS = 40.0
 
 
 def launch(clusters: int, brokers_per_cluster: int, **options: Any) -> rv.Network:
@@ -44,7 +43,7 @@ def clusters_from_the_root(net: rv.Network) -> list[int]:
 
 def await_rest(net: rv.Network) -> None:
     """Poll until all brokers but the root rest."""
-    deadline = time.monotonic() + BOUND_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while (resting := sum(sizes["resting"] for _, sizes in net.inspect.describe().nodes(data=True))) < 5:
         assert time.monotonic() < deadline, f"{resting} of 6 rest"
         time.sleep(0.1)
@@ -54,7 +53,7 @@ def test_a_designated_broker_is_killed_between_its_parent_and_its_child(
     ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
     with launch(3, 2) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         top, middle, bottom = clusters_from_the_root(net)
         victim = designated(net, middle)
         await_rest(net)
@@ -65,12 +64,12 @@ def test_a_designated_broker_is_killed_between_its_parent_and_its_child(
         )
         with traffic.flowing():
             assert net.kill_broker(victim) == [victim]
-            net.await_convergence(BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
             assert [what.partition(":")[0] for _, what in net.inspect.timeline] == [
                 f"killed broker {victim}",
                 "healed",
             ]
-        traffic.verify(100, BOUND_SECONDS)
+        traffic.verify(100, PATIENCE_SECONDS)
         (heir,) = members(net, middle)
         assert designated(net, middle) == heir
         assert {client.broker for client in (traffic.subscribers["few"], traffic.publishers["r"])} == {heir}
@@ -80,7 +79,7 @@ def test_a_designated_broker_is_killed_between_its_parent_and_its_child(
 
 def test_a_normal_broker_crashes_with_its_clients(ray_started: None, traffic_at: Callable[..., Any]) -> None:
     with launch(2, 3) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         top, bottom = clusters_from_the_root(net)
         victim = min(members(net, bottom))
         traffic = traffic_at(
@@ -89,7 +88,7 @@ def test_a_normal_broker_crashes_with_its_clients(ray_started: None, traffic_at:
         with traffic.flowing():
             assert crash(net, victim) == [victim]
             traffic.subscribers["all"].subscribe("x = 5")  # while it moves, at whichever broker it moves to
-            net.await_convergence(BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
         assert designated(net, bottom) == max(members(net, bottom))
         highest = max(members(net, bottom))
         assert {client.broker for client in traffic.net._attached.clients} <= {
@@ -97,7 +96,7 @@ def test_a_normal_broker_crashes_with_its_clients(ray_started: None, traffic_at:
             0,
             designated(net, top),
         }
-        traffic.verify(100, BOUND_SECONDS)
+        traffic.verify(100, PATIENCE_SECONDS)
 
         async def next_one() -> int:
             async for note in traffic.subscribers["all"]:
@@ -105,19 +104,19 @@ def test_a_normal_broker_crashes_with_its_clients(ray_started: None, traffic_at:
             raise AssertionError
 
         number = traffic.publishers["p"].publish({"x": 7})
-        assert asyncio.run(asyncio.wait_for(next_one(), 20)) == number
+        assert asyncio.run(asyncio.wait_for(next_one(), PATIENCE_SECONDS)) == number
         # A reused name continues its numbers, which the brokers know.
         net.release(traffic.publishers["p"])
         again = net.publisher("p")
         assert again.publish({"x": 8}) == number + 1
-        assert asyncio.run(asyncio.wait_for(next_one(), 20)) == number + 1
+        assert asyncio.run(asyncio.wait_for(next_one(), PATIENCE_SECONDS)) == number + 1
 
 
 def test_whole_clusters_are_killed_the_root_and_then_one_in_the_middle(
     ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
     with launch(4, 2) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         top, heir, _, bottom = clusters_from_the_root(net)
         victims = members(net, top)
         traffic = traffic_at(
@@ -128,8 +127,8 @@ def test_whole_clusters_are_killed_the_root_and_then_one_in_the_middle(
         with traffic.flowing():
             for victim in victims:
                 net.kill_broker(victim)
-            net.await_convergence(BOUND_SECONDS)
-        traffic.verify(100, BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
+        traffic.verify(100, PATIENCE_SECONDS)
         first, middle, _ = clusters_from_the_root(net)
         assert top not in clusters_from_the_root(net)
 
@@ -143,8 +142,8 @@ def test_whole_clusters_are_killed_the_root_and_then_one_in_the_middle(
         with traffic.flowing():
             for victim in victims:
                 net.kill_broker(victim)
-            net.await_convergence(BOUND_SECONDS)
-        traffic.verify(200, BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
+        traffic.verify(200, PATIENCE_SECONDS)
         assert len(clusters_from_the_root(net)) == 2 and middle not in clusters_from_the_root(net)
 
 
@@ -153,7 +152,7 @@ def test_a_broker_is_killed_that_stands_alone_in_the_tree(
 ) -> None:
     """The broker has no successor; the brokers below it join elsewhere. Other schemes: `test_flat_healing.py`."""
     with launch(2, 2, scheme="match-first") as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         top = next(broker for broker, one in net.inspect.survey().items() if one["root"])
         victim = next(
             broker for broker, one in net.inspect.survey().items() if broker != top and one["children"]
@@ -164,8 +163,8 @@ def test_a_broker_is_killed_that_stands_alone_in_the_tree(
         )
         with traffic.flowing():
             net.kill_broker(victim)
-            net.await_convergence(BOUND_SECONDS)
-        traffic.verify(100, BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
+        traffic.verify(100, PATIENCE_SECONDS)
         found = net.inspect.survey()
         assert set(found) == {top, *others}
         assert all(one["designated"] and one["view"].members == (broker,) for broker, one in found.items())
@@ -175,7 +174,7 @@ def test_the_rendezvous_point_dies_and_then_the_root(
     ray_started: None, traffic_at: Callable[..., Any]
 ) -> None:
     with launch(3, 1, name="mortal") as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         top, middle, bottom = clusters_from_the_root(net)
         ends = {"all": designated(net, middle), "odd": designated(net, bottom)}
         traffic = traffic_at(net, ends, {"p": designated(net, middle), "q": designated(net, bottom)})
@@ -186,18 +185,18 @@ def test_the_rendezvous_point_dies_and_then_the_root(
             with pytest.raises(rv.ClientError, match="already a subscriber 'odd'"):
                 net.subscriber("odd")
             crash(net, designated(net, top))
-            net.await_convergence(BOUND_SECONDS)
-        traffic.verify(100, BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
+        traffic.verify(100, PATIENCE_SECONDS)
         assert {one["term"] for one in net.inspect.survey().values()} == {2}
         elsewhere = rv.Network.attach("mortal")
         late = elsewhere.publisher("late")
         traffic.published["late", late.publish({"x": 1, "odd": True})] = {"x": 1, "odd": True}
-        traffic.verify(100, BOUND_SECONDS)
+        traffic.verify(100, PATIENCE_SECONDS)
         elsewhere.close()
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + BOUND_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -217,11 +216,11 @@ def test_a_killed_broker_is_replaced_without_waiting_for_its_silence(ray_started
         heartbeat_seconds=0.2, suspect_after_seconds=60.0, probe_seconds=0.3, client_patience_seconds=60.0
     )
     with rv.Network.launch(rv.ClusterTree(2, 2, degree=1), recovery=recovery, brokers_per_actor=1) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         top, bottom = clusters_from_the_root(net)
         for cluster in (bottom, top):
             assert net.kill_broker(victim := designated(net, cluster)) == [victim]
-            net.await_convergence(BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
             assert designated(net, cluster) != victim
 
 
@@ -242,7 +241,7 @@ def test_a_killed_broker_is_out_of_the_view_at_once_and_a_stopped_one_is_not(ray
     ) as net:
         for broker in range(4):
             net.subscriber(f"s{broker}", broker=broker).subscribe(f"x > {broker}")
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         until(lambda: all(sizes["hosts_by_channel"] for _, sizes in net.inspect.describe().nodes(data=True)))
         pid = net.inspect.pid_of(stopped)
         os.kill(pid, signal.SIGSTOP)
@@ -251,5 +250,5 @@ def test_a_killed_broker_is_out_of_the_view_at_once_and_a_stopped_one_is_not(ray
             until(lambda: in_views(net, without=[stopped]) == {(0, 1, 3)})
         finally:
             os.kill(pid, signal.SIGCONT)
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         assert set(net.inspect.survey()) == {0, 1, 3}

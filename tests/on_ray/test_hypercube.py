@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.traces.trace import trace_of
 
-BOUND_SECONDS = 40.0
 SELECTORS = {"all": "x >= 0", "odd": "odd = TRUE", "few": "x BETWEEN 20 AND 60", "moves": "x < 70"}
 HOMES = {"all": 0, "odd": 1, "few": 2, "moves": 3}
 
@@ -39,14 +39,16 @@ def test_a_broker_dies_and_another_leaves_under_traffic(ray_started: None) -> No
 
         with ThreadPoolExecutor(2) as pool:
             feeds = [pool.submit(feed, publisher) for publisher in publishers]
-            net.kill_broker(1)
-            net.await_convergence(BOUND_SECONDS)
-            net.remove_broker(3, BOUND_SECONDS)
-            net.await_convergence(BOUND_SECONDS)
-            stop.set()
+            try:
+                net.kill_broker(1)
+                net.await_convergence(PATIENCE_SECONDS)
+                net.remove_broker(3, PATIENCE_SECONDS)
+                net.await_convergence(PATIENCE_SECONDS)
+            finally:
+                stop.set()
             for done in feeds:
-                done.result(timeout=BOUND_SECONDS)
-        net.settle(BOUND_SECONDS)
+                done.result(timeout=PATIENCE_SECONDS)
+        net.settle(PATIENCE_SECONDS)
         heard = {
             name: [(note.publisher, note.sequence) for note in subscriber.notifications(0)]
             for name, subscriber in subscribers.items()

@@ -3,8 +3,7 @@
 from itertools import islice
 
 import rayvous as rv
-
-BOUND_SECONDS = 60.0
+from patience import PATIENCE_SECONDS
 
 
 def test_small_queues_slow_the_publisher_and_lose_nothing(ray_started):
@@ -56,20 +55,20 @@ def test_a_process_that_reads_nothing_from_its_connection_delays_nobody_else(ray
         publisher = net.publisher("fast")
         for start in range(0, 2_000, 100):
             publisher.publish_batch({"n": range(start, start + 100)})
-            assert [note.event["n"] for note in islice(eager.notifications(BOUND_SECONDS), 100)] == list(
+            assert [note.event["n"] for note in islice(eager.notifications(PATIENCE_SECONDS), 100)] == list(
                 range(start, start + 100)
             )
-        net.settle(BOUND_SECONDS, deliveries=False)
+        net.settle(PATIENCE_SECONDS, deliveries=False)
         early = len(list(deaf.notifications(timeout_seconds=0)))
         assert early <= 200, "what a poll brought that was under way by Ray before there was a channel"
         shed = sum(shed for _, shed in net.inspect.describe().nodes(data="shed_notifications"))
         assert shed > 1_000, "its queue did not grow"
         process._loop.call_soon_threadsafe(channels[0].go_on, "test")
-        net.settle(BOUND_SECONDS)
+        net.settle(PATIENCE_SECONDS)
         read = [note.event["n"] for note in deaf.notifications(timeout_seconds=0)]
         assert read == sorted(read) and early + len(read) + deaf.shed + shed >= 2_000
         assert read[-1] == 1_999, "the newest are not shed"
         publisher.publish({"n": 2_000})
-        net.settle(BOUND_SECONDS)
+        net.settle(PATIENCE_SECONDS)
         assert [note.event["n"] for note in deaf.notifications(timeout_seconds=0)] == [2_000], "it goes on"
         elsewhere.close()

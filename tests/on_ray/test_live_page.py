@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.gateway.serving import Serving, serving
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, Principal, digest_of
 
-BOUND_SECONDS = 60
 ACCESS = AccessConfig(
     {"olga": Principal((digest_of("token"),), subscribe="x >= 0", watch=True, operate=True)}
 )
@@ -31,12 +31,12 @@ def served(network):
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    assert told.wait(BOUND_SECONDS)
+    assert told.wait(PATIENCE_SECONDS)
     try:
         yield ready.result()
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(BOUND_SECONDS)
+        thread.join(PATIENCE_SECONDS)
         loop.close()
 
 

@@ -5,15 +5,14 @@ from collections.abc import Callable
 
 import pytest
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.interest.affinity import EVENTS_MIN
-
-BOUND_SECONDS = 30.0
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
     """Poll until a condition holds; fail with `what` after a time limit."""
-    deadline = time.monotonic() + BOUND_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)
@@ -53,7 +52,7 @@ def test_a_subscriber_moves_to_its_publishers_and_takes_nothing_elsewhere_any_mo
         bob.publish({"x": 0})
         until(lambda: not alice.answers(number).here, "bob has gone")
         bob.flush()
-        net.settle(BOUND_SECONDS)
+        net.settle(PATIENCE_SECONDS)
         assert recorded(net) == 3
         heard = [note.sequence for note in alice.notifications(0) if note.publisher == "bob"]
         assert heard == list(range(1, bob.published + 1))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import ray
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.actors.telemetry.metrics import COUNTERS, GAUGES, LABELS, BrokerMetrics, Instruments
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "deploy/grafana/rayvous.json"
-BOUND_SECONDS = 30.0
 EVENTS = 40
 
 
@@ -53,7 +53,7 @@ def test_the_dashboard_asks_for_what_is_exported(net: rv.Network, fresh: str) ->
 
     text = DASHBOARD.read_text(encoding="utf-8")
     asked = set(re.findall(r"\bray_rayvous_\w+", text))
-    deadline = time.monotonic() + BOUND_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:  # Ray reports from time to time, without notice
         found = scraped()
         ours = notified(found, net.name)

@@ -3,10 +3,10 @@
 import time
 
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.faults.real.link_faults import LinkFaultTable
 from rayvous.protocol.messages.recovery import Recovery
 
-BOUND_SECONDS = 60.0
 PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
 """Nobody is taken for dead: only the failed call says that something is wrong."""
 
@@ -18,7 +18,7 @@ def state(net: rv.Network, broker: int) -> tuple[int, int]:
 
 def test_what_a_living_neighbour_and_a_living_member_have_missed_comes_again(ray_started: None) -> None:
     with rv.Network.launch(rv.ClusterTree(2, 2), recovery=PATIENT) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         below = next(place for place in net.inspect.positions if place.role == "DEB")
         member = next(other for other in below.members if other != below.broker)
         top = next(place for place in net.inspect.positions if place.broker == below.parent)
@@ -33,15 +33,15 @@ def test_what_a_living_neighbour_and_a_living_member_have_missed_comes_again(ray
         ways = [(top.broker, below.broker), (below.broker, member), (home, top.broker)]
         for turn, (source, to) in enumerate(ways, 1):
             publisher.publish({"x": 2 * turn - 1})
-            net.settle(BOUND_SECONDS)
+            net.settle(PATIENCE_SECONDS)
             before = state(net, source)
             net.inject(LinkFaultTable(failing=frozenset({(source, to)})))
             publisher.publish({"x": 2 * turn})
-            deadline = time.monotonic() + BOUND_SECONDS
+            deadline = time.monotonic() + PATIENCE_SECONDS
             while state(net, source) == before:
                 assert time.monotonic() < deadline, "the call has not failed"
             net.inject(LinkFaultTable())
-            net.settle(BOUND_SECONDS)
+            net.settle(PATIENCE_SECONDS)
         for subscriber in subscribers:
             heard[subscriber.name] += [note.event["x"] for note in subscriber.notifications(0)]
         assert heard == {subscriber.name: [1, 2, 3, 4, 5, 6] for subscriber in subscribers}

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.faults.real.killable_clients import KillableClients, Spares
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.recovery import Recovery
-
-BOUND_SECONDS = 40.0
 
 
 def designated(net: rv.Network, cluster: int) -> int:
@@ -29,37 +28,37 @@ def test_a_network_grows_moves_and_shrinks_while_events_flow(
 ) -> None:
     recovery = Recovery.for_tests(degree=2)
     with rv.Network.launch(rv.ClusterTree(3, 2, degree=1), recovery=recovery) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         traffic = traffic_at(net, {"all": 0, "odd": 3, "few": 4, "none": 5}, {"p": 2, "q": 5})
         with traffic.flowing():
             # The network grows.
             new = net.add_broker(1)
             cluster, brokers = net.add_cluster(2)
             assert (new, cluster, brokers) == (6, 3, [7, 8])
-            net.await_convergence(BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
             assert traffic.subscribers["odd"].move_to(new) == new
             assert traffic.publishers["q"].move_to(7) == 7
             late = net.subscriber("late", broker=8)
             late.subscribe("x < 0")
             net.reoptimise()
-            net.await_convergence(BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
 
             # A normal broker leaves with a client, then a designated one, then the root's cluster.
-            net.remove_broker(new, BOUND_SECONDS)
+            net.remove_broker(new, PATIENCE_SECONDS)
             assert traffic.subscribers["odd"].broker in (2, 3)
-            net.await_convergence(BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
             victim = designated(net, 2)
-            net.remove_broker(victim, BOUND_SECONDS)
-            net.await_convergence(BOUND_SECONDS)
+            net.remove_broker(victim, PATIENCE_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
             assert designated(net, 2) != victim
             root = next(one["cluster"] for one in net.inspect.survey().values() if one["root"])
-            net.remove_cluster(root, BOUND_SECONDS)
-            net.await_convergence(BOUND_SECONDS)
+            net.remove_cluster(root, PATIENCE_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
         survey = net.inspect.survey()
         assert root not in {one["cluster"] for one in survey.values()} and new not in survey
         assert [position.broker for position in net.inspect.positions] == sorted(survey)
         assert len(survey) == 9 - 4
-        traffic.verify(500, BOUND_SECONDS)
+        traffic.verify(500, PATIENCE_SECONDS)
 
 
 def test_where_views_say_who_is_in_a_network_grows_and_shrinks_while_events_flow(
@@ -71,24 +70,24 @@ def test_where_views_say_who_is_in_a_network_grows_and_shrinks_while_events_flow
     """
     options: dict[str, Any] = {"recovery": Recovery.for_tests(node_cluster_max=2), "brokers_per_actor": 1}
     with rv.Network.launch(rv.ClusterTree(2, 1), scheme="hypercube", **options) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         traffic = traffic_at(net, {"all": 0, "odd": 1, "few": 1, "none": 0}, {"p": 0, "q": 1})
         with traffic.flowing():
             new = net.add_broker(1)
             cluster, brokers = net.add_cluster(2)
             assert (new, cluster, brokers) == (2, 2, [3, 4])
-            net.await_convergence(BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
             assert traffic.subscribers["odd"].move_to(new) == new
             assert traffic.publishers["q"].move_to(brokers[0]) == brokers[0]
             with pytest.raises(InputError, match="no tree to reoptimise"):
                 net.reoptimise()
-            net.remove_cluster(0, BOUND_SECONDS)
-            net.remove_broker(1, BOUND_SECONDS)
-            net.await_convergence(BOUND_SECONDS)
+            net.remove_cluster(0, PATIENCE_SECONDS)
+            net.remove_broker(1, PATIENCE_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
             assert net.kill_broker(4) == [4]
-            net.await_convergence(BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
         assert sorted(net.inspect.survey()) == [2, 3]
-        traffic.verify(300, BOUND_SECONDS)
+        traffic.verify(300, PATIENCE_SECONDS)
 
 
 def test_who_is_overloaded_takes_a_child_only_as_a_last_resort_and_who_asks_for_it_later_comes_elsewhere(
@@ -102,12 +101,12 @@ def test_who_is_overloaded_takes_a_child_only_as_a_last_resort_and_who_asks_for_
                 pass  # the load is that of the last full second
             cluster, (new,) = net.add_cluster(1)
             assert (cluster, new) == (1, 1)
-            net.await_convergence(BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
             assert net.inspect.describe().nodes[0]["refused_joins"] > 0
             assert net.inspect.survey()[new]["parent"].designated == 0
-        traffic.verify(100, BOUND_SECONDS)
+        traffic.verify(100, PATIENCE_SECONDS)
         what_cannot_be_operated_says_why(net)
-        net.remove_broker(1, BOUND_SECONDS)
+        net.remove_broker(1, PATIENCE_SECONDS)
         with pytest.raises(InputError, match="the last broker"):
             net.remove_broker(0)
         whoever_asks_for_a_broker_that_has_left_comes_elsewhere(net)
@@ -155,18 +154,18 @@ def test_another_process_operates_a_network_of_several_brokers_an_actor(
 ) -> None:
     options: dict[str, Any] = {"recovery": Recovery.for_tests(), "brokers_per_actor": 2}
     with rv.Network.launch(rv.ClusterTree(2, 2), name="operated", detached=True, **options) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         traffic = traffic_at(net, {"all": 0, "odd": 3, "few": 2}, {"p": 1, "q": 3})
         with traffic.flowing():
             script = [sys.executable, "-c", textwrap.dedent(OPERATOR), ray.get_runtime_context().gcs_address]
             done = subprocess.run(script, capture_output=True, text=True, timeout=200, check=False)
             assert done.returncode == 0, done.stderr
-            net.await_convergence(BOUND_SECONDS)
+            net.await_convergence(PATIENCE_SECONDS)
         assert done.stdout.split("\n")[0] == "4 [0, 1, 2, 4]"
         assert sorted(net.inspect.survey()) == [0, 1, 2, 4]  # the other broker of its actor stays
         assert net.kill_broker(2) == [2]
-        net.await_convergence(BOUND_SECONDS)
-        traffic.verify(500, BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
+        traffic.verify(500, PATIENCE_SECONDS)
         assert {
             client.broker for client in (*traffic.subscribers.values(), *traffic.publishers.values())
         } <= {0, 1, 4}

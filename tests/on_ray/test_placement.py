@@ -12,10 +12,10 @@ from itertools import islice
 import psutil
 import pytest
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.faults.real.link_faults import LinkFaultTable
 from rayvous.protocol.messages.recovery import Recovery
 
-BOUND_SECONDS = 40.0
 NEAR, NEXT = 2, 4
 """The brokers that are quick; NEXT is less so, and neither is the highest id of its cluster."""
 FAR_FACTOR, NEXT_FACTOR = 200.0, 50.0
@@ -41,7 +41,7 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
     ray_started: None,
 ) -> None:
     with rv.Network.launch(rv.ClusterTree(3, 2, degree=1), recovery=Recovery()) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         net.inject(slow_but_for_two())
         alice = net.subscriber("alice", place="nearest")
         ann, bob = net.publishers(["ann", "bob"], place="nearest")
@@ -55,16 +55,17 @@ def test_clients_attach_at_the_nearest_broker_and_go_to_the_next_nearest_when_it
         assert ann.publish({"n": 1}) == 1
         process = psutil.Process(net.inspect.pid_of(NEAR))
         net.kill_broker(NEAR)
-        process.wait(BOUND_SECONDS)  # until then it takes events, and delivers them
+        process.wait(PATIENCE_SECONDS)  # until then it takes events, and delivers them
         assert ann.publish({"n": 2}) == 2 and bob.publish({"n": 3}) == 1
         for subscriber in (alice, dora):
             got = [
-                (note.publisher, note.sequence) for note in islice(subscriber.notifications(BOUND_SECONDS), 3)
+                (note.publisher, note.sequence)
+                for note in islice(subscriber.notifications(PATIENCE_SECONDS), 3)
             ]
             assert sorted(got) == [("ann", 1), ("ann", 2), ("bob", 1)]
         assert [client.broker for client in (alice, ann, bob, dora)] == [NEXT] * 4
         net.inject(LinkFaultTable())
-        net.settle(BOUND_SECONDS)
+        net.settle(PATIENCE_SECONDS)
         assert member.broker == NEAR + 1, "whoever said nothing stays in its cluster"
         assert not [note for subscriber in (alice, dora) for note in subscriber.notifications(0)]
         net.inspect.check()

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import rayvous as rv
-
-BOUND_SECONDS = 60.0
+from patience import PATIENCE_SECONDS
 
 
 def lives(net: rv.Network) -> dict[int, tuple[str, int]]:
@@ -28,7 +27,7 @@ def test_every_process_is_replaced_under_load(
     with rv.Network.launch(
         rv.ClusterTree(2, 2), brokers_per_actor=2, recovery=rv.Recovery(heartbeat_seconds=0.3)
     ) as net:
-        net.await_convergence(BOUND_SECONDS)
+        net.await_convergence(PATIENCE_SECONDS)
         before = lives(net)
         traffic = traffic_at(net, {"all": 0, "few": 2}, {"a": 1, "b": 3})
         with traffic.flowing():
@@ -40,7 +39,7 @@ def test_every_process_is_replaced_under_load(
         after = lives(net)
         assert set(after) == set(before) and not set(after.values()) & set(before.values())
         assert after[0] == after[1] and after[2] == after[3], "together as they were"
-        traffic.verify(200, BOUND_SECONDS)
+        traffic.verify(200, PATIENCE_SECONDS)
 
 
 def test_brokers_that_go_on_from_their_stores_are_replaced_one_by_one(
@@ -51,7 +50,7 @@ def test_brokers_that_go_on_from_their_stores_are_replaced_one_by_one(
         traffic = traffic_at(net, {"all": 0}, {"a": 1})
         with traffic.flowing():
             seen: list[Any] = []
-            assert net.restart_rolling(BOUND_SECONDS, seen.append) == seen
+            assert net.restart_rolling(PATIENCE_SECONDS, seen.append) == seen
         assert [one.brokers for one in seen] == [(0,), (1,)]
         assert not set(lives(net).values()) & set(before.values())
         heard = [note.sequence for note in traffic.subscribers["all"].notifications(5.0)]

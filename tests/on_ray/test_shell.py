@@ -17,12 +17,12 @@ import psutil
 import pytest
 import ray
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.protocol.gateways import digest_of
 
 RAYVOUS = Path(sys.executable).with_name("rayvous")
 EVENTS = 400
 OUTSIDE = 600
-BOUND_SECONDS = 120
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def shell(monkeypatch):
                 [RAYVOUS, *map(str, words)],
                 capture_output=True,
                 text=True,
-                timeout=BOUND_SECONDS,
+                timeout=PATIENCE_SECONDS,
                 check=False,
             )
             assert done.returncode == status, (words, done.stdout, done.stderr)
@@ -160,9 +160,9 @@ def test_a_session_from_up_to_down_with_a_subscriber_a_broker_and_a_gateway_kill
             had += first.stdout.readlines()
             killed = json.loads(shell("kill", "flights", 3, "--json").stdout)
             assert killed["killed"] == [3] and killed["healed_after_seconds"] > 0
-            assert feed.wait(BOUND_SECONDS) == 0, feed.stderr.read()
+            assert feed.wait(PATIENCE_SECONDS) == 0, feed.stderr.read()
         heard += reader.stdout.readlines()
-        assert (reader.wait(BOUND_SECONDS), sender.wait(BOUND_SECONDS)) == (0, 0), reader.stderr.read()
+        assert (reader.wait(PATIENCE_SECONDS), sender.wait(PATIENCE_SECONDS)) == (0, 0), reader.stderr.read()
     notes = [json.loads(line) for line in heard if line != "subscribed\n"]
     assert len(heard) - len(notes) >= 2, "it came again"
     assert {event["outside"] for _, _, event in notes} == set(range(OUTSIDE))
@@ -239,7 +239,7 @@ def test_signals_end_a_subscriber_in_good_order(net_that_heals, monkeypatch, ray
             publisher.publish({"signalled": True})
             assert json.loads(process.stdout.readline())["event"] == {"signalled": True}
             process.send_signal(number)
-            assert process.wait(BOUND_SECONDS) == 0 and "events: 1" in process.stderr.read()
+            assert process.wait(PATIENCE_SECONDS) == 0 and "events: 1" in process.stderr.read()
     net_that_heals.release(publisher)
 
 
@@ -248,6 +248,6 @@ def test_a_durable_reader_whose_name_is_taken_ends_and_says_so(net_that_heals, m
     with started("subscribe", net_that_heals.name, "taken = TRUE", "--durable", "zed") as process:
         assert any("subscribed at broker" in line for line in process.stderr)
         taker = net_that_heals.subscriber("zed", durable=True)
-        assert process.wait(BOUND_SECONDS) == 2
+        assert process.wait(PATIENCE_SECONDS) == 2
         assert "was taken over by another client" in process.stderr.read()
     taker.end()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.real.crash import crash
 from rayvous.protocol.errors import StorageFailed
@@ -25,7 +26,7 @@ def drain(subscriber: rv.Subscriber) -> list[tuple[str, int]]:
 
 def take(subscriber: rv.Subscriber, number: int) -> list[tuple[str, int]]:
     """Return up to `number` notifications, waiting until no more arrive."""
-    notes = islice(subscriber.notifications(timeout_seconds=30), number)
+    notes = islice(subscriber.notifications(timeout_seconds=PATIENCE_SECONDS), number)
     return [(note.publisher, note.sequence) for note in notes]
 
 
@@ -51,17 +52,17 @@ def test_brokers_killed_under_load_come_back_and_lose_and_repeat_nothing(
 
         feed = threading.Thread(target=load)
         feed.start()
-        assert half.wait(20)
+        assert half.wait(PATIENCE_SECONDS)
         assert crash(net, 1) == [1]  # on the path of the events
         crash(net, 0)  # where the subscribers are
         crash(net, 2)  # where the publisher is, while it publishes
         killed.set()
-        feed.join(60)
+        feed.join(PATIENCE_SECONDS)
         assert not feed.is_alive()
         # `settle` covers only the clients that hosts know, so the subscribers must have returned to theirs.
         due = {"all": len(published), "few": sum(20 <= event["x"] <= 60 for event in published.values())}
         heard = {name: take(subscribers[name], number) for name, number in due.items()}
-        net.settle(30)
+        net.settle(PATIENCE_SECONDS)
         heard |= {name: heard.get(name, []) + drain(subscriber) for name, subscriber in subscribers.items()}
         graph = net.inspect.describe()
     verdict = judge(trace_of(published, {name: [text] for name, text in SELECTORS.items()}, heard))
@@ -80,13 +81,13 @@ def _goes_on_with_the_same_files(tmp_path: Path, before: int) -> None:
     with rv.Network.launch(TREE, stable=rv.Stable(tmp_path, "full")) as net:
         subscriber, publisher = net.subscriber("few", broker=0), net.publisher("pub", broker=2)
         assert publisher.publish({"x": 30}) == before + 1
-        net.settle(30)
+        net.settle(PATIENCE_SECONDS)
         assert drain(subscriber) == [("pub", before + 1)]
         for broker in (0, 1):
             assert crash(net, broker) == [broker]
-            net.settle(60)
+            net.settle(PATIENCE_SECONDS)
         assert publisher.publish({"x": 30}) == before + 2
-        net.settle(60)
+        net.settle(PATIENCE_SECONDS)
         assert take(subscriber, 1) == [("pub", before + 2)]
     with pytest.raises(StorageFailed, match=r"another network.*name another directory"):
         rv.Network.launch(rv.ClusterTree(3, 1, degree=2), stable=rv.Stable(tmp_path))

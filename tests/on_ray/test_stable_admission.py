@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import rayvous as rv
+from patience import PATIENCE_SECONDS
 from rayvous.faults.real.crash import crash
 
 TREE = rv.ClusterTree(3, 1, degree=1)  # a chain: 0 is the root, 1 in the middle, 2 the leaf
@@ -16,7 +17,7 @@ TIGHT = rv.AdmissionConfig(capacity=rv.Capacity(link_events_per_second=60))
 
 def reserved(net: rv.Network) -> dict[int, dict[str, object]]:
     """Return the books once nothing is in flight."""
-    net.settle(30)
+    net.settle(PATIENCE_SECONDS)
     return net.inspect.admission()
 
 
@@ -37,7 +38,9 @@ def test_a_killed_broker_comes_back_with_its_books_and_nothing_is_reserved_twice
         for broker in (2, 1, 0):
             crash(net, broker)
         steel.publish_batch([{"k": "steel", "n": n} for n in range(4)])
-        assert [note.event["n"] for _, note in zip(range(2), low.notifications(30), strict=False)] == [2, 3]
+        assert [
+            note.event["n"] for _, note in zip(range(2), low.notifications(PATIENCE_SECONDS), strict=False)
+        ] == [2, 3]
         assert reserved(net) == before and low.degraded() == lacking
         crash(net, 2)
         with pytest.raises(rv.SubscriptionRejected, match="bandwidth"):
@@ -56,7 +59,7 @@ def _the_next_process_takes_back_what_the_last_one_left(folder: Path) -> None:
         assert reserved(net)[0]["cpu"][0] == 30.0
         high = net.subscriber("high", broker=0)
         wool.publish({"k": "wool", "n": 1})
-        assert next(high.notifications(30)).event == {"k": "wool", "n": 1}
+        assert next(high.notifications(PATIENCE_SECONDS)).event == {"k": "wool", "n": 1}
 
 
 def test_advertising_and_subscribing_go_on_while_brokers_are_killed(
@@ -76,7 +79,7 @@ def test_advertising_and_subscribing_go_on_while_brokers_are_killed(
                     wanted = subscriber.subscribe(f"x > {turn + 1}")
                     going.release()
                     publisher.publish({"x": turn + 5})
-                    heard.append(next(subscriber.notifications(30)).event["x"])
+                    heard.append(next(subscriber.notifications(PATIENCE_SECONDS)).event["x"])
                     if turn < turns - 1:
                         subscriber.unsubscribe(wanted)
                         publisher.unadvertise(number)
@@ -87,9 +90,9 @@ def test_advertising_and_subscribing_go_on_while_brokers_are_killed(
         clients = threading.Thread(target=come_and_go)
         clients.start()
         for broker in (2, 1, 0, 2):
-            assert going.acquire(timeout=60)
+            assert going.acquire(timeout=PATIENCE_SECONDS)
             crash(net, broker)
-        clients.join(120)
+        clients.join(PATIENCE_SECONDS)
         assert not clients.is_alive() and not failed, failed
         assert heard == [turn + 5 for turn in range(turns)]
         rate = 10.0 + turns - 1
@@ -116,6 +119,6 @@ def test_in_a_network_that_heals_a_broker_comes_back_with_what_its_durable_subsc
         assert away[3]["filters"] == 1 and away[3]["cpu"][0] == 40.0, "she is not there to say what she wants"
         back = net.subscriber("alice", durable=True)
         publisher.publish({"x": 6})
-        assert next(back.notifications(timeout_seconds=30)).event == {"x": 6}
+        assert next(back.notifications(timeout_seconds=PATIENCE_SECONDS)).event == {"x": 6}
         assert reserved(net) == away
         net.inspect.check()
