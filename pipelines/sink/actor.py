@@ -137,6 +137,10 @@ class SinkActor:
             if self._ready.done() or ray.get_runtime_context().was_current_actor_reconstructed:
                 os._exit(1)
             self._fail(error)
+            # Whoever starts it ends it, unless that process has gone.
+            while not has_ended(self._network):
+                time.sleep(LOOK_SECONDS)
+            end_for_good()
 
     def _fail(self, error: BaseException) -> None:
         _LOG.exception("sink %s has ended", self._config.name)
