@@ -20,11 +20,13 @@ class Later(Generic[T]):
     ----------
     done, error
         Whether it was given, and the error if it was one.
+    explain
+        What an error that is given becomes; None for itself.
     awaited
         Whether a task waits for it, or for what is made of it, and so goes on only in a later turn.
     """
 
-    __slots__ = ("_of", "_then", "_value", "awaited", "done", "error")
+    __slots__ = ("_of", "_then", "_value", "awaited", "done", "error", "explain")
 
     def __init__(self, of: Later[Any] | None = None) -> None:
         self._of = of
@@ -33,6 +35,7 @@ class Later(Generic[T]):
         self._value: T | None = None
         self.done = False
         self.error: Exception | None = None
+        self.explain: Callable[[Exception], Exception] | None = None
 
     @property
     def value(self) -> T:
@@ -43,18 +46,17 @@ class Later(Generic[T]):
         """Give the value."""
         if not self.done:
             self._value = value
-            self._end()
+            self.done = True
+            if self._then is not None:
+                self._then(self)
 
     def fail(self, error: Exception) -> None:
         """Give an error instead of the value."""
         if not self.done:
-            self.error = error
-            self._end()
-
-    def _end(self) -> None:
-        self.done = True
-        if self._then is not None:
-            self._then(self)
+            self.done = True
+            self.error = error if self.explain is None else self.explain(error)
+            if self._then is not None:
+                self._then(self)
 
     def then(self, callback: Callable[[Later[T]], None]) -> None:
         """Call `callback` with this when it is done, which may be now."""

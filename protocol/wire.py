@@ -107,8 +107,9 @@ def _small_batch(
             one += size
         found[name, _KINDS[kind]] = Column(_KINDS[kind], data, present, _parted(words) if words else ())
     batch = EventBatch(found, publishers, publisher, sequence, published_at)
-    reduced = _small_batch, (size, publishers, columns, eights, fours, ones)
-    return _keep(batch, reduced, held)
+    if held <= KEPT_BATCH_BYTES_MAX:
+        _recent.keep(batch, (_small_batch, (size, publishers, columns, eights, fours, ones)))
+    return batch
 
 
 def _large_batch(

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from fakes import Actor
-from rayvous.actors.host.frames import packed, unpacked
+from rayvous.actors.host.frames import call_of, packed
 from rayvous.actors.network.rendezvous import Rendezvous
 
 
@@ -17,7 +17,7 @@ class PackedCalls:
         return SimpleNamespace(remote=self._call)
 
     def _call(self, *pieces: bytes) -> Any:
-        method, arguments = unpacked(pieces)
+        method, arguments = call_of(b"".join(pieces))
         answer = getattr(self, method).remote(*arguments)
         return self._packed(answer) if inspect.isawaitable(answer) else None
 

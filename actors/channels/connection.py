@@ -180,12 +180,12 @@ class Connection(Generic[W]):
         self.waiting[number] = waiting
         if parts:
             self._in_parts.add(number)
-        return frame(_CALL, number, content)
+        return _HEAD.pack(len(content), _CALL, number) + content
 
     def answer(self, number: int, content: bytes, *, failed: bool = False) -> bytes:
         """Answer a call of the other end; return the frame."""
         self.serving.discard(number)
-        return frame(_FAILED if failed else _ANSWER, number, content)
+        return _HEAD.pack(len(content), _FAILED if failed else _ANSWER, number) + content
 
     @staticmethod
     def part(number: int, content: bytes) -> bytes:
@@ -225,42 +225,53 @@ class Connection(Generic[W]):
         start, end = 0, len(held)
         while end - start >= _HEAD_BYTES:
             length, kind, number = _HEAD.unpack_from(held, start)
-            most = GREETING_BYTES_MAX if self.peer is None else self._frame_bytes_max
-            if length > most:
-                raise _Wrong(f"a frame of {length:,} bytes; at most {most:,} are allowed here")
-            stop = start + _HEAD_BYTES + length
+            if length > (GREETING_BYTES_MAX if self.peer is None else self._frame_bytes_max):
+                raise self._too_long(length)
+            begin, stop = start + _HEAD_BYTES, start + _HEAD_BYTES + length
             if stop > end:
                 break
             if held is data:
-                content = data[start + _HEAD_BYTES : stop]
+                content = data[begin:stop]
             else:
                 with memoryview(held) as view:
-                    content = bytes(view[start + _HEAD_BYTES : stop])
-            event = self._greeted(kind, content) if self.peer is None else self._told(kind, number, content)
-            if event is not None:
-                events.append(event)
+                    content = bytes(view[begin:stop])
             start = stop
+            # What carries events is told apart here, without a further call: these are nearly all frames.
+            if kind == _CALL and number == self._heard + 1 and self.peer is not None:
+                self._heard = number
+                self.serving.add(number)
+                events.append(Called(number, content))
+            elif kind == _ANSWER and number in self.waiting and self.peer is not None:
+                self._in_parts.discard(number)
+                events.append(Answered(self.waiting.pop(number), content, False))
+            else:
+                event = (
+                    self._greeted(kind, content) if self.peer is None else self._told(kind, number, content)
+                )
+                if event is not None:
+                    events.append(event)
         if held is not data:
             del self._held[:start]
         elif start < end:
             self._held += data[start:]
 
+    def _too_long(self, length: int) -> _Wrong:
+        most = GREETING_BYTES_MAX if self.peer is None else self._frame_bytes_max
+        return _Wrong(f"a frame of {length:,} bytes; at most {most:,} are allowed here")
+
     def _told(self, kind: int, number: int, content: bytes) -> Event[W]:
-        if kind == _CALL:
-            if number != self._heard + 1:
-                raise _Wrong(f"call {number} follows call {self._heard}")
-            self._heard = number
-            self.serving.add(number)
-            return Called(number, content)
-        if kind in (_ANSWER, _FAILED):
-            if number not in self.waiting:
-                raise _Wrong(f"an answer to call {number}, which is not open")
-            self._in_parts.discard(number)
-            return Answered(self.waiting.pop(number), content, kind == _FAILED)
+        """Return what any other frame means after the greeting."""
         if kind == _PART:
             if number not in self._in_parts:
                 raise _Wrong(f"a part of an answer to call {number}, which takes none")
             return Continued(self.waiting[number], content)
+        if kind == _CALL:
+            raise _Wrong(f"call {number} follows call {self._heard}")
+        if kind in (_ANSWER, _FAILED):
+            if number not in self.waiting:
+                raise _Wrong(f"an answer to call {number}, which is not open")
+            self._in_parts.discard(number)
+            return Answered(self.waiting.pop(number), content, True)
         if kind == Kind.FAREWELL:
             return Parted()
         raise _Wrong(f"a frame of kind {kind} after the greeting")

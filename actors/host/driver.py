@@ -83,11 +83,6 @@ class Backpressure:
     sessions: dict[Session, None] = field(default_factory=dict)
 
     @property
-    def since(self) -> float | None:
-        """When the call was made; None if its waiting time does not count."""
-        return self.made[0] if self.made else None
-
-    @property
     def filled(self) -> bool:
         """Whether anything has to be waited for."""
         return bool(self.outboxes or self.sessions)
@@ -166,15 +161,18 @@ class Driver:
         """Pass a message to a broker; note the queues that this fills in `pressure`."""
         if self._resting is not None and hosted.rests_until is not None:
             self._resting.wake(hosted)
-        self.handled += not is_beat(message)
         carried = message.message if isinstance(message, Numbered) else message
         if isinstance(carried, CARRIERS):
-            if not self._admission.take_in(hosted, carried, None if pressure is None else pressure.since):
+            self.handled += 1
+            since = pressure.made[0] if pressure is not None and pressure.made else None
+            if not self._admission.take_in(hosted, carried, since):
                 if not isinstance(message, Numbered):
                     return
                 carried = _emptied(carried)
                 message = replace(message, message=carried)  # it must still be acknowledged
-            hosted.events_in += len(carried.batch)
+            hosted.events_in += len(carried.batch.sequence)
+        else:
+            self.handled += not is_beat(message)
         if isinstance(message, TIMED) or self._clock.is_late(hosted.told_at):
             self.tell_time(hosted)
         self.drive(hosted, Received(source, message), pressure)
@@ -232,10 +230,14 @@ class Driver:
             if self._holds_back(hosted, effect):
                 return
         now = time.time()
+        if isinstance(effect, Deliver):
+            self._deliver(hosted, effect, now, pressure)
+            return
         hosted.telemetry.effect(now, effect)
         match effect:
-            case Send(to, message):
-                self._put(hosted, self._box(hosted, to), message, pressure)
+            case Send():
+                box = hosted.links.get(effect.to)
+                self._put(hosted, box or self._box(hosted, effect.to), effect.message, pressure)
             case Multicast(message):
                 if hosted.group is not None:
                     self._put(hosted, hosted.group, message, pressure)
@@ -243,8 +245,6 @@ class Driver:
                 hosted.group = self._transport.regroup(hosted.broker.position.broker, members, hosted.group)
             case Renew(to, over_group):
                 hosted.renew(to, over_group)
-            case Deliver():
-                self._deliver(hosted, effect, now, pressure)
             case Propose(client, broker):
                 if (owner := hosted.owners.get(client)) is not None:  # publishers do not poll
                     owner.propose(client, broker, hosted.tally)
@@ -305,7 +305,7 @@ class Driver:
             return  # it is retransmitted
         box.put(message)
         if isinstance(message, CARRIERS):
-            hosted.events_out += len(message.batch)
+            hosted.events_out += len(message.batch.sequence)
         if pressure is not None and box.full:
             pressure.outboxes[box] = None
 

@@ -10,6 +10,8 @@ Rules
   store.
 * Ray keeps no record of such a call for its lists and timelines of tasks (`BrokerHost.call`): writing the
   record takes up to a tenth of the time of the call.
+* A load of one link, and what a publisher publishes, has a head of fixed layout before its messages. A message of
+  events that came so is remembered with its bytes: a broker that passes it on writes another head before them.
 * Values that another process could not import by name are written by Ray's serialiser: classes of the user's
   own script, and of modules that the user has registered to be pickled by value.
 """
@@ -17,15 +19,20 @@ Rules
 from __future__ import annotations
 
 import io
+import math
 import pickle
+import struct
 from collections.abc import Awaitable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from ray import ObjectRef, cloudpickle
 
+from ...protocol.batch import Recent
 from ...protocol.errors import InputError
-from ...protocol.wire import REDUCERS, by_fields
+from ...protocol.ids import BrokerId, ClientId
+from ...protocol.messages.pubsub import Events
+from ...protocol.wire import KEPT_BATCH_BYTES_MAX, KEPT_BATCHES_MAX, REDUCERS, by_fields
 from ..later import Later
 from .sessions import DeliveryBatch
 
@@ -37,6 +44,18 @@ METHODS: Final = frozenset({"end_session", "host_beat", "poll", "receive", "requ
 
 AT_ONCE: Final = frozenset({"poll", "receive", "request"})
 """The methods that begin at once, and may end at once; see `Incoming`."""
+
+LOAD: Final = 1
+PUBLISHED: Final = 2
+"""The first bytes of calls with a head; any other call is a pickle, which begins with 128."""
+_LOAD_HEAD: Final = struct.Struct("!Bqqqd")
+"""Before the messages of a link: kind, receiver, sender, its incarnation, and since when they wait (NaN: unknown)."""
+_PUBLISHED_HEAD: Final = struct.Struct("!BqdII")
+"""Before those of a publisher: kind, broker, when it called, and the bytes of its name and its ticket, which follow."""
+_NAMES: Final = "surrogatepass"  # as pickle writes texts
+
+_came: Recent[Events, memoryview] = Recent(KEPT_BATCHES_MAX)
+"""The messages of events that were read last, each alone in its call, with the bytes from which they were read."""
 
 _SCRIPT: Final = b"__main__"
 
@@ -66,6 +85,52 @@ def packed(value: Any) -> bytes:
 def unpacked(pieces: Sequence[bytes]) -> Any:
     """Return the value that was packed, from its bytes in one or more pieces."""
     return pickle.loads(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+
+def load_of(
+    to: BrokerId, source: BrokerId, messages: Sequence[Any], incarnation: int = 0, since: float = math.nan
+) -> bytes:
+    """Return the call `receive` of a link."""
+    return _LOAD_HEAD.pack(LOAD, to, source, incarnation, since) + _written(messages)
+
+
+def published_of(at: BrokerId, client: ClientId, messages: Sequence[Any], ticket: str, since: float) -> bytes:
+    """Return the call `request` of a publisher that publishes."""
+    name, right = client.encode(errors=_NAMES), ticket.encode(errors=_NAMES)
+    head = _PUBLISHED_HEAD.pack(PUBLISHED, at, since, len(name), len(right))
+    return b"".join((head, name, right, _written(messages)))
+
+
+def _written(messages: Sequence[Any]) -> bytes | memoryview:
+    known = _came.get(messages[0]) if len(messages) == 1 else None
+    return packed(messages) if known is None else known
+
+
+def _read(content: bytes, start: int) -> Any:
+    """Return the messages that follow a head."""
+    written = memoryview(content)[start:]
+    messages = pickle.loads(written)
+    if len(messages) == 1 and type(messages[0]) is Events and len(written) <= KEPT_BATCH_BYTES_MAX:
+        _came.keep(messages[0], written)
+    return messages
+
+
+def call_of(content: bytes) -> tuple[str, tuple[Any, ...]]:
+    """Return the method and the arguments of a call."""
+    if content[0] == LOAD:
+        _, to, source, incarnation, since = _LOAD_HEAD.unpack_from(content)
+        messages = _read(content, _LOAD_HEAD.size)
+        if not math.isnan(since):
+            return "receive", (to, source, messages, incarnation, since)
+        return "receive", (to, source, messages, incarnation) if incarnation else (to, source, messages)
+    if content[0] == PUBLISHED:
+        _, at, since, name, right = _PUBLISHED_HEAD.unpack_from(content)
+        start = _PUBLISHED_HEAD.size
+        client = content[start : start + name].decode(errors=_NAMES)
+        ticket = content[start + name : start + name + right].decode(errors=_NAMES)
+        return "request", (at, client, _read(content, start + name + right), ticket, since)
+    found: tuple[str, tuple[Any, ...]] = pickle.loads(content)
+    return found
 
 
 def in_pieces(data: bytes) -> list[bytes]:
@@ -100,7 +165,7 @@ def begun(host: Any, pieces: Sequence[bytes]) -> bytes | Later[bytes] | Awaitabl
     InputError
         If the method is not one of :data:`METHODS`.
     """
-    method, arguments = pickle.loads(pieces[0]) if len(pieces) == 1 else unpacked(pieces)
+    method, arguments = call_of(pieces[0] if len(pieces) == 1 else b"".join(pieces))
     if method not in METHODS:
         raise InputError(f"no method {method!r} is called with bytes: there are {sorted(METHODS)}")
     where = host.incoming if method in AT_ONCE else host

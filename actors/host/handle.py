@@ -33,7 +33,7 @@ from ..channels.lanes import Lane
 from ..channels.pool import Channels
 from ..channels.replies import Reply
 from ..later import Later
-from .frames import called, in_pieces, packed, unpacked
+from .frames import called, in_pieces, load_of, packed, published_of, unpacked
 from .outbox import LinkMessage
 from .requests import Request
 
@@ -109,9 +109,9 @@ class HostHandle:
         *since: float,
     ) -> str:
         """Hand messages, or a reference to them in the object store, to a broker; return the Ray node of its host."""
-        said = (incarnation, *since) if incarnation or since else ()
         if not isinstance(messages, ObjectRef):
-            return await self._ask((to, source), "receive", to, source, messages, *said)  # type: ignore[no-any-return]
+            return await self._ask((to, source), load_of(to, source, messages, incarnation, *since))  # type: ignore[no-any-return]
+        said = (incarnation, *since) if incarnation or since else ()
         if self._way is None:
             return await self._call("receive", to, source, messages, *said)  # type: ignore[no-any-return]
         lane = self._way.lane((to, source))
@@ -135,14 +135,12 @@ class HostHandle:
         lane = self._way.lane((to, source))
         if not lane.takes(self._way.ready):
             return None
-        said = (incarnation, *since) if incarnation or since else ()
-        content = packed(("receive", (to, source, messages, *said)))
+        content = load_of(to, source, messages, incarnation, *since)
         lane.enter(True)
         return self._way.call(lane, content)
 
-    async def _ask(self, sender: Any, method: str, *arguments: Any) -> Any:
+    async def _ask(self, sender: Any, content: bytes) -> Any:
         """Make a call of bytes of a sender, whose calls begin in order; return the answer."""
-        content = packed((method, arguments))
         if self._way is None:
             return unpacked([await answered(self._actor.call.remote(*in_pieces(content)))])
         lane = self._way.lane(sender)
@@ -150,12 +148,12 @@ class HostHandle:
             return unpacked([await self._way.call(lane, content)])
         return unpacked([await _by_ray(lane, self._actor.call.remote(*in_pieces(content)))])
 
-    def _post(self, method: str, arguments: tuple[Any, ...], by_ray: Callable[[], ObjectRef[T]]) -> Answer[T]:
+    def _post(self, written: Callable[[], bytes], by_ray: Callable[[], ObjectRef[T]]) -> Answer[T]:
         """Make a call of a client process, whose calls begin in order; from any thread."""
         if self._way is None:
             return by_ray()
         reply: Reply[T] = Reply()
-        self._way.post(packed((method, arguments)), reply, by_ray)
+        self._way.post(written(), reply, by_ray)
         return reply
 
     def tell(self, to: BrokerId, source: BrokerId, messages: Sequence[LinkMessage]) -> ObjectRef[str]:
@@ -167,7 +165,7 @@ class HostHandle:
         if self._way is None:
             await self._call("host_beat", host, stands)
         else:
-            await self._ask(host, "host_beat", host, stands)
+            await self._ask(host, packed(("host_beat", (host, stands))))
 
     # Of clients.
 
@@ -176,7 +174,7 @@ class HostHandle:
     ) -> Answer[Any]:
         """Pass a client's messages to its broker, in order; the answer is the answer to the last (see `requests`)."""
         said = at, client, messages, *((session,) if session else ())
-        return self._post("request", said, lambda: self._call("request", *said))
+        return self._post(lambda: packed(("request", said)), lambda: self._call("request", *said))
 
     def publish(
         self,
@@ -191,7 +189,7 @@ class HostHandle:
         `since` is when the publisher called, and `ticket` that of the call by which it attached.
         """
         said = at, client, messages, ticket, since
-        return self._post("request", said, lambda: called(self._actor, "request", *said))
+        return self._post(lambda: published_of(*said), lambda: called(self._actor, "request", *said))
 
     async def poll(
         self,
@@ -211,11 +209,12 @@ class HostHandle:
                 content = packed(("poll", (session, acknowledged, timeout_seconds, AHEAD_EVENTS)))
                 lane.enter(True)
                 return unpacked([await self._way.call(lane, content, lambda part: take(unpacked([part])))])  # type: ignore[no-any-return]
-        return await self._ask(session, "poll", session, acknowledged, timeout_seconds)  # type: ignore[no-any-return]
+        content = packed(("poll", (session, acknowledged, timeout_seconds)))
+        return await self._ask(session, content)  # type: ignore[no-any-return]
 
     def end_session(self, name: str) -> Answer[None]:
         """Let the host forget a client process."""
-        return self._post("end_session", (name,), lambda: self._call("end_session", name))
+        return self._post(lambda: packed(("end_session", (name,))), lambda: self._call("end_session", name))
 
     def alive(self, name: str) -> ObjectRef[list[Taken]]:
         """Give a sign of life of a process that does not poll; the answer is which of its names were taken over."""

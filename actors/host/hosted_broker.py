@@ -13,8 +13,6 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
-
 from ...broker import Broker
 from ...protocol.effects import Deliver, Died, Drained, Missed, Received, Rested, Ticked
 from ...protocol.ids import BrokerId, ClientId, Link
@@ -62,10 +60,9 @@ class HostedBroker:
     absent: Absent = field(default_factory=Absent)
 
     def delivered(self, now: float, deliver: Deliver) -> None:
-        """Count notifications handed to subscribers, and their latency."""
+        """Record notifications handed to subscribers, and their latency."""
         count = len(deliver.rows)
-        total = float(np.add.reduce(deliver.batch.published_at[deliver.rows]))
-        seconds = max(0.0, now - total / max(count, 1))
+        seconds = max(0.0, self.telemetry.delivered(now, deliver) / max(count, 1))
         self.notifications += count
         self.latencies.add(now, seconds, count)
         if self.metrics is not None:

@@ -121,7 +121,8 @@ class Incoming:
         *since: float,
     ) -> str | Awaitable[str]:
         """Take messages in order from a broker, or from the rendezvous point; give this Ray node."""
-        if self._at_once and self._transport.knows(source, incarnation):
+        at_once = self._numbered is None and self._transport.passage is None
+        if at_once and self._transport.knows(source, incarnation):
             return self._hand_on(to, source, messages, since)
         current = self._transport.current(source, incarnation)
         return self._hand_on_later(current, to, source, messages, since)
@@ -160,7 +161,7 @@ class Incoming:
         finally:
             left = departures.go()
         if left and hosted.commits is None and not pressure.filled:
-            return self.node()
+            return self._node or self.node()
         return self._settled(hosted, pressure)
 
     async def _settled(self, hosted: HostedBroker, pressure: Backpressure) -> str:

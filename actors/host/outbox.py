@@ -40,8 +40,9 @@ from .departures import Departures
 
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Queued: TypeAlias = "LinkMessage | Renewed | Regrouped"
-Flight: TypeAlias = Callable[[list[Any]], "Coroutine[Any, Any, int] | Later[int]"]
-"""Takes messages to the receiver; gives how many copies of them were lost on a successful call."""
+Flight: TypeAlias = Callable[[list[Any]], "Coroutine[Any, Any, int] | Later[Any]"]
+"""Takes messages to the receiver: as a coroutine, that returns how many copies of them were lost on a successful
+call, or as a call of one receiver, under way."""
 
 CARRIERS: Final = (Events, Directed)
 """The messages that carry events; neighbouring `Events` are joined into one batch."""
@@ -102,12 +103,16 @@ class _Load:
         """Whether its loss needs no warning: the recovery machines ask again."""
         return all(isinstance(message, RecoveryMessage | Renewed | Regrouped) for message in self.messages)
 
-    def count(self, message: Queued) -> None:
+    def count(self, message: Queued, size: int) -> None:
         """Add a message to the counts."""
-        self.size += _size(message)
+        self.size += size
         if not is_beat(message):
             self.counted += 1
             self.ordered += not isinstance(message, CARRIERS)
+
+
+_Waiting: TypeAlias = tuple[float, int, Queued]
+"""When a message was put, its size, and the message."""
 
 
 class Outbox:
@@ -155,7 +160,6 @@ class Outbox:
         self._departures = departures or Departures()
         self._clock = clock
         self._deadline_seconds = deadline_seconds
-        self._since: deque[float] = deque()  # when each waiting message was put
         self.expired_events = 0
         self._missed = missed
         self._broken = False
@@ -166,7 +170,7 @@ class Outbox:
         self._fly = fly
         self._call_events_max = call_events_max
         self._events_max = events_max
-        self._waiting: deque[Queued] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._busy = False  # a call is in flight, or about to leave
         self._task: asyncio.Task[None] | None = None  # waits for the call in flight
         self._counted = 0  # messages waiting or in flight, heartbeats excluded
@@ -191,23 +195,21 @@ class Outbox:
 
     def put(self, message: Queued) -> None:
         """Queue a message; it leaves with the next call, a heartbeat at once."""
+        carries = isinstance(message, CARRIERS)
+        size = len(message.batch.sequence) if carries else _size(message)  # type: ignore[union-attr]
         if self._broken:
-            self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
+            self.lost_events += size if carries else 0
             return
-        if isinstance(message, CARRIERS):
+        if carries:
             self._counted += 1
-            self.events += len(message.batch)
         elif not is_beat(message):
             self._counted += 1
             self._ordered += 1
-            self.events += _size(message)
         elif self._busy and not self._ordered:
             self._fly_aside(message)
             return
-        else:
-            self.events += _size(message)
-        self._waiting.append(message)
-        self._since.append(self._clock())
+        self.events += size
+        self._waiting.append((self._clock(), size, message))
         if not self._busy:
             self._busy = True
             self._departures.add(self._leave)
@@ -218,8 +220,7 @@ class Outbox:
 
     def begin_anew(self) -> None:
         """Drop what waits: the broker that it was for has restarted."""
-        waiting = zip(self._since, self._waiting, strict=True)
-        first = next((since for since, message in waiting if not is_beat(message)), None)
+        first = next((since for since, _, message in self._waiting if not is_beat(message)), None)
         lost_at = first if self._lost_at is None else self._lost_at
         self._lost_at = None
         self._drop()
@@ -228,13 +229,12 @@ class Outbox:
             self._missed(self._clock() - lost_at, True)
 
     def _drop(self) -> None:
-        for message in self._waiting:
-            self.events -= _size(message)
+        for _, size, message in self._waiting:
+            self.events -= size
             self._counted -= not is_beat(message)
             self._ordered -= not is_beat(message) and not isinstance(message, CARRIERS)
-            self.lost_events += len(message.batch) if isinstance(message, CARRIERS) else 0
+            self.lost_events += size if isinstance(message, CARRIERS) else 0
         self._waiting.clear()
-        self._since.clear()
         self._moved.set()
 
     async def room(self) -> None:
@@ -262,7 +262,7 @@ class Outbox:
             self._landed(load, 1, error)
             return True
         if isinstance(flying, Later):
-            flying.then(lambda call: self._landed(load, call.value, call.error))
+            flying.then(lambda call: self._landed(load, 0, call.error))
             return True
         self._task = asyncio.get_running_loop().create_task(self._wait(load, flying))
         self._task.add_done_callback(lambda _: flying.close())  # if the host has ended before it began
@@ -307,13 +307,12 @@ class Outbox:
         if unreached is not None and self._missed is not None:
             self._missed(unreached.seconds, False)
 
-    def _expire(self, message: Events | Directed) -> None:
+    def _expire(self) -> None:
         """Drop the first message, whose events have waited too long."""
-        self._waiting.popleft()
-        self._since.popleft()
-        self.events -= _size(message)
+        _, size, _ = self._waiting.popleft()
+        self.events -= size
         self._counted -= 1
-        self.expired_events += len(message.batch)
+        self.expired_events += size
         self._moved.set()
 
     def _fly_aside(self, beat: Queued) -> None:
@@ -331,26 +330,24 @@ class Outbox:
 
     def _next_load(self) -> _Load:
         """Take the messages of the next call, with neighbouring events as one batch."""
-        now = self._clock()
+        now, deadline = self._clock(), self._deadline_seconds
         if len(self._waiting) == 1:
-            message = self._waiting[0]
-            if isinstance(message, CARRIERS) and not too_long(self._since[0], now, self._deadline_seconds):
+            since, size, message = self._waiting[0]
+            if isinstance(message, CARRIERS) and (deadline is None or not too_long(since, now, deadline)):
                 self._waiting.clear()
-                self._since.clear()
-                size = len(message.batch)
                 return _Load([message], now, size, size, 1)
         load = _Load([], now)
         batches: list[EventBatch] = []
         kind: Events | None = None  # only events that agree in all other fields are joined
         while self._waiting:
-            message = self._waiting[0]
+            since, size, message = self._waiting[0]
             if isinstance(message, CARRIERS):
-                if too_long(self._since[0], now, self._deadline_seconds):
-                    self._expire(message)
+                if deadline is not None and too_long(since, now, deadline):
+                    self._expire()
                     continue
-                if load.events and load.events + len(message.batch) > self._call_events_max:
+                if load.events and load.events + size > self._call_events_max:
                     break
-                load.events += len(message.batch)
+                load.events += size
             if isinstance(message, Events):
                 if kind is None or marks_of(kind) != marks_of(message):
                     _join(load.messages, batches, kind)
@@ -359,9 +356,8 @@ class Outbox:
             else:
                 _join(load.messages, batches, kind)
                 load.messages.append(message)
-            load.count(message)
+            load.count(message, size)
             self._waiting.popleft()
-            self._since.popleft()
         _join(load.messages, batches, kind)
         return load
 
@@ -377,7 +373,7 @@ def _join(load: list[Queued], batches: list[EventBatch], kind: Events | None) ->
 def _size(message: Queued) -> int:
     if isinstance(message, Numbered):
         return _size(message.message)  # between brokers it is never a client's message
-    return len(message.batch) if isinstance(message, CARRIERS) else 1
+    return len(message.batch.sequence) if isinstance(message, CARRIERS) else 1
 
 
 def first_line(error: BaseException) -> str:

@@ -36,6 +36,7 @@ from .departures import Departures
 from .group import MulticastGroup
 from .handle import HostHandle
 from .outbox import Flight, LinkMessage, Outbox, Peer, Regrouped, Unreached, first_line
+from .overdue import Overdue
 
 Receive = Callable[..., Awaitable[object]]
 
@@ -271,8 +272,10 @@ class Transport:
                 raise Unreached(time.monotonic() - made, first_line(error)) from error
             return 0
 
-        def carry(load: list[LinkMessage]) -> Coroutine[Any, Any, int] | Later[int]:
-            return self._straight(source, to, load, seconds) or carry_slowly(load)
+        overdue = None if seconds is None else Overdue(seconds)
+
+        def carry(load: list[LinkMessage]) -> Coroutine[Any, Any, int] | Later[Any]:
+            return self._straight(source, to, load, overdue) or carry_slowly(load)
 
         def missed(ago: float, anew: bool) -> None:
             assert self._missed is not None
@@ -366,9 +369,12 @@ class Transport:
         return error
 
     def _straight(
-        self, source: BrokerId, to: BrokerId, load: list[LinkMessage], seconds: float | None
-    ) -> Later[int] | None:
-        """Pass messages to a broker now, without a task; return None if something has to be waited for before."""
+        self, source: BrokerId, to: BrokerId, load: list[LinkMessage], overdue: Overdue | None
+    ) -> Later[Any] | None:
+        """Pass messages to a broker now, without a task; return None if something has to be waited for before.
+
+        The answer is the call itself: its errors are those of the link, and it fails if it is not answered in time.
+        """
         peer = self._peers.get(to)
         if self.passage is not None or peer is None or peer.send is None:
             return None
@@ -376,26 +382,20 @@ class Transport:
         call = peer.send(to, source, load, *self._said(source))
         if call is None:
             return None
-        landing: Later[int] = Later()
-        timer = None
-        if seconds is not None:
-            timer = asyncio.get_running_loop().call_later(seconds, call.fail, TimeoutError())
 
-        def done(call: Later[Any]) -> None:
-            if timer is not None:
-                timer.cancel()
-            error = call.error
-            if error is None:
-                landing.give(0)
-                return
-            if isinstance(error, ActorDiedError):
-                error = self._found_dead(source, to, peer, error)
-            if not isinstance(error, ActorDiedError):
-                error = Unreached(time.monotonic() - made, first_line(error))
-            landing.fail(error)
+        def explained(error: Exception) -> Exception:
+            dead = isinstance(error, ActorDiedError)
+            found = self._found_dead(source, to, peer, error) if dead else error
+            still_dead = isinstance(found, ActorDiedError)
+            return found if still_dead else Unreached(time.monotonic() - made, first_line(found))
 
-        call.then(done)
-        return landing
+        if call.error is None:
+            call.explain = explained
+        else:
+            call.error = explained(call.error)
+        if overdue is not None:
+            overdue.watch(call)
+        return call
 
     def _report(self, source: BrokerId) -> Callable[[list[LinkMessage]], Coroutine[Any, Any, int]]:
         async def report(load: list[LinkMessage]) -> int:
@@ -415,7 +415,7 @@ class Transport:
 
     def knows(self, source: BrokerId, incarnation: int) -> bool:
         """Return whether this incarnation of a broker is the current one, and no call waits until it is known."""
-        return incarnation == self.incarnation_of(source) and not self._unlearned[source]
+        return incarnation == self._incarnations.get(source, 0) and source not in self._unlearned
 
     def current(self, source: BrokerId, incarnation: int) -> Awaitable[bool]:
         """Return, later, whether this incarnation of a broker is the current one; a new one is made known first.
@@ -437,6 +437,8 @@ class Transport:
                         self.relink(source, found[0], max(incarnation, found[1]))
         finally:
             self._unlearned[source] -= 1
+            if not self._unlearned[source]:
+                del self._unlearned[source]
         return incarnation == self.incarnation_of(source)
 
     def relink(self, broker: BrokerId, host: Any, incarnation: int) -> None:

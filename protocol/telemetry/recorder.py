@@ -65,6 +65,8 @@ class TelemetryBuffer:
     ----------
     dropped_rows
         ``{table: number of dropped rows}`` since the buffer was created.
+    rows
+        The number of rows, in all tables together, that wait for the next flush.
     """
 
     __slots__ = (
@@ -83,6 +85,7 @@ class TelemetryBuffer:
         "_trace_events",
         "_transfers",
         "dropped_rows",
+        "rows",
     )
 
     def __init__(self, position: Position, limits: Limits, *, trace_events: bool = False) -> None:
@@ -106,12 +109,7 @@ class TelemetryBuffer:
         self._published_rows = 0
         self._notified: list[_Notified] = []
         self._notified_rows = 0
-
-    @property
-    def rows(self) -> int:
-        """The number of rows, in all tables together, that wait for the next flush."""
-        waiting = len(self._transfers) + len(self._deliveries) + len(self._multicasts)
-        return waiting + self._published_rows + self._notified_rows
+        self.rows = 0
 
     def effect(self, now: float, effect: Effect) -> None:
         """Record an effect that is carried out at `now`, in seconds."""
@@ -120,7 +118,7 @@ class TelemetryBuffer:
         elif isinstance(effect, Multicast):
             self._transfer(now, "multicast", -1, effect.message)
         elif isinstance(effect, Deliver):
-            self._deliver(now, effect)
+            self.delivered(now, effect)
         elif isinstance(effect, Confirm):
             self._row(now, "deliver", -1, 1, 0, 0)
 
@@ -132,11 +130,13 @@ class TelemetryBuffer:
                 self.dropped_rows["published"] += len(batch)
             else:
                 self._published_rows += len(batch)
+                self.rows += len(batch)
                 self._published.append((now, batch.publishers, batch.publisher, batch.sequence))
 
     def carried_out(self, now: float, multicasts: CarriedOut) -> None:
         """Record how multicasts were carried out on a host without native multicast, at `now`, in seconds."""
         if len(self._multicasts) < self._rows_max:
+            self.rows += 1
             self._multicasts.append((now, *multicasts))
         else:
             self.dropped_rows["multicasts"] += 1
@@ -149,16 +149,21 @@ class TelemetryBuffer:
         if isinstance(message, _CARRIERS):
             batch = message.batch
             named = sum(map(len, message.targets)) if isinstance(message, Directed) else 0
-            self._row(now, kind, peer, 1, len(batch), self._size(batch) + TARGET_BYTES * named)
+            self._row(now, kind, peer, 1, len(batch.sequence), self._size(batch) + TARGET_BYTES * named)
         else:
             self._row(now, kind, peer, 1, 0, 0)
 
-    def _deliver(self, now: float, effect: Deliver) -> None:
+    def delivered(self, now: float, effect: Deliver) -> float:
+        """Record a delivery that is carried out at `now`; return the sum of the latencies, in seconds."""
         batch, rows = effect.batch, effect.rows
-        count = len(rows)
-        self._row(now, "deliver", -1, len(effect.clients), count, self._size(batch) * count // len(batch))
-        if len(self._deliveries) < self._rows_max:
+        count, size = len(rows), len(batch.sequence)
+        self._row(now, "deliver", -1, len(effect.clients), count, self._size(batch) * count // size)
+        if size == 1:
+            latency = count * (now - batch.published_at.item())
+        else:
             latency = count * now - float(np.add.reduce(batch.published_at[rows]))
+        if len(self._deliveries) < self._rows_max:
+            self.rows += 1
             self._deliveries.append((now, count, latency))
         else:
             self.dropped_rows["deliveries"] += 1
@@ -167,10 +172,13 @@ class TelemetryBuffer:
                 self.dropped_rows["notified"] += count
             else:
                 self._notified_rows += count
+                self.rows += count
                 self._notified.append(_Notified(now, effect))
+        return latency
 
     def _row(self, now: float, kind: str, peer: int, messages: int, events: int, nbytes: int) -> None:
         if len(self._transfers) < self._rows_max:
+            self.rows += 1
             self._transfers.append((now, kind, peer, messages, events, nbytes))
         else:
             self.dropped_rows["transfers"] += 1

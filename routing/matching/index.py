@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from ...protocol.batch import EventBatch, Mask, Nested, flat_batch
 from ...protocol.effects import Plain
+from ...protocol.gathering import FORMS
 from ...protocol.ways import Part
 from ..filters.filter import Clause, Filter
 from ..filters.nested import PartTest
@@ -224,9 +225,9 @@ class MatchIndex:
 
     def match(self, batch: EventBatch) -> Matches:
         """Return the filters that match each event of a batch."""
-        if (nested := batch.nested()) is not None:
+        if FORMS in batch.columns and (nested := batch.nested()) is not None:
             return self._match_nested(nested)
-        if not self._count or not len(batch):
+        if not self._count or not len(batch.sequence):
             return Matches(np.zeros(0, np.intp), np.zeros(0, np.intp))
         owners = self._owner_table() if self._extra or self._places is not None else None
         if not self._computed:

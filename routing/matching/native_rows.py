@@ -73,10 +73,13 @@ class NativeRows:
 
     def match(self, batch: EventBatch, owners: Columns | None) -> Matches:
         """Return the columns that match each event or, given `owners`, their owners without duplicates."""
-        events = len(batch)
-        count = self._kernel.find(_plain(batch.columns), events, owners, 0 if owners is None else len(owners))
+        events, columns = len(batch.sequence), batch.columns
+        plain = columns if type(columns) is dict else dict(columns)
+        count = self._kernel.find(plain, events, owners, 0 if owners is None else len(owners))
         slots = np.empty(count, np.intp)
         if events == 1:
+            if not count:
+                return Matches(slots, slots)
             self._kernel.take(None, slots)
             return Matches(self._same_rows(count), slots)
         rows = np.empty(count, np.intp)

@@ -40,6 +40,8 @@ FEW_HOLDERS: Final = 4
 _GROUP_BITS: Final = 64
 _NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
 _START: Final[Rows] = np.zeros(1, np.intp)
+_ONE_START: Final[Rows] = np.arange(2)
+_ONE_ROW: Final[Rows] = np.zeros(1, np.intp)
 
 
 class Routes(NamedTuple):
@@ -171,10 +173,11 @@ class RoutingTable:
         """Return the links over which the batch must go, with the events for each."""
         if not self._entries:
             return _NOWHERE
-        if len(batch) * len(self._entries) <= SCAN_MAX:
+        size = len(batch.sequence)
+        if size * len(self._entries) <= SCAN_MAX:
             return self._scan(batch)
         matches = None
-        if len(batch) == 1 and self._clients:
+        if size == 1 and self._clients:
             matches = self.index.match(batch)
             if len(matches.slots) <= FEW_MAX:
                 return self._look_up(matches.slots)
@@ -184,12 +187,23 @@ class RoutingTable:
 
     def _look_up(self, slots: npt.NDArray[np.intp]) -> Routes:
         """Return the routes of a single event that matches the filters of these slots."""
-        links = dict.fromkeys(link for slot in slots.tolist() for link in self._by_slot[slot].links)
-        brokers: list[tuple[int, Rows | None]] = [(link, None) for link in links if not isinstance(link, str)]
-        clients = tuple(link for link in links if isinstance(link, str))
+        if not len(slots):
+            return _NOWHERE
+        brokers: dict[int, None] = {}
+        clients: dict[str, None] = {}
+        for slot in slots.tolist():
+            for link in self._by_slot[slot].links:
+                if isinstance(link, str):
+                    clients[link] = None
+                else:
+                    brokers[link] = None
+        links: list[tuple[int, Rows | None]] = [(link, None) for link in brokers]
         if not clients:
-            return Routes(brokers, (), _START, _NO_ROWS) if brokers else _NOWHERE
-        return Routes(brokers, clients, np.arange(len(clients) + 1), np.zeros(len(clients), np.intp))
+            return Routes(links, (), _START, _NO_ROWS)
+        many = len(clients)
+        if many == 1:
+            return Routes(links, tuple(clients), _ONE_START, _ONE_ROW)
+        return Routes(links, tuple(clients), np.arange(many + 1), np.zeros(many, np.intp))
 
     def _scan(self, batch: EventBatch) -> Routes:
         links: dict[Link, list[int]] = {}

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from ...protocol.configs import Position
-from ...protocol.effects import Effect, Multicast, Plain
+from ...protocol.effects import Effect, Multicast, Plain, Send
 from ...protocol.ids import GROUP, BrokerId, ClientId, Link
 from ...protocol.messages.pubsub import Announce, BrokerMessage, Withdraw
 from ..filters.filter import Filter
@@ -63,7 +63,10 @@ class ClusterRouter(TreeRouter):
         """
         if not self.attached:
             return None
-        return Multicast(message) if self._normal else super().to_parent(message)
+        if self._normal:
+            return Multicast(message)
+        parent = self.position.parent
+        return None if parent is None else Send(parent, message)
 
     def goes_up_from(self, source: Link) -> bool:
         """Return whether an event must still go up: at a normal broker, only an event of its own publisher."""

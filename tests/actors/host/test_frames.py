@@ -16,7 +16,7 @@ from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.sessions import DeliveryBatch
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.messages.pubsub import Lost
+from rayvous.protocol.messages.pubsub import Events, Gone, Lost
 
 
 class Host:
@@ -114,3 +114,31 @@ def test_modules_that_are_registered_to_be_carried_whole_are(monkeypatch: pytest
         cloudpickle.unregister_pickle_by_value(module)
     monkeypatch.delitem(sys.modules, module.__name__)
     assert type(frames.unpacked([data])).__name__ == "Mine"
+
+
+def test_a_message_of_events_that_is_passed_on_is_written_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = Events(batch_of([{"x": 1, "y": "\ud800"}], publisher="bob"))
+    came = frames.published_of(3, "b\u00f3b\ud800", [said], "ticket", 1.5)
+    method, (at, client, (read,), ticket, since) = frames.call_of(came)
+    assert (method, at, client, ticket, since) == ("request", 3, "b\u00f3b\ud800", "ticket", 1.5)
+    assert read.batch.events() == said.batch.events()
+
+    def written(value: object) -> bytes:
+        raise AssertionError("it is written again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(frames, "packed", written)
+        passed_on = frames.load_of(1, 3, [read])
+        with pytest.raises(AssertionError, match="written again"):
+            frames.load_of(1, 3, [Events(read.batch)])  # another message
+        with pytest.raises(AssertionError, match="written again"):
+            frames.load_of(1, 3, [read, read])
+    method, (to, source, (found,)) = frames.call_of(passed_on)
+    assert (method, to, source) == ("receive", 1, 3) and found.batch.events() == said.batch.events()
+    assert passed_on.endswith(came[-40:]), "with the same bytes"
+
+
+@pytest.mark.parametrize("said", [(), (2,), (2, 7.5), (0, 7.5)])
+def test_a_load_says_what_its_sender_says(said: tuple[Any, ...]) -> None:
+    method, arguments = frames.call_of(frames.load_of(-1, 3, [Gone(4)], *said))
+    assert (method, arguments) == ("receive", (-1, 3, [Gone(4)], *said))

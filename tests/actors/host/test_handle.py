@@ -14,7 +14,7 @@ from ray import ObjectRef
 from ray.exceptions import ActorDiedError
 from rayvous.actors.channels.lanes import Lane
 from rayvous.actors.channels.replies import Reply
-from rayvous.actors.host.frames import packed, unpacked
+from rayvous.actors.host.frames import call_of, packed, unpacked
 from rayvous.actors.host.handle import AHEAD_EVENTS, HostHandle, Question, waited
 from rayvous.actors.host.host import BrokerHost
 
@@ -41,7 +41,7 @@ def test_calls_that_carry_events_go_as_bytes_and_the_rest_by_name() -> None:
     calls: list[tuple[Any, ...]] = []
 
     async def call(*pieces: bytes) -> bytes:
-        calls.append(unpacked(pieces))
+        calls.append(call_of(b"".join(pieces)))
         return packed("node")
 
     def end(name: str) -> None:
@@ -80,13 +80,13 @@ class FakeWay:
         return self.lanes.setdefault(key, Lane())
 
     async def call(self, lane: Lane, content: bytes) -> bytes:
-        self.posted.append(unpacked([content]))
+        self.posted.append(call_of(content))
         await self.gate.wait()
         lane.leave()
         return packed("direct")
 
     def post(self, content: bytes, reply: Reply[Any], by_ray: Any) -> None:
-        self.posted.append(unpacked([content]))
+        self.posted.append(call_of(content))
         reply.given_by_ray("posted")
 
 

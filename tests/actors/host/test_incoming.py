@@ -10,9 +10,10 @@ from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorDiedError
 from rayvous.actors.channels.lanes import Lane
 from rayvous.actors.host import frames
-from rayvous.actors.host.frames import packed, unpacked
+from rayvous.actors.host.frames import call_of, packed, unpacked
 from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.outbox import Unreached
+from rayvous.actors.host.overdue import Overdue
 from rayvous.actors.later import Later
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
@@ -42,7 +43,7 @@ class Wire:
 
     def call(self, lane: Lane, content: bytes) -> Later[bytes]:
         answer = Later[bytes]()
-        self.calls.append((unpacked([content]), answer))
+        self.calls.append((call_of(content), answer))
         return answer
 
 
@@ -219,7 +220,7 @@ def test_where_messages_have_a_passage_to_pass_nothing_goes_straight() -> None:
 def test_a_call_that_is_not_answered_in_time_is_missed() -> None:
     async def test(wire: Wire) -> None:
         host = await leaf(wire)
-        landing = host.transport._straight(LEAF, ROOT, [events(1)], 0.0)
+        landing = host.transport._straight(LEAF, ROOT, [events(1)], Overdue(0.0))
         assert landing is not None
         with pytest.raises(Unreached):
             await landing
