@@ -185,9 +185,9 @@ class PublisherMachine:
         EventBatch, list
             The numbered events, and the messages for the broker.
         """
-        if not len(batch):
-            return batch, []
         size = len(batch)
+        if not size:
+            return batch, []
         numbered = batch_from_columns(
             batch.columns, size, publisher=self._name, first_sequence=self.published + 1, published_at=now
         )
@@ -205,9 +205,10 @@ class PublisherMachine:
 
     def _keep(self, now: float, batch: EventBatch) -> None:
         """Retain a batch that is published now, under the next numbers."""
-        self.published += len(batch)
+        size = len(batch)
+        self.published += size
         self._kept.append((now, batch))
-        self._kept_events += len(batch)
+        self._kept_events += size
         self._kept_bytes += batch.nbytes
         self._trim(now)
 

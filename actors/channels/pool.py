@@ -141,7 +141,11 @@ class Way:
         before it are given to `take`.
         """
         waiting = Awaited(lane, take)
-        self._send(content, waiting, take is not None)
+        channel = self.channel
+        if channel is None or not channel.open:
+            self._send(content, waiting)  # which fails it
+        else:
+            channel.call(content, waiting, take is not None)
         return waiting
 
     def post(self, content: bytes, reply: Reply[Any], by_ray: ByRay) -> None:
@@ -193,12 +197,12 @@ class Way:
         with suppress(RuntimeError):  # this process has ended its part
             self._channels.loop.call_soon_threadsafe(self.requests.leave)
 
-    def _send(self, content: bytes, waiting: Waiting, parts: bool = False) -> None:
+    def _send(self, content: bytes, waiting: Waiting) -> None:
         if self.channel is None or not self.channel.open:
             waiting.lane.leave()
             waiting.failed(unavailable("the channel has just ended", self.name))
         else:
-            self.channel.call(content, waiting, parts)
+            self.channel.call(content, waiting)
 
     # What happens to the channel.
 

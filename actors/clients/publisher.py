@@ -239,10 +239,11 @@ class Publisher(Client):
                 if isinstance(allowed, float):
                     await Pause(allowed)
                     continue
-                for start in range(0, len(allowed), step):
+                size = len(allowed)
+                for start in range(0, size, step):
                     part = allowed
-                    if len(allowed) > step:
-                        part = allowed.take(np.arange(start, min(start + step, len(allowed))))
+                    if size > step:
+                        part = allowed.take(np.arange(start, min(start + step, size)))
                     await self._call(part)
             return self.published
 
@@ -255,7 +256,10 @@ class Publisher(Client):
         self._counted = True
 
     async def _call(self, batch: EventBatch) -> None:
-        await self._hand_over_kept()  # events not yet stable go first; while that fails nothing more is taken
+        if self._links is not None:
+            await (
+                self._hand_over_kept()
+            )  # events not yet stable go first; while that fails nothing more is taken
         # Counted first: a failed call may have been accepted, and a number is never reused.
         with self._machine_turn:
             numbered, said = self._machine.publish(batch, time.time())

@@ -136,7 +136,8 @@ class Turn(Wait[None]):
             raise
 
     async def __aenter__(self) -> None:
-        await self
+        if not self._lock.acquire(blocking=False):  # most often nobody else has it
+            await self
 
     async def __aexit__(self, *_: object) -> None:
         self._lock.release()

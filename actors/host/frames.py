@@ -26,13 +26,14 @@ from collections.abc import Awaitable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 from ray import ObjectRef, cloudpickle
 
-from ...protocol.batch import Recent
+from ...protocol.batch import EventBatch, Recent
 from ...protocol.errors import InputError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.pubsub import Events
-from ...protocol.wire import KEPT_BATCH_BYTES_MAX, KEPT_BATCHES_MAX, REDUCERS, by_fields
+from ...protocol.wire import KEPT_BATCH_BYTES_MAX, KEPT_BATCHES_MAX, REDUCERS, Reduced, by_fields
 from ..later import Later
 from .sessions import DeliveryBatch
 
@@ -57,15 +58,45 @@ _NAMES: Final = "surrogatepass"  # as pickle writes texts
 _came: Recent[Events, memoryview] = Recent(KEPT_BATCHES_MAX)
 """The messages of events that were read last, each alone in its call, with the bytes from which they were read."""
 
+SMALL_ROWS_MAX: Final = 64
+"""Up to how many numbers the arrays of a delivery batch are written together."""
+ROWS: Final = np.dtype(np.intp)
+
 _SCRIPT: Final = b"__main__"
+
+
+_plain_delivery = by_fields(
+    DeliveryBatch, "number", "batch", "clients", "starts", "rows", "broker", "note", "losses", "last"
+)
+
+
+def _reduce_delivery(delivery: DeliveryBatch) -> Reduced:
+    """Reduce a delivery batch; a small one has its two arrays as one run of bytes."""
+    starts, rows = delivery.starts, delivery.rows
+    small = len(starts) + len(rows) <= SMALL_ROWS_MAX and starts.dtype == rows.dtype == ROWS
+    if not small or len(starts) != len(delivery.clients) + 1:
+        return _plain_delivery(delivery)
+    beside = delivery.broker, delivery.note, delivery.losses, delivery.last
+    run = starts.tobytes() + rows.tobytes()
+    return _small_delivery, (delivery.number, delivery.batch, delivery.clients, run, *beside)
+
+
+def _small_delivery(
+    number: int,
+    batch: EventBatch,
+    clients: tuple[ClientId, ...],
+    run: bytes,
+    *beside: Any,
+) -> DeliveryBatch:
+    both = np.frombuffer(run, ROWS)
+    starts = len(clients) + 1
+    return DeliveryBatch(number, batch, clients, both[:starts], both[starts:], *beside)
 
 
 class _Pickler(pickle.Pickler):
     dispatch_table = {  # noqa: RUF012  # it is never changed
         **REDUCERS,
-        DeliveryBatch: by_fields(
-            DeliveryBatch, "number", "batch", "clients", "starts", "rows", "broker", "note", "losses", "last"
-        ),
+        DeliveryBatch: _reduce_delivery,
     }
 
 

@@ -207,8 +207,13 @@ class Incoming:
     ) -> Any:
         if messages and isinstance(carried(messages[0]), OWNED):
             self._attachments.require_own(session, client)
-        hosted = self._hosted_for(at, client, messages, session)
-        owed = questions(client, messages)
+        alone = len(messages) == 1 and type(messages[0]) is Events
+        if alone:  # events ask nothing, and need only a broker that takes them
+            hosted = self._attachments.open_broker(at)
+            owed: list[Question] = []
+        else:
+            hosted = self._hosted_for(at, client, messages, session)
+            owed = questions(client, messages)
         published = () if self._admission.config is None else publications(client, messages)
         answers = [hosted.answers.owe(question) for question in owed]
         pressure = Backpressure(since)
@@ -224,6 +229,8 @@ class Incoming:
         finally:
             left = departures.go()
         settled = left and not published and hosted.commits is None and not pressure.filled
+        if settled and alone:
+            return None
         if settled and all(
             kind is Register and answer.done() for (_, kind, _), answer in zip(owed, answers, strict=True)
         ):

@@ -142,3 +142,19 @@ def test_a_message_of_events_that_is_passed_on_is_written_as_it_came(monkeypatch
 def test_a_load_says_what_its_sender_says(said: tuple[Any, ...]) -> None:
     method, arguments = frames.call_of(frames.load_of(-1, 3, [Gone(4)], *said))
     assert (method, arguments) == ("receive", (-1, 3, [Gone(4)], *said))
+
+
+@pytest.mark.parametrize("notifications", [1, 31, 200])
+def test_a_delivery_of_any_size_is_read_as_it_was_written(notifications: int) -> None:
+    clients = tuple(f"c{number}" for number in range(notifications))
+    starts, rows = np.arange(notifications + 1), np.zeros(notifications, np.intp)
+    given = DeliveryBatch(7, batch_of([{"x": 1}]), clients, starts, rows, 3, 4, (), True)
+    found = frames.unpacked([frames.packed([given])])[0]
+    for each in fields(DeliveryBatch):
+        mine, its = getattr(given, each.name), getattr(found, each.name)
+        if each.name == "batch":
+            assert mine.events() == its.events()
+        elif isinstance(mine, np.ndarray):
+            assert mine.dtype == its.dtype and mine.tolist() == its.tolist()
+        else:
+            assert mine == its
