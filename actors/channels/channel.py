@@ -21,7 +21,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from ...protocol.configs import CONNECTION_BYTES_MAX
 from ..later import Later, Stream
@@ -242,8 +242,8 @@ class Channel(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet the other end."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # Ray runs the loops of actors by uvloop where that is installed, and its transports are of no class of asyncio.
+        transport = self.transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(self._unread_bytes_max)
         tls = transport.get_extra_info("ssl_object")
         if tls is not None and not self._connection.certificate:

@@ -119,28 +119,30 @@ def unpacked(pieces: Sequence[bytes]) -> Any:
 
 
 def load_of(
-    to: BrokerId, source: BrokerId, messages: Sequence[Any], incarnation: int = 0, since: float = math.nan
+    to: BrokerId, source: BrokerId, messages: Sequence[object], incarnation: int = 0, since: float = math.nan
 ) -> bytes:
     """Return the call `receive` of a link."""
     return _LOAD_HEAD.pack(LOAD, to, source, incarnation, since) + _written(messages)
 
 
-def published_of(at: BrokerId, client: ClientId, messages: Sequence[Any], ticket: str, since: float) -> bytes:
+def published_of(
+    at: BrokerId, client: ClientId, messages: Sequence[object], ticket: str, since: float
+) -> bytes:
     """Return the call `request` of a publisher that publishes."""
     name, right = client.encode(errors=_NAMES), ticket.encode(errors=_NAMES)
     head = _PUBLISHED_HEAD.pack(PUBLISHED, at, since, len(name), len(right))
     return b"".join((head, name, right, _written(messages)))
 
 
-def _written(messages: Sequence[Any]) -> bytes | memoryview:
+def _written(messages: Sequence[object]) -> bytes | memoryview:
     known = _came.get(messages[0]) if len(messages) == 1 else None
     return packed(messages) if known is None else known
 
 
-def _read(content: bytes, start: int) -> Any:
+def _read(content: bytes, start: int) -> list[object]:
     """Return the messages that follow a head."""
     written = memoryview(content)[start:]
-    messages = pickle.loads(written)
+    messages: list[object] = pickle.loads(written)
     if len(messages) == 1 and type(messages[0]) is Events and len(written) <= KEPT_BATCH_BYTES_MAX:
         _came.keep(messages[0], written)
     return messages

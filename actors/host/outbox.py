@@ -40,7 +40,7 @@ from .departures import Departures
 
 LinkMessage: TypeAlias = BrokerMessage | RecoveryMessage | AdmissionMessage
 Queued: TypeAlias = "LinkMessage | Renewed | Regrouped"
-Flight: TypeAlias = Callable[[list[Any]], "Coroutine[Any, Any, int] | Later[Any]"]
+Flight: TypeAlias = Callable[[list[Any]], "Coroutine[Any, Any, int] | Later[bytes]"]
 """Takes messages to the receiver: as a coroutine, that returns how many copies of them were lost on a successful
 call, or as a call of one receiver, under way."""
 
@@ -69,7 +69,7 @@ class Peer:
     broker: BrokerId
     receive: Callable[..., Awaitable[object]]
     local: bool
-    send: Callable[..., Later[Any] | None] | None = None
+    send: Callable[..., Later[bytes] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import Any
 
 from ..later import Later
 
@@ -27,10 +26,10 @@ class Overdue:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._calls: deque[tuple[float, Later[Any]]] = deque()
+        self._calls: deque[tuple[float, Later[bytes]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self, call: Later[Any]) -> None:
+    def watch(self, call: Later[bytes]) -> None:
         """Let a call that is made now fail with TimeoutError if it has no answer in time."""
         calls, until = self._calls, time.monotonic() + self._seconds
         while calls and calls[0][1].done:

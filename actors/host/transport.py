@@ -274,7 +274,7 @@ class Transport:
 
         overdue = None if seconds is None else Overdue(seconds)
 
-        def carry(load: list[LinkMessage]) -> Coroutine[Any, Any, int] | Later[Any]:
+        def carry(load: list[LinkMessage]) -> Coroutine[Any, Any, int] | Later[bytes]:
             return self._straight(source, to, load, overdue) or carry_slowly(load)
 
         def missed(ago: float, anew: bool) -> None:
@@ -370,7 +370,7 @@ class Transport:
 
     def _straight(
         self, source: BrokerId, to: BrokerId, load: list[LinkMessage], overdue: Overdue | None
-    ) -> Later[Any] | None:
+    ) -> Later[bytes] | None:
         """Pass messages to a broker now, without a task; return None if something has to be waited for before.
 
         The answer is the call itself: its errors are those of the link, and it fails if it is not answered in time.

@@ -22,8 +22,8 @@ from rayvous.protocol.errors import InputError
 NETWORK, SECRET = b"n" * 16, b"s" * 32
 
 
-class Wire(asyncio.Transport):
-    """A transport whose bytes arrive at the other end in a later turn of the loop."""
+class Wire(asyncio.BaseTransport):
+    """A transport whose bytes arrive at the other end in a later turn; no `asyncio.Transport`, as uvloop's are none."""
 
     def __init__(self) -> None:
         super().__init__()
