@@ -135,8 +135,11 @@ def published_of(
 
 
 def _written(messages: Sequence[object]) -> bytes | memoryview:
-    known = _came.get(messages[0]) if len(messages) == 1 else None
-    return packed(messages) if known is None else known
+    if len(messages) == 1 and isinstance(messages[0], Events):
+        known = _came.get(messages[0])
+        if known is not None:
+            return known
+    return packed(messages)
 
 
 def _read(content: bytes, start: int) -> list[object]:
