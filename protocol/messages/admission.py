@@ -276,10 +276,14 @@ class KnownBehind:
 
 @dataclass(frozen=True, slots=True)
 class Unadvertised:
-    """An advertisement is withdrawn."""
+    """An advertisement is withdrawn.
+
+    `high_water` is as in `Installed`: nobody below is asked any more because of this publisher.
+    """
 
     publisher: ClientId
     number: int
+    high_water: Mapping[ClientId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ Rules
 * A filter is confirmed over the links over which it was announced. Each answer on the way states what its sender
   knows. So the broker at which the subscription begins learns the numbers of all publishers whose events would have
   come over these links.
+* With admission control, brokers are asked because of what publishers behind them advertise. What one published that
+  nobody wanted is known there alone; the withdrawal of its advertisement states it, as later nobody is asked.
 * Two brokers that join each other state everything; answers state only what is not known behind the link yet.
 """
 
@@ -17,7 +19,7 @@ from typing import Any, Final
 from ...protocol.effects import Multicast, Received, Send
 from ...protocol.ids import GROUP
 from ...protocol.layers import Out
-from ...protocol.messages.admission import AskAnswer
+from ...protocol.messages.admission import AskAnswer, Unadvertised
 from ...protocol.messages.pubsub import Echo, Installed
 from ...protocol.messages.quench import AboveDone
 from ...protocol.messages.recovery import JoinAnswer, JoinRequest, MemberInstalled, TableCopy, Wants
@@ -25,7 +27,7 @@ from ...protocol.messages.views import ViewWants
 from ..replay.high_water import HighWater
 
 JOINING: Final = frozenset({JoinRequest, JoinAnswer, TableCopy, Wants, ViewWants})
-ANSWERING: Final = frozenset({Installed, MemberInstalled, AboveDone, Echo, AskAnswer})
+ANSWERING: Final = frozenset({Installed, MemberInstalled, AboveDone, Echo, AskAnswer, Unadvertised})
 STATING: Final = JOINING | ANSWERING
 
 

@@ -6,9 +6,11 @@ import pytest
 from draws import slow, thorough
 from rayvous.admission.advertisements import LOCAL
 from rayvous.broker.admission import Admitting
+from rayvous.faults.checker.verdict import VIOLATED
 from rayvous.faults.plans.admission_cases import with_admission
+from rayvous.faults.plans.case_files import case_from_dict
 from rayvous.faults.plans.cases import draw_case
-from rayvous.faults.simulated.chaos import run_chaos
+from rayvous.faults.simulated.chaos import run_case, run_chaos
 from rayvous.faults.simulated.judging import books_problems, clients_of
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity, Refusal
 from rayvous.protocol.messages.recovery import Recovery
@@ -235,3 +237,46 @@ def test_without_sending_all_up_after_a_greeting_a_later_event_comes_before_an_e
     monkeypatch.setattr("rayvous.broker.admission.Greeting", type(None))
     report = run_chaos(1231, stable=True, admission=True, operations=True)
     assert report.verdict.findings["complete"].violated == 1
+
+
+LEFT = {
+    "rayvous_chaos_case": 1,
+    "seed": 1000,
+    "topology": {"parents": {"REB": None, "D1": "REB", "D2": "REB"}},
+    "recovery": {"degree": 3},
+    "links": {},
+    "opening": [],
+    "actions": [
+        {
+            "at_seconds": 1.0,
+            "do": "subscribe",
+            "client": "s",
+            "broker": 2,
+            "number": 1,
+            "selector": "u IS NOT NULL",
+        }
+    ],
+    "closing": [],
+    "plan": {"name": "nothing", "faults": [], "heal_seconds": 1.0, "stay_dead": []},
+    "admission": {
+        "estimator": "tight",
+        "capacity": {"events_per_second": 100.0, "link_events_per_second": 100.0},
+    },
+    "adverts": {"p": {"selector": "TRUE", "rate": 20.0}},
+    "priorities": {"s": 1},
+    "late": {
+        "before": False,
+        "publications": [{"at_seconds": 0.0, "do": "publish", "client": "p", "broker": 1, "events": [{}]}],
+        "subscriptions": [
+            {"at_seconds": 0.0, "do": "subscribe", "client": "late", "number": 1, "selector": "TRUE"}
+        ],
+        "kills": [0.73],
+    },
+}
+
+
+def test_what_a_publisher_has_published_that_nobody_wanted_is_known_when_it_has_left():
+    """Its broker is asked nothing any more, and nobody else had taken the event in. Reference: decision 0107."""
+    report = run_case(case_from_dict(LEFT))
+    assert report.outcome != VIOLATED and not report.problems, report.verdict.examples
+    assert report.verdict.notifications_delivered == 0, "what had settled comes to nobody"
