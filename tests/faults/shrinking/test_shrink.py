@@ -37,7 +37,7 @@ def faults_and_events(case):
 
 def test_only_what_the_failure_needs_is_left(tmp_path):
     assert CASE.plan.faults and faults_and_events(CASE) and len(labels_of(CASE)) > 4
-    found = shrink(CASE, run=lambda case: said(case, *["once"] * faults_and_events(case)))
+    found = shrink(CASE, run=lambda case: said(case, *["once"] * faults_and_events(case)), seconds_max=1e6)
     assert found.finished and str(found.reason) == "once is violated" and found.runs < 300
     size = found.size
     assert (size.brokers, size.clients, size.faults, size.events) == (2, 1, 1, 3), (
@@ -59,7 +59,7 @@ def test_an_option_that_is_needed_stays_and_selectors_become_simple():
         wants = [action for _, action in steps_of(case) if "price" in action.selector]
         return said(case, *["complete"] * bool(case.stable and case.scheme == "hybrid+quench" and wants))
 
-    found = shrink(replace(CASE, scheme="hybrid+quench"), run=run).case
+    found = shrink(replace(CASE, scheme="hybrid+quench"), run=run, seconds_max=1e6).case
     assert found.stable and found.scheme == "hybrid+quench"
     ((_, wanted),) = steps_of(found)
     assert wanted.do == "subscribe" and " OR " not in wanted.selector and " AND symbol" not in wanted.selector
@@ -73,21 +73,21 @@ def test_a_run_that_fails_for_another_reason_is_none():
             return said(case, "once", "ordered")
         return said(case, "ordered")
 
-    assert shrink(CASE, run=run, runs_max=20).case == CASE
+    assert shrink(CASE, run=run, runs_max=20, seconds_max=1e6).case == CASE
 
     def ends_early(case):
         return said(
             case, "complete", problems=[] if case == CASE else ["1.0 s: KeyError: 'x' (cases.py:3, f)"]
         )
 
-    assert shrink(CASE, run=ends_early, runs_max=20).case == CASE
+    assert shrink(CASE, run=ends_early, runs_max=20, seconds_max=1e6).case == CASE
 
     def unsound(case):
         return said(
             case, problems=["at the end: broker 1 has left" if case == CASE else "at the end: no root"]
         )
 
-    found = shrink(CASE, run=unsound, runs_max=20)
+    found = shrink(CASE, run=unsound, runs_max=20, seconds_max=1e6)
     assert found.case == CASE and found.reason.problem == "at the end: broker * has left"
 
 
@@ -112,7 +112,7 @@ def test_when_time_or_runs_are_over_or_it_is_interrupted_the_best_case_is_return
         return said(case, *["once"] * faults_and_events(case))
 
     seen = []
-    found = shrink(CASE, run=run, progress=lambda number, size: seen.append((number, size)))
+    found = shrink(CASE, run=run, progress=lambda number, size: seen.append((number, size)), seconds_max=1e6)
     assert not found.finished and found.runs == len(runs) == 12
     assert seen[-1][1] == found.size == size_of(found.report.drawn)
     assert found.size.actions < found.before.actions
