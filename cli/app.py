@@ -28,6 +28,7 @@ from .verb_app import VerbApp
 from .verbs.bench import bench
 from .verbs.doctor import doctor
 from .verbs.experiments import experiment
+from .verbs.explore import explore
 from .verbs.report import report
 from .verbs.service import add_service
 
@@ -40,12 +41,13 @@ app = VerbApp(
 )
 app.add_typer(bench, name="bench")
 app.add_typer(experiment, name="experiment")
+app.add_typer(explore, name="explore")
 
 USAGE_ERRORS: Final[Any] = typer.BadParameter.__mro__[1]
 """The base class of typer's errors for a wrong option or argument; its location differs between versions of typer."""
 NOT_WRITTEN: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DEMO_OUT: Final = Path("out/demo")
-GROUPS: Final = ("bench", "experiment")
+GROUPS: Final = ("bench", "experiment", "explore")
 """Verbs with subcommands; alone they print their help."""
 
 

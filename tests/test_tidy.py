@@ -120,7 +120,13 @@ NAMED = ("id", "attr", "arg", "name")
 
 OTHER_MEANINGS = {
     "life": ("faults/checker/", "pipelines/audit/", "protocol/traces/", "clients/subscriber.py"),
-    "lives": ("faults/checker/", "pipelines/audit/", "protocol/traces/", "actors/network/"),
+    "lives": (
+        "faults/checker/",
+        "faults/model_checking/",
+        "pipelines/audit/",
+        "protocol/traces/",
+        "actors/network/",
+    ),
 }
 """Where such a name stands for something else: subscriptions in traces have lives, a stored record has the key."""
 

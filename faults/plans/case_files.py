@@ -110,7 +110,7 @@ def _plain(value: object) -> Any:
     return value
 
 
-def _usual(entry: Field[object]) -> Any:
+def _usual(entry: Field[object]) -> object:
     if entry.default_factory is not MISSING:
         return entry.default_factory()
     return entry.default
