@@ -120,14 +120,6 @@ class Process:
             self._begun[store] = self._ways.number((store, (), store), key)
         return self._begun[store]
 
-    def stored(self, tables: Tables) -> int:
-        """Return the number of a store with these rows."""
-        return self._stores.number(tables)
-
-    def read(self, state: int, table: str) -> object:
-        """Return the only value of a table of the store in a state; 0 if there is none."""
-        return next(iter(self._stores[self._ways[state][2]].get(table, {}).values()), 0)
-
     def store(self, state: int) -> int:
         """Return the number of what is stable in a state."""
         return self._ways[state][2]

@@ -11,7 +11,7 @@ Rules
 * With `ends`, a complete search also looks for *traps*: states from which no end can be reached any more. Where there
   are none, a system that is not prevented forever gets to an end ("eventually always", paper 4, definitions 8 and 9).
 
-Pure. `processes` makes states of machines; `crash_recovery` and `election` are systems.
+Pure. `processes` makes states of machines; `crash_recovery` is a system.
 """
 
 from __future__ import annotations
