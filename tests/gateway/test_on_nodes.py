@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from ray.exceptions import RpcError
+from rayvous.actors.network import lasting_actors
 from rayvous.gateway import on_nodes
 from rayvous.gateway.on_nodes import GatewayActor
 from rayvous.protocol.errors import BrokerUnavailable, InputError
@@ -64,9 +65,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     ray = SimpleNamespace(get_runtime_context=lambda: here, get_actor=made.get_actor)
     for name, value in {
         "Network": network, "ray": ray, "gateways_sharing": made.sharing, "serving": made.serving,
-        "settle_memory": lambda: None, "_end_for_good": made.ended.set, "time": made,
+        "settle_memory": lambda: None, "end_for_good": made.ended.set, "time": made,
     }.items():  # fmt: skip
         monkeypatch.setattr(on_nodes, name, value)
+    monkeypatch.setattr(lasting_actors, "ray", ray)
     yield made
     made.ended.set()
     for thread in threading.enumerate():
