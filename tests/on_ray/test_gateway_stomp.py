@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 import pytest
 import rayvous as rv
 import stomp
+from patience import PATIENCE_SECONDS
 from rayvous.gateway.access import Access
 from rayvous.gateway.core import Gateway
 from rayvous.gateway.joined import Joined
 from rayvous.gateway.serving import listeners_of
 from rayvous.protocol.gateways import AccessConfig, GatewayConfig, GatewayLimits, Principal, digest_of
 
-BOUND_SECONDS = 60.0
 STOMPJS = "@stomp/stompjs@7.1.1"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rayvous" / "stompjs"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -36,7 +36,7 @@ ACCESS = AccessConfig(
         "bob": Principal((digest_of("token-of-bob"),), publish="JMSDestination = '/topic/bob'"),
     }
 )
-LIMITS = GatewayLimits(heartbeat_seconds=0.5, stall_seconds=30.0)
+LIMITS = GatewayLimits(heartbeat_seconds=2.0, stall_seconds=30.0)
 
 
 class Served:
@@ -50,7 +50,7 @@ class Served:
         self._do(self._start())
 
     def _do(self, work):
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(BOUND_SECONDS)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)
 
     async def _start(self):
         limits = self._config.limits
@@ -111,7 +111,7 @@ class Heard(stomp.ConnectionListener):
 
     def until(self, reached):
         with self._told:
-            assert self._told.wait_for(lambda: reached(self), BOUND_SECONDS), vars(self)
+            assert self._told.wait_for(lambda: reached(self), PATIENCE_SECONDS), vars(self)
 
     def bodies(self, count):
         self.until(lambda heard: len(heard.messages) >= count)
@@ -212,7 +212,7 @@ def test_an_event_of_python_comes_and_what_is_sent_is_an_event_there(client, ser
     served.net.publisher("pythonic").publish({"of": "python", "n": 1})
     assert alice.heard.bodies(1) == [{"of": "python", "n": 1}]
     alice.publish(of="stomp", n=2)
-    assert next(watcher.notifications(BOUND_SECONDS)).event == {"of": "stomp", "n": 2}
+    assert next(watcher.notifications(PATIENCE_SECONDS)).event == {"of": "stomp", "n": 2}
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_refusal_is_an_error_that_says_what_to_do(client):
 
 def test_who_talks_on_still_reads_what_was_wrong(served):
     """STOMP 1.2, "Connection Lingering": closing at once would lose the ERROR."""
-    with socket.create_connection(served.addresses[0], BOUND_SECONDS) as end:
+    with socket.create_connection(served.addresses[0], PATIENCE_SECONDS) as end:
         end.sendall(b"GET / HTTP/1.1\r\n" + b"x" * 300_000)
         said = b"".join(iter(lambda: end.recv(1 << 16), b""))
     assert said.startswith(b"ERROR\n")
@@ -300,9 +300,9 @@ def test_who_talks_on_still_reads_what_was_wrong(served):
 
 
 def test_heart_beats_go_both_ways(client):
-    """STOMP 1.2, "Heart-beating": after six beats neither side has given the other up."""
-    alice = client(heartbeats=(500, 500))
-    alice.heard.until(lambda heard: heard.beats >= 6)
+    """STOMP 1.2, "Heart-beating": after three beats neither side has given the other up."""
+    alice = client(heartbeats=(2000, 2000))
+    alice.heard.until(lambda heard: heard.beats >= 3)
     assert not alice.heard.lost
     alice.publish(n=1)
 
@@ -320,7 +320,7 @@ def stompjs():
     if not file.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         line = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(CACHE), STOMPJS]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False)
+        done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
         if done.returncode:
             pytest.skip(f"no stompjs: {' '.join(line)}")
     return file
