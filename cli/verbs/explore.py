@@ -11,7 +11,8 @@ import typer
 
 from ...faults.checker.verdict import HOLDS, UNDECIDED, VIOLATED
 from ...faults.model_checking.crash_recovery import Action, CrashRecovery, Setting
-from ...faults.model_checking.schedules import load, save, story
+from ...faults.model_checking.election import Election, ElectionSetting
+from ...faults.model_checking.schedules import Settings, judged, load, plain_story, save, story
 from ...faults.model_checking.search import Bounds, Searched, search
 from ...protocol.configs import DEFAULT_SCHEME
 from .. import console
@@ -23,13 +24,14 @@ explore = VerbApp(
     help="Look at all interleavings of a small network: a model checker of the brokers that ship.",
 )
 
-WRITTEN_TO: Final = Path("crash-schedule.json")
+Depth = Annotated[int | None, typer.Option(help="The most actions from the first state \\[no limit].", min=0)]
+Seconds = Annotated[
+    float | None, typer.Option(help="The most processor time to spend \\[no limit].", min=0.1)
+]
+Schedule = Annotated[
+    Path | None, typer.Option(help="Run this schedule, as a violation writes it, instead of searching.")
+]
 STATUS: Final = {HOLDS: 0, VIOLATED: 1, UNDECIDED: 3}
-
-
-@explore.callback()
-def _alone() -> None:
-    """Keep the name of a single subcommand."""
 
 
 @explore.command()
@@ -51,15 +53,9 @@ def crash(
         bool, typer.Option("--cancels", help="Let the subscriber cancel, at any time.")
     ] = False,
     scheme: Annotated[str, typer.Option(help="Routing scheme.")] = DEFAULT_SCHEME,
-    depth: Annotated[
-        int | None, typer.Option(help="The most actions from the first state \\[no limit].", min=0)
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="The most processor time to spend \\[no limit].", min=0.1)
-    ] = None,
-    schedule: Annotated[
-        Path | None, typer.Option(help="Run this schedule, as a violation writes it, instead of searching.")
-    ] = None,
+    depth: Depth = None,
+    seconds: Seconds = None,
+    schedule: Schedule = None,
     as_json: AsJson = False,
 ) -> None:
     """Check theorem 1 of paper 4 on the brokers that ship: two clients, and brokers that crash and recover.
@@ -84,8 +80,9 @@ def crash(
       rayvous explore crash --events 2 --seconds 900 --json
       rayvous explore crash --schedule crash-schedule.json
     """
+    setting: Settings
     if schedule is not None:
-        setting, actions = load(schedule)
+        setting, actions = load(schedule, "crash")
         result = _repeat(setting, actions, as_json=as_json)
     else:
         setting = Setting(routers, crashes, losses, early, events, unwanted, cancels, scheme)
@@ -93,17 +90,71 @@ def crash(
     raise typer.Exit(STATUS[result["verdict"]])
 
 
+@explore.command()
+def election(
+    brokers: Annotated[int, typer.Option(help="3 to 5 brokers.")] = 3,
+    clusters: Annotated[
+        int, typer.Option(help="Clusters, in a row; the brokers are spread evenly over them.", min=1)
+    ] = 1,
+    crashes: Annotated[int, typer.Option(help="The most crashes in one run.", min=0)] = 1,
+    restarts: Annotated[int, typer.Option(help="The most restarts in one run.", min=0)] = 0,
+    late: Annotated[
+        int, typer.Option(help="The most ticks in one run by which all that is under way is late.", min=0)
+    ] = 0,
+    rivals: Annotated[
+        bool, typer.Option("--rivals", help="Accept two designated brokers in one epoch, for a while.")
+    ] = False,
+    calm: Annotated[
+        int, typer.Option(help="Ticks after the last fault, at the end of which all is judged.")
+    ] = 16,
+    depth: Depth = None,
+    seconds: Seconds = None,
+    schedule: Schedule = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check election and joining (paper 1, section 4) on the brokers that ship, while some die.
+
+    Everything that can happen next is tried in every state: each message that is under way arrives, a broker crashes
+    between any two effects of a step or at rest, starts again without its state, or time passes for all of them, by
+    half a heartbeat. Faults happen within a heartbeat, after everybody has heard its designated broker. No two brokers
+    may be designated in one epoch of a cluster; with --rivals they may, since the higher of (epoch, broker) prevails.
+    At the end every cluster has one designated broker whom all follow, and the clusters are one tree.
+
+    Exit status: 0 it holds, 1 it is violated.
+
+    Examples
+    --------
+      rayvous explore election
+      rayvous explore election --brokers 4 --clusters 4
+      rayvous explore election --crashes 2 --json
+      rayvous explore election --restarts 1 --rivals
+      rayvous explore election --schedule election-schedule.json
+    """
+    setting: Settings
+    if schedule is not None:
+        setting, actions = load(schedule, "election")
+        result = _repeat(setting, actions, as_json=as_json)
+    else:
+        setting = ElectionSetting(brokers, clusters, crashes, restarts, late, calm=calm, rivals=rivals)
+        result = _search(setting, Bounds(depth, None, seconds), as_json=as_json)
+    raise typer.Exit(STATUS[result["verdict"]])
+
+
 Result: TypeAlias = dict[str, Any]
 
 
-def _search(setting: Setting, bounds: Bounds, *, as_json: bool) -> Result:
+def _system(setting: Settings) -> CrashRecovery | Election:
+    return CrashRecovery(setting) if isinstance(setting, Setting) else Election(setting)
+
+
+def _search(setting: Settings, bounds: Bounds, *, as_json: bool) -> Result:
     """Search, print the result, and return it."""
-    system = CrashRecovery(setting)
+    system: Any = _system(setting)
     with console.steps() as steps:
 
         def show(found: Searched[Action]) -> None:
             depth = found.depth if bounds.depth is None else bounds.depth
-            steps.show(f"depth, {found.states:,} states", found.depth, depth + 1)
+            steps.show("depth", found.depth, depth + 1)
 
         found = search(system, bounds, clock=time.process_time, progress=None if as_json else show)
     result: Result = {
@@ -113,7 +164,6 @@ def _search(setting: Setting, bounds: Bounds, *, as_json: bool) -> Result:
         "depth": found.depth,
         "complete": found.complete,
         "ends": found.ended,
-        "traces": system.traces_seen,
         "process_states": system.local[0],
         "cpu_seconds": round(found.seconds, 1),
         "states_per_second": round(found.states / found.seconds) if found.seconds else None,
@@ -121,32 +171,41 @@ def _search(setting: Setting, bounds: Bounds, *, as_json: bool) -> Result:
         "schedule": [list(action) for action in found.schedule],
         "verdict": VIOLATED if found.violations else HOLDS,
     }
+    if isinstance(system, CrashRecovery):
+        result["traces"] = system.traces_seen
+    name = "crash" if isinstance(system, CrashRecovery) else "election"
+    written = Path(f"{name}-schedule.json")
     if found.violations:
-        save(WRITTEN_TO, setting, found.schedule)
+        save(written, setting, found.schedule)
     if as_json:
         console.print_json(result)
         return result
     rows = {
-        "brokers, clients": f"{setting.routers}, 2",
         "states": f"{found.states:,}, of which the network ends in {found.ended:,}",
         "steps": f"{found.steps:,}",
         "depth": f"{found.depth} actions, {'all states' if found.complete else 'not all states'}",
-        "traces": f"{result['traces']:,}",
         "processor time": f"{found.seconds:.1f} s",
     }
-    console.print_table("rayvous explore crash", rows)
+    console.print_table(f"rayvous explore {name}", rows)
     if found.violations:
-        _tell(story(system, found.schedule), found.violations)
-        again = f"replay: rayvous explore crash --schedule {WRITTEN_TO}"
+        _tell(_story(system, found.schedule), found.violations)
+        again = f"replay: rayvous explore {name} --schedule {written}"
         console.out.print(again, markup=False, soft_wrap=True)
     console.out.print(f"verdict: {console.styled(result['verdict'])}")
     return result
 
 
-def _repeat(setting: Setting, actions: list[Action], *, as_json: bool) -> Result:
+def _story(system: CrashRecovery | Election, actions: list[Action]) -> list[str]:
+    return story(system, actions) if isinstance(system, CrashRecovery) else plain_story(actions)
+
+
+def _repeat(setting: Settings, actions: list[Action], *, as_json: bool) -> Result:
     """Run a schedule, print what happens, and return the result."""
-    system = CrashRecovery(setting)
-    lines, violations = story(system, actions), system.judge_after(actions)
+    system = _system(setting)
+    if isinstance(system, CrashRecovery):
+        lines, violations = story(system, actions), judged(system, actions)
+    else:
+        lines, violations = plain_story(actions), judged(system, actions)
     result: Result = {
         "setting": asdict(setting),
         "story": lines,
@@ -165,4 +224,4 @@ def _tell(lines: list[str], violations: tuple[str, ...]) -> None:
     for place, line in enumerate(lines, 1):
         console.out.print(f"  {place:3}  {line}", markup=False)
     for sentence in violations:
-        console.out.print(f"  ! {sentence}", markup=False)
+        console.out.print(f"  ! {sentence}", markup=False, soft_wrap=True)

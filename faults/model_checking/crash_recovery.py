@@ -25,7 +25,7 @@ Rules
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from struct import Struct
@@ -48,7 +48,7 @@ from ...routing.topologies.cluster_trees import ClusterTree
 from ..checker.conditions import definition_9
 from ..checker.ltl import holds
 from ..checker.reliability import judge
-from .processes import Numbering, Outcome, Process, Said, snapshot_of
+from .processes import Numbering, Outcome, Process, Said, replaced, snapshot_of
 
 Node: TypeAlias = "int | str"
 """A broker or a client."""
@@ -311,15 +311,6 @@ class CrashRecovery:
         ]
         return (*wrong, *self._judge(state.trace, self.ends(state)))
 
-    def judge_after(self, actions: Iterable[Action]) -> tuple[str, ...]:
-        """Return what is violated after these actions, or in a state on the way; each must be possible."""
-        state = self.first()
-        for action in actions:
-            state = next(after for possible, after in self.actions(state) if possible == action)
-            if wrong := self.judge(state):
-                return wrong
-        return self.judge(state)
-
     def under_way(self, state: State, source: Node, target: Node) -> list[Said]:
         """Return the messages under way over a link, the first one first."""
         return [self._messages[each] for each in self._queues[state.links[self._at[source, target]]]]
@@ -352,11 +343,11 @@ class CrashRecovery:
         for place, name in enumerate(self._names):
             if not state.connected[place]:
                 if state.brokers[self._homes[name]] >= 0:
-                    joined = state._replace(connected=_with(state.connected, place, CONNECTED))
+                    joined = state._replace(connected=replaced(state.connected, place, CONNECTED))
                     yield ("connect", name), self._client(joined, place, ("connect", None))
             elif state.done[place] < self._done[place]:
                 step = self._scripts[name][state.done[place]]
-                began = state._replace(done=_with(state.done, place, state.done[place] + 1))
+                began = state._replace(done=replaced(state.done, place, state.done[place] + 1))
                 yield (step[0], name), self._client(began, place, step)
             if state.connected[place] and state.losses:
                 yield ("break", name), self._broken(state, place)
@@ -367,7 +358,7 @@ class CrashRecovery:
                 continue
             source, target = self.links[link]
             first, *rest = self._queues[queue]
-            taken = state._replace(links=_with(state.links, link, self._queue(tuple(rest))))
+            taken = state._replace(links=replaced(state.links, link, self._queue(tuple(rest))))
             given = self._messages[first]
             if isinstance(target, str):
                 place = self._names.index(target)
@@ -375,7 +366,7 @@ class CrashRecovery:
             else:
                 received = Received(source, given)
                 if isinstance(source, str):
-                    heard = _with(state.connected, self._names.index(source), HEARD)
+                    heard = replaced(state.connected, self._names.index(source), HEARD)
                     taken = taken._replace(connected=heard)
                 yield from self._broker(("arrive", source, target), taken, target, received, (link, first))
             if state.losses and not isinstance(source, str) and not isinstance(target, str):
@@ -385,7 +376,7 @@ class CrashRecovery:
         for place, broker in enumerate(state.brokers):
             if broker < 0:
                 begun = self._brokers[place].begin(-1 - broker)
-                yield ("recover", place), state._replace(brokers=_with(state.brokers, place, begun))
+                yield ("recover", place), state._replace(brokers=replaced(state.brokers, place, begun))
                 continue
             if ALWAYS_LATE not in self._brokers[place].inputs(broker):
                 yield from self._broker(("begin", place), state, place, ALWAYS_LATE, "time")
@@ -410,7 +401,7 @@ class CrashRecovery:
             links = self._sent(state, links, self._addressed(self._names[place], outcome))
         said = tuple(each for each in outcome.effects if isinstance(each, Operation))
         trace = self._extended(state.trace, said) if said else state.trace
-        return state._replace(clients=_with(state.clients, place, outcome.state), links=links, trace=trace)
+        return state._replace(clients=replaced(state.clients, place, outcome.state), links=links, trace=trace)
 
     def _broker(
         self, action: Action, state: State, place: int, given: Said, name: object
@@ -418,7 +409,7 @@ class CrashRecovery:
         """Return the state after a broker's step, and those after it has crashed in the midst of it."""
         outcome = self._brokers[place].after(state.brokers[place], given, name)
         addressed = self._addressed(place, outcome)
-        brokers = _with(state.brokers, place, outcome.state)
+        brokers = replaced(state.brokers, place, outcome.state)
         yield action, state._replace(brokers=brokers, links=self._sent(state, state.links, addressed))
         if state.crashes:
             for number, (store, effects) in enumerate(outcome.crashes[:-1], 1):
@@ -430,7 +421,7 @@ class CrashRecovery:
         name, links = self._names[place], list(state.links)
         for way in ((name, self._homes[name]), (self._homes[name], name)):
             links[self._at[way]] = self._none
-        connected = _with(state.connected, place, APART)
+        connected = replaced(state.connected, place, APART)
         return state._replace(connected=connected, links=tuple(links), losses=state.losses - 1)
 
     def _crash(self, action: Action, state: State, place: int, store: int) -> Iterator[tuple[Action, State]]:
@@ -443,7 +434,7 @@ class CrashRecovery:
                 own.append(link)
         homes = zip(self._names, state.connected, strict=True)
         dead = state._replace(
-            brokers=_with(state.brokers, place, -1 - store),
+            brokers=replaced(state.brokers, place, -1 - store),
             connected=tuple(APART if self._homes[name] == place else there for name, there in homes),
             crashes=state.crashes - 1,
             links=tuple(links),
@@ -535,7 +526,3 @@ def _boot(make: Callable[..., Broker], place: Position, scheme: str, store: Memo
 
 def _start(name: str, store: MemoryStore) -> ClientProcess:
     return ClientProcess(name)  # a client has no store
-
-
-def _with(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
-    return (*values[:place], value, *values[place + 1 :])

@@ -120,6 +120,14 @@ class Process:
             self._begun[store] = self._ways.number((store, (), store), key)
         return self._begun[store]
 
+    def stored(self, tables: Tables) -> int:
+        """Return the number of a store with these rows."""
+        return self._stores.number(tables)
+
+    def read(self, state: int, table: str) -> Said:
+        """Return the only value of a table of the store in a state; 0 if there is none."""
+        return next(iter(self._stores[self._ways[state][2]].get(table, {}).values()), 0)
+
     def store(self, state: int) -> int:
         """Return the number of what is stable in a state."""
         return self._ways[state][2]
@@ -172,6 +180,11 @@ class Process:
     def found(self) -> tuple[int, int]:
         """The number of its states, and of its steps."""
         return len(self._ways.values), len(self._steps)
+
+
+def replaced(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
+    """Return the tuple with another value in one place."""
+    return (*values[:place], value, *values[place + 1 :])
 
 
 def store_of(tables: Tables) -> MemoryStore:
