@@ -9,7 +9,8 @@ Rules
   - a multicast loads every member of the cluster. All multicasts of a cluster pass its designated broker, so
     that broker keeps the accounts of the members too. A multicast is one message on the group's link. Where
     members forward it (`hand_on`), each copy is charged to the link that it takes;
-  - with flooding, an event that any subscriber wants goes over every link;
+  - with flooding, an event that any subscriber wants goes over every link. On a graph with cycles (`Ways.copies`) a
+    copy may come over each link, and go over each;
   - where the brokers that want an event forward it, each is charged for everything that it may have to
     forward, whichever other brokers want it.
 
@@ -119,6 +120,10 @@ class Flows:
             self._charge_group(out, dag, wanted, elsewhere)
         if self.ways.relays is not None:
             self._charge_relays(out, dag, wanted, relayed)
+        if self.ways.copies:
+            everything = _sum(own.sum(axis=0), wanted.any(axis=0))
+            out |= {("bandwidth", link): everything for link in self.ways.copies}
+            out["cpu", None] = int(own[rows[LOCAL]].sum()) + len(self.ways.copies) * everything
         if self.cpu_counts == "copies":
             for (resource, where), amount in list(out.items()):
                 if resource == "bandwidth":

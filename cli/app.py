@@ -210,8 +210,8 @@ def chaos(
     scheme: Annotated[
         str,
         typer.Option(
-            help="Routing scheme: hybrid (also +quench, +merge, +all, +fanout), hierarchical (also +nodes), flooding, "
-            "match-first, hypercube, lbdd, point-to-point; or module:Class."
+            help="Routing scheme: hybrid (also +quench, +merge, +all, +fanout), hierarchical (also +nodes), "
+            "flooding (also +graph), match-first, hypercube, lbdd, point-to-point; or module:Class."
         ),
     ] = DEFAULT_SCHEME,
     stable: Annotated[

@@ -37,6 +37,8 @@ class Ways(NamedTuple):
     relays
         For each origin (the publisher's broker), the brokers to which this broker may have to relay an event that
         it wants itself; None where brokers do not relay.
+    copies
+        On a graph with cycles that floods: the links over which a copy of each event may come, and may go.
     """
 
     onward: Onward | None = None
@@ -44,6 +46,7 @@ class Ways(NamedTuple):
     speaks: bool = False
     floods: bool = False
     relays: Onward | None = None
+    copies: tuple[BrokerId, ...] = ()
 
     @property
     def concerns_all(self) -> bool:

@@ -11,7 +11,7 @@ from importlib.machinery import SourceFileLoader
 from io import BytesIO
 from typing import Any
 
-AFTER = b"    entry: BrokerId | None = None\n"
+AFTER = b"    number: int = 0\n"
 ADDED = b'    colour: str = "none"\n'
 
 
@@ -127,7 +127,7 @@ if __name__ == "__main__":
     from rayvous.protocol.messages.pubsub import Events, marks_of
 
     whole = Events(
-        batch_of([{"x": 1}, {"x": 2}]), RoundNumber(3, 4), True, (5, 6), 7.0, 8.0, 9.0, 10, colour="red"
+        batch_of([{"x": 1}, {"x": 2}]), RoundNumber(3, 4), True, (5, 6), 7.0, 8.0, 9.0, 10, 11, colour="red"
     )  # type: ignore[call-arg]
     assert marks_of(whole)[-1] == "red"
     assert set(map(frozenset, marked(whole).values())) == {frozenset([marks_of(whole)])}, marked(whole)

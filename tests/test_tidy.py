@@ -80,6 +80,7 @@ MAY_USE_RANDOM = {
     "faults/plans/known_cases.py",
     "faults/plans/late_cases.py",
     "routing/topologies/cluster_trees.py",
+    "routing/topologies/random_graph.py",
     "routing/topologies/transit_stub.py",
     "protocol/scenarios/scenario.py",
     "protocol/scenarios/workload.py",

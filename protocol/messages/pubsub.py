@@ -48,7 +48,10 @@ class Events:
     repair_window_seconds
         How far back the round repairs losses: see `Round`.
     entry
-        In a hypercube: the broker at which they were published. In a cluster that fans out: the member that fans out.
+        In a hypercube or a graph: the broker at which they were published. In a cluster that fans out: the member that
+        fans out.
+    number
+        In a graph with cycles: how many messages with events their `entry` had sent under the view, with this one.
     """
 
     batch: EventBatch
@@ -59,6 +62,7 @@ class Events:
     forgot_seconds: float = 0.0
     repair_window_seconds: float = 0.0
     entry: BrokerId | None = None
+    number: int = 0
 
     def __reduce__(self) -> tuple[type[Events], tuple[object, ...]]:
         """Reduce to the batch, and the marks if any differs from its default; who reads them fills in later marks."""

@@ -28,6 +28,8 @@ class Claims:
     rings
         Brokers pass events on in cycles of links that may all be full at once; so waits for free space are limited
         there.
+    copies
+        An event may cross a link in both directions, and its receivers drop further copies.
     fans_out
         Messages to all members of a cluster go from member to member instead of by multicast.
     """
@@ -38,6 +40,7 @@ class Claims:
     survives_deaths: bool = False
     rings: bool = False
     fans_out: bool = False
+    copies: bool = False
 
 
 class Membership(Enum):

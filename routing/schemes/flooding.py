@@ -11,6 +11,7 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ...protocol.effects import Confirm, Deliver, Effect, Send
@@ -18,13 +19,16 @@ from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Events
 from ..filters.filter import Filter
 from .claims import Claims
+from .flooding_graph import GraphFlooding
 from .hierarchical import NodeRouter
+from .router import Router
 
 
 class Flooding(NodeRouter):
     """A broker of a tree on which events go everywhere."""
 
     claims = Claims(told_first=False)
+    options: ClassVar[Mapping[str, type[Router]]] = {"graph": GraphFlooding}
     floods: ClassVar[bool] = True
 
     def _on_events(self, source: Link, message: Events) -> list[Effect]:

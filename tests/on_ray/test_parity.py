@@ -11,6 +11,7 @@ RUNS = [
     ("hybrid", 2),
     ("hierarchical", 1),
     ("match-first", 1),
+    ("flooding+graph", 1),
     ("lbdd", 2),
     ("hypercube", 1),
     ("hybrid+quench+merge", 2),

@@ -167,7 +167,7 @@ def test_other_arrays(size: int, dtype: Any) -> None:
 
 def test_no_field_of_what_is_taken_apart_is_forgotten() -> None:
     batch = batch_of([{"a": 1}])
-    event = Events(batch, RoundNumber(2, 3), True, (1, 2), 0.25, 0.5, 0.75, 4)
+    event = Events(batch, RoundNumber(2, 3), True, (1, 2), 0.25, 0.5, 0.75, 4, 5)
     for value in (event, Numbered(3, 2, event, True), Ack(4, True)):
         assert all(repr(getattr(value, each.name)) != repr(each.default) for each in fields(value))
         found = there_and_back(value)

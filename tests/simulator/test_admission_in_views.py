@@ -52,7 +52,7 @@ def reserved(net):
     }
 
 
-@every_scheme
+@pytest.mark.parametrize("scheme", (*SCHEMES, "flooding+graph"))
 def test_what_is_let_go_is_reserved_nowhere(scheme):
     """There are publishers and subscribers at every broker, so requests could travel around rings."""
     net = network(scheme)

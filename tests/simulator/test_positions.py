@@ -9,7 +9,9 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 
-SCHEMES = ("hybrid", "hybrid+quench", "flooding", "match-first", "hypercube", "lbdd", "point-to-point")
+SCHEMES = (
+    "hybrid", "hybrid+quench", "flooding", "match-first", "hypercube", "lbdd", "point-to-point", "flooding+graph",
+)  # fmt: skip
 
 
 @pytest.fixture(params=[True, False], ids=["positions", "ages"])

@@ -16,7 +16,8 @@ from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 
 SCHEMES = (
-    "hybrid", "hierarchical", "flooding", "match-first", "hypercube", "lbdd", "point-to-point", "hybrid+quench+merge",
+    "hybrid", "hierarchical", "flooding", "flooding+graph", "match-first", "hypercube", "lbdd", "point-to-point",
+    "hybrid+quench+merge",
 )  # fmt: skip
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES)
 BROKERS, SUBSCRIBERS, PUBLISHERS, OUTAGES = 12, 4, 3, 3

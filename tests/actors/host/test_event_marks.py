@@ -23,7 +23,7 @@ seconds = st.floats(0.1, 9.0)
 MARKS: dict[str, st.SearchStrategy[Any]] = {
     "round": st.builds(RoundNumber, st.integers(1, 9), numbers), "again": st.just(True),
     "ballot": st.tuples(numbers, numbers), "age_seconds": seconds, "forgot_seconds": seconds,
-    "repair_window_seconds": seconds, "entry": numbers,
+    "repair_window_seconds": seconds, "entry": numbers, "number": st.integers(1, 9),
 }  # fmt: skip
 """Values of each mark that differ from its default."""
 
