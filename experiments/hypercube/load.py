@@ -7,7 +7,8 @@ Method
   sends a drawn number of replies: events for the subscriber of another broker, drawn for each, along the
   reverse path of the subscription. Every message is really sent.
 * The load of a broker is the messages that it receives, and those that it forwards for others.
-* The same is run on a star and on a hierarchy, to see which statements hold for them as well.
+* The same is run on a star and on a hierarchy, to see which statements hold for them as well, and broadcasts on a
+  graph with cycles, where a broadcast is an event that is flooded.
 * *Equal sources*, on 8 to 16 brokers: each broker starts the same number, so that in a complete cube all
   loads are equal and the cost of vacant positions is visible. The paper considers complete cubes only.
 
@@ -31,7 +32,7 @@ import numpy as np
 
 from ...simulator.simulation import Simulation
 from ..experiment import Repeated, Tables
-from .traffic import CUBE, Traffic, await_replies, reply, simulated
+from .traffic import BATCH, CUBE, GRAPH, Traffic, await_replies, reply, simulated
 
 BROADCASTS: Final = "broadcasts"
 REPLIES: Final = "replies"
@@ -68,7 +69,7 @@ def _points(what: str, ranges: Sequence[int], controls_to: int) -> tuple[Point, 
     uneven = [
         Point(what, curve, 8, most)
         for most in sorted(ranges, reverse=True)
-        for curve in (CUBE, "star", "hierarchy")
+        for curve in (CUBE, "star", "hierarchy", *((GRAPH,) if what == BROADCASTS else ()))
         if curve == CUBE or most <= controls_to
     ]
     return tuple(uneven)
@@ -98,18 +99,20 @@ def measure(point: Point) -> Tables:
         that it `forwarded`, and that were its `own`.
     """
     traffic = Traffic(point.size)
-    net = simulated(point.curve, point.size, traffic)
+    net = simulated(point.curve, point.size, traffic, point.run)
     rng = random.Random(f"hypercube/{point.what}/{point.run}")
     if point.most:
         starts = [round(rng.random() * point.most) for _ in range(point.size)]
     else:
         starts = [EQUAL if point.what == BROADCASTS else point.size - 1] * point.size
-    if point.what == BROADCASTS:
+    kind = "events"
+    if point.curve == GRAPH:
+        _flood(net, starts)
+    elif point.what == BROADCASTS:
         _broadcast(net, starts)
         kind = "told"
     else:
         _reply(net, starts, rng if point.most else None)
-        kind = "events"
     return {
         "brokers": {
             "broker": np.arange(point.size),
@@ -130,6 +133,14 @@ def _broadcast(net: Simulation, starts: Sequence[int]) -> None:
             elif turn < many:
                 net.unsubscribe(f"s{broker}", turn)
         net.run()
+
+
+def _flood(net: Simulation, starts: Sequence[int]) -> None:
+    """Let each broker's publisher publish its number of events, which go everywhere."""
+    for broker, many in enumerate(starts):
+        for first in range(0, many, BATCH):
+            net.publish(f"p{broker}", broker, [{"x": 1}] * min(BATCH, many - first))
+    net.run()
 
 
 def _reply(net: Simulation, starts: Sequence[int], rng: random.Random | None) -> None:

@@ -10,7 +10,7 @@ from ...routing.topologies.cube import mean_hops
 from ..statements import Rows
 from .hops import PAIRS
 from .migration import PHASES
-from .traffic import CUBE, NETS
+from .traffic import CUBE, GRAPH, NETS
 
 with extra("plots"):
     from matplotlib.figure import Figure
@@ -71,6 +71,7 @@ def draw_saving(rows: Rows) -> Figure:
     values = {
         "events": "messages for an event",
         "told": "messages for a subscription",
+        "busiest": "busiest broker, messages for an event",
         "load_max_over_mean": "largest load over the mean",
     }
     for axes, (value, label) in zip(figure.subplots(2, 2).flat, values.items(), strict=False):
@@ -80,6 +81,8 @@ def draw_saving(rows: Rows) -> Figure:
             line = sorted(
                 (row["wanting"], row[value]) for row in rows if (row["curve"], row["size"]) == (curve, size)
             )
+            if value == "told" and curve == GRAPH:
+                continue  # nobody is told
             axes.plot(
                 [part for part, _ in line],
                 [height for _, height in line],
@@ -89,9 +92,8 @@ def draw_saving(rows: Rows) -> Figure:
                 **_tapered(0.9 * number),
             )
         axes.set(xlabel="share of the brokers that want it", ylabel=label)
-        axes.set_yscale("linear" if value == "events" else "log")
+        axes.set_yscale("log")
         axes.grid(alpha=0.25)
-    figure.axes[-1].remove()
     legend_outside(figure, "lower", 3)
     figure.suptitle(f"{size} brokers", fontsize=10)
     return figure

@@ -14,20 +14,24 @@ Source: paper 2, abstract, 2.2, 2.4 and 2.5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import log
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ...routing.topologies.cube import mean_hops
-from ..statements import LINEAR, Rows, Sentences, Statement, falls, is_same
+from ..statements import LINEAR, Rows, Sentences, Statement, falls, is_less, is_same
 from .hops import DRAWN, PAIRS
 from .migration import BESIDE_EVERY
-from .traffic import CUBE, NETS
+from .traffic import CUBE, GRAPH, NETS
+
+Both: TypeAlias = Callable[[str, str, float], dict[int, tuple[float, float]]]
+"""Returns a value of the cube and of another network, by the number of brokers, where a share of them want events."""
 
 EVEN: Final = 0.5
 PAPER_HOPS: Final = 1.709
-CONTROLS: Final = ("star", "hierarchy")
+CONTROLS: Final = ("star", "hierarchy", GRAPH)
 WANTS: Final = {0.0: "one wants", 0.125: "an eighth want", 0.5: "half want", 1.0: "all want"}
 
 KNOWN: Final = {
@@ -99,7 +103,7 @@ def _loads(rows: Rows, said: Sentences, what: str) -> list[Statement]:
         )
         for one, two in pairwise(mine)
     }
-    others = {curve: _uneven(rows, curve) for curve in CONTROLS}
+    others = {curve: found for curve in CONTROLS if (found := _uneven(rows, curve))}
     ours = Sentences("for comparison", KNOWN, said.source)
     equal = {
         row["size"]: round(row["load_max_over_mean"], 3)
@@ -124,7 +128,7 @@ def _loads(rows: Rows, said: Sentences, what: str) -> list[Statement]:
             bool(steep) and all(is_same(slope, 1.0) for slope in steep.values()),
         ),
         ours(
-            "neither a star nor a hierarchy is that even (Gini: load, started)",
+            f"neither {', nor '.join(map(_a, others))} is that even (Gini: load, started)",
             {
                 curve: {row["most"]: _pair(row["load_gini"], row["started_gini"]) for row in found}
                 for curve, found in others.items()
@@ -182,7 +186,10 @@ def judge_hops(rows: Rows) -> list[Statement]:
 
 
 def judge_saving(rows: Rows) -> list[Statement]:
-    """Return the claims against hierarchies; `rows` from `pipelines.figures.cubes.savings_by_network`."""
+    """Return the claims of the abstract; `rows` from `pipelines.figures.cubes.savings_by_network`.
+
+    The claim is made against flooding (2.3, 3); hierarchies, which the paper only names, are judged beside it.
+    """
     by_point = {(row["curve"], row["size"], row["wanting"]): row for row in rows}
     sizes, parts = (sorted({row[name] for row in rows}) for name in ("size", "wanting"))
 
@@ -194,7 +201,7 @@ def judge_saving(rows: Rows) -> list[Statement]:
 
     found = []
     for curve in NETS:
-        if curve in (CUBE, "star"):
+        if curve in (CUBE, GRAPH, "star"):
             continue
         against = f"against a {curve}"
         for part in parts:
@@ -217,6 +224,35 @@ def judge_saving(rows: Rows) -> list[Statement]:
         ):
             table = {WANTS[part]: both(curve, value, part) for part in parts}
             found.append(said(text, table, all(map(_all_less, table.values()))))
+    return [*_against_flooding(both, sizes, parts), *found]
+
+
+def _against_flooding(both: Both, sizes: Sequence[int], parts: Sequence[float]) -> list[Statement]:
+    """Return the claims against a graph that is flooded.
+
+    A broadcast is what goes to all: on the cube a subscription, on the graph an event. The row of the cube counts a
+    subscription and its end.
+    """
+    said = Sentences("paper 2, abstract", KNOWN, "against flooding of a graph with as many links")
+    told, flooded = both(GRAPH, "told", parts[-1]), both(GRAPH, "events", parts[-1])
+    broadcast = {size: (told[size][0] / 2, flooded[size][1]) for size in sizes}
+    even = both(GRAPH, "load_gini", parts[-1])
+    found = [
+        said(
+            "a hypercube saves bandwidth (messages for a broadcast, by brokers: cube, graph)",
+            broadcast,
+            _all_less(broadcast),
+        ),
+        said("the load is well balanced (Gini if all want all: cube, graph)", even, _all_less(even)),
+    ]
+    for part in parts:
+        for value, text in (
+            ("events", "a hypercube saves bandwidth (messages for an event, by brokers: cube, graph)"),
+            ("busiest", "the load is lower (messages of the busiest broker for an event: cube, graph)"),
+        ):
+            pairs = both(GRAPH, value, part)
+            at = replace(said, reading=f"{said.reading}; {WANTS[part]} it")
+            found.append(at(text, pairs, _all_less(pairs)))
     return found
 
 
@@ -254,9 +290,13 @@ def _uneven(rows: Rows, curve: str) -> list[Mapping[str, Any]]:
     return sorted((row for row in rows if row["curve"] == curve and row["most"]), key=lambda row: row["most"])
 
 
+def _a(curve: str) -> str:
+    return curve if curve == GRAPH else f"a {curve}"
+
+
 def _pair(one: float, other: float) -> tuple[float, float]:
     return round(one, 4), round(other, 4)
 
 
 def _all_less(pairs: Mapping[int, tuple[float, float]]) -> bool:
-    return all(one < other for one, other in pairs.values())
+    return all(is_less(one, other) for one, other in pairs.values())

@@ -9,7 +9,8 @@ Rules
   subscription is installed (`answers`) are ours, and are counted separately.
 * The networks: the cube of paper 2; a *star* and a *hierarchy* on which every broker is told of every
   subscription, so that the same messages have to be carried as in a cube (match-first, as in Gryphon); and
-  hierarchies that tell only their root, to which every event goes up (JEDI, Siena).
+  hierarchies that tell only their root, to which every event goes up (JEDI, Siena); and a random *graph* with cycles
+  and as many links as the cube, on which events are flooded, and copies dropped; no broker is told of subscriptions.
 
 Source: paper 2, sections 1 and 2.
 """
@@ -50,6 +51,7 @@ class Net(NamedTuple):
 
 
 CUBE: Final = "hypercube"
+GRAPH: Final = "flooding of a graph"
 NETS: Final = {
     CUBE: Net("hypercube", 2),
     "star": Net("match-first", 0),
@@ -57,6 +59,7 @@ NETS: Final = {
     "hierarchy, 8 children": Net("match-first", 8),
     "hierarchy to the root": Net("hierarchical", 2),
     "hierarchy to the root, 8 children": Net("hierarchical", 8),
+    GRAPH: Net("flooding+graph", 2),
 }
 """The networks by the names of their curves."""
 
@@ -93,10 +96,12 @@ class Traffic:
         return int(self.received[kind].sum())
 
 
-def simulated(curve: str, brokers: int, record: Callable[[Step], None]) -> Simulation:
-    """Return the network of a curve; `record` is called with every step of its brokers."""
+def simulated(curve: str, brokers: int, record: Callable[[Step], None], run: int = 0) -> Simulation:
+    """Return the network of a curve; `record` is called with every step of its brokers. Each run has another graph."""
     net = NETS[curve]
     tree = ClusterTree(brokers, 1, degree=net.degree or max(1, brokers - 1))
+    if curve == GRAPH:
+        tree = ClusterTree(brokers, 1, degree=net.degree, shape="transit-stub", seed=run)
     return Simulation(tree.positions(), net.scheme, record=record, keep_notifications=False)
 
 

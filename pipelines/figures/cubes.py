@@ -98,7 +98,7 @@ def savings_by_network(brokers: DataFrame) -> DataFrame:
     -------
     pyspark.sql.DataFrame
         By network: the messages per event (``events``), those per subscription and its end (``told``) and
-        their ``answers``, and ``load_max_over_mean``.
+        their ``answers``; of the loads ``load_max_over_mean``, ``load_gini``, and ``busiest``, the largest per event.
     """
     at = (*NETWORK, "run")
     sums = brokers.groupBy(*at).agg(
@@ -106,8 +106,14 @@ def savings_by_network(brokers: DataFrame) -> DataFrame:
         ratio(F.sum("told"), F.max("subscribers")).alias("told"),
         ratio(F.sum("answers"), F.max("subscribers")).alias("answers"),
     )
-    even = load_balance(brokers, at).select(*at, F.col("max_over_mean").alias("load_max_over_mean"))
-    return over_runs(sums.join(even, [*at]), NETWORK, ("events", "told", "answers", "load_max_over_mean"))
+    even = load_balance(brokers, at).select(
+        *at,
+        F.col("max_over_mean").alias("load_max_over_mean"),
+        F.col("gini").alias("load_gini"),
+        (F.col("max_load") / F.col("brokers")).alias("busiest"),
+    )
+    names = ("events", "told", "answers", "load_max_over_mean", "load_gini", "busiest")
+    return over_runs(sums.join(even, [*at]), NETWORK, names)
 
 
 def migrations_by_phase(phases: DataFrame) -> DataFrame:

@@ -138,6 +138,7 @@ def test_an_events_messages_are_those_of_all_brokers_over_their_events(spark):
     rows = [(*at, 0, 3, 1, 4, 2), (*at, 1, 1, 3, 2, 1)]
     (row,) = savings_by_network(spark.createDataFrame(rows, names)).collect()
     assert (row["events"], row["told"], row["answers"], row["load_max_over_mean"]) == (2.0, 3.0, 1.5, 1.5)
+    assert row["busiest"] == 1.5 and row["load_gini"] == pytest.approx(0.25), "one event of each broker"
 
 
 def test_a_phase_is_the_mean_over_first_brokers(spark):
