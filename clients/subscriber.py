@@ -22,6 +22,7 @@ Source: docs/decisions/0011-recovery.md and 0015-exactly-once.md.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 from typing import NotRequired, TypedDict
 
 from ..protocol.batch import EventBatch, Rows
@@ -149,6 +150,20 @@ class SubscriberMachine:
         else:
             self._local_first.discard(number)
         return [self._register(number, wanted)]
+
+    def set_local_first(self, number: int, local_first: bool) -> list[ClientMessage]:
+        """Return the messages that make publishers at its own broker suffice for a subscription, or no longer.
+
+        It keeps its number and what it has had. Turned to every publisher, it is in force for those elsewhere when it
+        is confirmed (paper 2, 2.3(1): what local publishers do not satisfy is broadcast). It is not said to be
+        admitted, because a host answers then without waiting for that; its broker, which knows it, does not judge it
+        again.
+        """
+        if (number in self._local_first) == local_first or number not in self._subscriptions:
+            return []
+        (self._local_first.add if local_first else self._local_first.discard)(number)
+        self.unconfirmed.add(number)
+        return [replace(self._register(number, self._subscriptions[number]), admitted=False)]
 
     def cancel(self, number: int) -> list[ClientMessage]:
         """Return the messages for the cancellation of a subscription."""

@@ -172,6 +172,19 @@ class Simulation(SimulatedNetwork):
         )
         return number
 
+    def set_local_first(self, client: ClientId, number: int, local_first: bool) -> None:
+        """Make publishers at its own broker suffice for a subscription, or no longer; it keeps its number.
+
+        Raises
+        ------
+        ClientError
+            If the client is not attached.
+        """
+        session = self._attached(client)
+        checks.whole_number("number", number)
+        checks.flag("local_first", local_first)
+        self.clients.tell(session, subscriber(session).set_local_first(number, local_first))
+
     def unsubscribe(self, client: ClientId, number: int) -> None:
         """Cancel a subscription; do nothing if it no longer exists because it was refused.
 

@@ -118,6 +118,10 @@ class DurableSubscriber(Subscriber):
         await self._write_down()
         return numbers
 
+    async def _set_local_first(self, number: int, local_first: bool, timeout_seconds: float | None) -> None:
+        await super()._set_local_first(number, local_first, timeout_seconds)
+        await self._write_down()
+
     async def _unsubscribe(self, number: int) -> None:
         await self._write_down(number)
         await super()._unsubscribe(number)

@@ -270,6 +270,64 @@ class Subscriber(Client):
         work = self._subscribe_all([filter], timeout_seconds, priority, local_first=local_first)
         return (await carried_out(work, self._process))[0]
 
+    def set_local_first(
+        self, number: int, local_first: bool, *, timeout_seconds: float | None = None
+    ) -> None:
+        """Make publishers at the subscriber's own broker suffice for a subscription, or no longer.
+
+        The subscription keeps its number and its position. When publishers elsewhere are asked for again, the call
+        returns once the subscription is installed at all brokers, as `subscribe` does.
+
+        Parameters
+        ----------
+        number
+            The subscription.
+        local_first
+            As in `subscribe`.
+        timeout_seconds
+            How long to wait; None for the network's `call_seconds`.
+
+        Raises
+        ------
+        InputError
+            If there is no subscription of that number.
+        SubscriptionTimeout
+            If it was not installed in time. It goes on, and is installed later.
+        """
+        in_thread(self._set_local_first(number, local_first, timeout_seconds))
+
+    async def set_local_first_async(
+        self, number: int, local_first: bool, *, timeout_seconds: float | None = None
+    ) -> None:
+        """Do the same from a coroutine; see `set_local_first`."""
+        await carried_out(self._set_local_first(number, local_first, timeout_seconds), self._process)
+
+    async def _set_local_first(self, number: int, local_first: bool, timeout_seconds: float | None) -> None:
+        self._open()
+        self._check_number(number)
+        checks.flag("local_first", local_first)
+        seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
+        seconds = self._directory.limits.call_seconds if seconds is None else seconds
+        with self._turn:
+            first = self._machine.set_local_first(number, local_first)
+        if not first:
+            return
+
+        async def call(place: Place, again: bool, left: float) -> bool:
+            said = self._machine.request([number]) if again else first
+            try:
+                begins = await self._answer(self._request(place, said, self._process.session), place, left)
+            except GetTimeoutError:
+                return False
+            known = (begins or {}).get(number)
+            await self._settle(place, lambda: self._machine.confirmed(number, known))
+            return True
+
+        if not await self._ask(call, seconds):
+            raise SubscriptionTimeout(
+                f"{self}: subscription {number} is not installed everywhere after {seconds} s"
+            )
+
     def unsubscribe(self, number: int) -> None:
         """Cancel a subscription. Notifications that were already in flight may still arrive.
 

@@ -4,7 +4,7 @@ import pytest
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.judging import books_problems
 from rayvous.protocol.errors import InputError
-from rayvous.protocol.messages.admission import AdmissionConfig
+from rayvous.protocol.messages.admission import AdmissionConfig, Judgement
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.registry import SCHEMES
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -68,6 +68,38 @@ def test_it_is_told_to_all_when_local_publishers_satisfy_it_no_longer(recovery, 
     net.publish("carol", 5, [{"n": 1}])
     net.advance(2.0)
     assert got(net, "alice") == [("carol", 1)]
+
+
+@pytest.mark.parametrize("recovery", HEALS)
+def test_a_subscription_that_is_served_here_can_be_turned_into_a_broadcast_one_and_back(recovery):
+    """It keeps its number; nothing is lost, doubled or out of order meanwhile. Reference: paper 2, 2.3(1)."""
+    net = served(network(recovery=recovery))
+    publish_for(net, 12.0, "bob", 3)
+    publish_for(net, 12.0, "carol", 5)
+    net.advance(2.0)
+    assert recorded(net) == [0] * 8 and {name for name, _ in got(net, "alice")} == {"bob"}
+    net.set_local_first("alice", 1, False)
+    net.advance(5.0)
+    assert recorded(net) == [1, 1, 1, 0, 1, 1, 1, 1] and net.installed("alice", 1)
+    assert not net.answers("alice", 1).here and {name for name, _ in got(net, "alice")} == {"bob", "carol"}
+    net.set_local_first("alice", 1, True)
+    net.advance(3.0)
+    assert recorded(net) == [0] * 8 and net.installed("alice", 1) and net.answers("alice", 1).here
+    net.advance(5.0)
+    net.account.settled(net.now)
+    verdict = judge(net.account)
+    assert verdict.holds and verdict.notifications_expected > 80
+    assert [n for name, n in got(net, "alice") if name == "bob"] == [*range(1, 121)]
+
+
+def test_one_that_is_turned_is_not_judged_again():
+    net = served(network(admission=AdmissionConfig()))
+    judged = [each for each in net.news("alice") if isinstance(each, Judgement)]
+    net.set_local_first("alice", 1, False)
+    net.run()
+    assert recorded(net)[0] == 1 and net.installed("alice", 1) and not books_problems(net)
+    again = [each for each in net.news("alice") if isinstance(each, Judgement)]
+    assert len(judged) == 1 and all(each.admitted for each in again)
 
 
 def test_all_brokers_answer_a_subscription_that_is_broadcast():

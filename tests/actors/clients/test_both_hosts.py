@@ -33,7 +33,7 @@ from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Received
-from rayvous.protocol.errors import SubscriptionRejected
+from rayvous.protocol.errors import InputError, SubscriptionRejected
 from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Capacity, Refusal, Unadvertise
 from rayvous.protocol.messages.pubsub import (
     Ack,
@@ -315,7 +315,11 @@ def a_subscriber_on_ray() -> Said:
         delivered(alice)
         alice.unsubscribe(2)
         go_to_2(alice)
-        alice.subscribe("n > 5")
+        alice.subscribe("n > 5", local_first=True)
+        alice.set_local_first(3, True)  # as it is
+        alice.set_local_first(3, False)
+        with pytest.raises(InputError, match="has no subscription 2"):
+            alice.set_local_first(2, True)
         alice.say()
         return told(alice)
 
@@ -328,7 +332,9 @@ def a_subscriber_in_virtual_time() -> Said:
     do(net.publish, "bob", 1, EVENTS)
     do(net.unsubscribe, "client", 2)
     do(net.move, "client", 2)
-    do(net.subscribe, "client", 2, "n > 5")
+    do(net.subscribe, "client", 2, "n > 5", local_first=True)
+    do(net.set_local_first, "client", 3, True)
+    do(net.set_local_first, "client", 3, False)
     return world.told()
 
 
