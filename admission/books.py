@@ -2,11 +2,11 @@
 
 Rules
 -----
-* Reservations are a function of the advertisements and the held filters, never a running sum. A link carries
-  the distinct advertisements from elsewhere that meet some filter held for the link. The broker takes in
-  those of its own publishers and those that come from a neighbour and are wanted elsewhere. No advertisement
-  is therefore reserved twice, however many filters meet it, and a released reservation is free again to the
-  last digit.
+* Reservations are a function of the advertisements and the held filters, never a running sum. A link carries the
+  distinct advertisements from elsewhere that meet some filter held for the link. The broker takes in those of its
+  own publishers and those that come from a neighbour and are wanted elsewhere. No advertisement is therefore
+  reserved twice, however many filters meet it, and a released reservation is free again to the last digit.
+  With ``"sum"`` it is reserved for each filter that meets it, as 4.2 adds the rates of subscriptions.
 * A subscription asks for its peak (4.2): its largest demand, and nothing if a filter that is held for the
   same link already covers it. With the tight estimator it asks for what the reservations grow by.
 * When reservations exceed capacity, filters are degraded until the rest fits: the lowest priority first, and
@@ -26,7 +26,7 @@ import numpy as np
 from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Plain
 from ..protocol.ids import GROUP, BrokerId, BrokerLink, ClientId
-from ..protocol.messages.admission import MICRO, Capacity, CpuCounts, Estimator, Refusal
+from ..protocol.messages.admission import MICRO, Adds, Capacity, CpuCounts, Estimator, Refusal
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL, AdvertisementDag, Micros, grown
 from .columns import FilterColumns
@@ -78,6 +78,8 @@ class Books:
         Returns what a member of the cluster can carry.
     cpu_counts
         What the CPU is charged for.
+    adds
+        Whether an advertisement is reserved once on a link, or for each filter that meets it there.
 
     Attributes
     ----------
@@ -96,8 +98,10 @@ class Books:
         hand_on: HandOn | None = None,
         capacity_of: Callable[[BrokerId], Capacity] = lambda broker: Capacity(),
         cpu_counts: CpuCounts = "events",
+        adds: Adds = "union",
     ) -> None:
         self.broker = broker
+        self.adds = adds
         self.capacity = capacity
         self.estimator = estimator
         self.dag = AdvertisementDag()
@@ -254,7 +258,7 @@ class Books:
         return self._reserved
 
     def _loads(self, met: Micros) -> dict[Account, int]:
-        return self.flows.loads(self.dag, met > 0)
+        return self.flows.loads(self.dag, met if self.adds == "sum" else met > 0)
 
     def limit(self, account: Account) -> float:
         """Return the capacity of an account, in the units of `reserved`."""
@@ -297,7 +301,7 @@ class Books:
     def _asked(self, item: Filter, link: BrokerLink, reserved: Mapping[Account, int]) -> dict[Account, int]:
         """Return what a filter asks for: its largest demand on its way, and the additional traffic of the scheme."""
         out: dict[Account, int] = {("memory", None): 1}
-        if self._covered(item, link):
+        if self.adds == "union" and self._covered(item, link):
             return out
         if self.estimator == "tight" or self.flows.beside:
             met = self._met.copy()
@@ -347,7 +351,7 @@ class Books:
         ]
         for _, _, item, link in sorted(entries, key=lambda entry: entry[:2]):
             row, mask = self.dag.row(link), self.dag.relations(item).meets
-            if not (met[row, mask] == 1).any():
+            if self.adds == "union" and not (met[row, mask] == 1).any():
                 continue  # another filter wants everything that it meets there
             met[row, mask] -= 1
             left = _over(self._loads(met), limits)
@@ -418,7 +422,7 @@ class Books:
     def check(self) -> None:
         """Assert that the reservations equal a recount from scratch, and are not negative; for tests."""
         flows = self.flows
-        fresh = Books(self.broker, self.capacity, self.estimator, flows.ways, flows.hand_on)
+        fresh = Books(self.broker, self.capacity, self.estimator, flows.ways, flows.hand_on, adds=self.adds)
         fresh.flows = flows
         for link, items in self.held.items():
             if isinstance(link, int) and link != LOCAL:

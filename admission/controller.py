@@ -67,7 +67,9 @@ class Admission:
     ) -> None:
         self.config = config
         capacity, estimator = config.of(broker), config.estimator
-        self.books = Books(broker, capacity, estimator, ways, hand_on, config.of, config.cpu_counts)
+        self.books = Books(
+            broker, capacity, estimator, ways, hand_on, config.of, config.cpu_counts, config.books
+        )
         self.standings = Degradation()
         self.questions = Questions(
             config, self.books, self.standings, lambda request: self.subscriptions.decide(request)

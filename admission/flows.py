@@ -94,24 +94,27 @@ class Flows:
             return "bandwidth", link
         return ("bandwidth", GROUP) if self.hand_on is None else None
 
-    def loads(self, dag: AdvertisementDag, wanted: Mask) -> dict[Account, int]:
+    def loads(self, dag: AdvertisementDag, met: Mask | Micros) -> dict[Account, int]:
         """Return the load on each account, in micro-events a second.
 
         Parameters
         ----------
         dag
             The advertisements, by link.
-        wanted
-            ``[link, slot]``: whether a filter that is held for the link meets the node.
+        met
+            ``[link, slot]``: whether a filter that is held for the link meets the node; or how many do, for each of
+            which it is reserved. What is flooded, multicast or relayed is reserved once all the same.
         """
         own, rows = dag.own_rate, dag.rows
+        wanted: Mask = met > 0
         if self.ways.floods:
-            wanted = np.broadcast_to(wanted.any(axis=0), wanted.shape)
+            wanted = met = np.broadcast_to(wanted.any(axis=0), wanted.shape)
         leads, relayed = self._between(rows, len(own))
-        elsewhere = leads @ wanted
-        elsewhere[rows[LOCAL]] = True
-        out: dict[Account, int] = {("cpu", None): int(own[elsewhere].sum())}
-        flow = own @ wanted.T.astype(np.int64)  # from link to link, if all of it had a path
+        times: Micros = leads.astype(np.int64) @ met.astype(np.int64)
+        times[rows[LOCAL]] = np.maximum(times[rows[LOCAL]], 1)
+        elsewhere = times > 0
+        out: dict[Account, int] = {("cpu", None): int((own * times).sum())}
+        flow = own @ met.T.astype(np.int64)  # from link to link, if all of it had a path
         over = (flow * leads).sum(axis=0).tolist()
         for link, row in rows.items():
             if link != LOCAL and link not in self.ways.group:

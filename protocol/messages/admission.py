@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MICRO: Final = 1_000_000
 """The number of micro-events in an event."""
 
+Adds: TypeAlias = Literal["union", "sum"]
 CpuCounts: TypeAlias = Literal["events", "copies"]
 ShareOf: TypeAlias = Literal["all", "way"]
 Estimator: TypeAlias = Literal["paper", "printed", "tight"]
@@ -117,6 +118,9 @@ class AdmissionConfig:
     cpu_counts
         What a broker's events per second count: the ``"events"`` that it receives, as in the paper, or also the
         ``"copies"`` that it sends to other brokers, one each.
+    books
+        How reservations add up: ``"union"`` reserves an advertisement once on a link, however many filters meet it, as
+        events are sent once; ``"sum"`` reserves it for each of them, as 4.2 is printed.
     """
 
     refusing_share_max: float | None = 0.0
@@ -132,6 +136,7 @@ class AdmissionConfig:
     held_bytes_max: int = 16 * 2**20
     share_of: ShareOf = "all"
     cpu_counts: CpuCounts = "events"
+    books: Adds = "union"
 
     def of(self, broker: BrokerId) -> Capacity:
         """Return the capacity of one broker."""
@@ -151,6 +156,7 @@ class AdmissionConfig:
         ):
             raise wrong("refusing_share_max", self.refusing_share_max, "from 0 to below 1, or None")
         one_of("cpu_counts", self.cpu_counts, get_args(CpuCounts))
+        one_of("books", self.books, get_args(Adds))
         one_of("share_of", self.share_of, get_args(ShareOf))
         one_of("estimator", self.estimator, get_args(Estimator))
         flag("measure", self.measure)

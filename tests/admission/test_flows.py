@@ -100,3 +100,33 @@ def test_what_is_measured_at_a_member_counts_at_whoever_speaks_for_it():
     again = Books(0, Capacity(100), capacity_of=lambda broker: Capacity(1))
     again.restore(speaker.books.snapshot())
     assert again.limit(("cpu", 2)) == 25 * MICRO
+
+
+def test_books_that_add_reserve_an_advertisement_for_each_filter_that_meets_it():
+    """Paper 3, 4.2: the rate of the subscription plus that of those before. By default an event is carried once."""
+    amounts = {}
+    for adds in ("union", "sum"):
+        books = Books(0, Capacity(100), adds=adds)
+        for link in (1, 2):
+            books.join(link)
+        books.advertise(("p", 1), to_filter("x = 1"), 10 * MICRO, 1)
+        books.advertise(("mine", 1), to_filter("x = 2"), 5 * MICRO, LOCAL)
+        for wanted in ("x > 0", "x = 1", "x < 9"):  # each meets the first, two of them the second
+            assert not books.refusals(to_filter(wanted), 2)
+            books.hold(to_filter(wanted), 2, 0)
+        books.check()
+        amounts[adds] = {
+            key: amount // MICRO for key, amount in books.reserved().items() if key[0] != "memory"
+        }
+        [again] = books.refusals(to_filter("x >= 1 AND x < 9"), 2) or [None]
+        assert again is None
+        books.measured(45.0)
+        refused = books.refusals(to_filter("x >= 1 AND x < 8"), 2)
+        assert bool(refused) == (adds == "sum"), (
+            "what another filter covers asks for nothing, unless all add up"
+        )
+        for wanted in ("x > 0", "x = 1", "x < 9"):
+            assert books.drop(to_filter(wanted), 2)
+        assert books.reserved()["bandwidth", 2] == 0 and books.reserved()["cpu", None] == 5 * MICRO
+    assert amounts["union"] == {("cpu", None): 15, ("bandwidth", 1): 0, ("bandwidth", 2): 15}
+    assert amounts["sum"] == {("cpu", None): 40, ("bandwidth", 1): 0, ("bandwidth", 2): 40}
