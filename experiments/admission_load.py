@@ -81,6 +81,8 @@ class Load:
         Size of the fixed set of events.
     begin_seconds
         The period in which all subscribers begin.
+    widths
+        Range of the widths of all ranges; None for ranges between two random values.
 
     Attributes
     ----------
@@ -101,8 +103,10 @@ class Load:
         repeats: int,
         event_count: int,
         begin_seconds: float,
+        widths: tuple[float, float] | None = None,
     ) -> None:
         self._net = net
+        self._widths = widths
         self._repeats = repeats
         self._stay_seconds = repeats * 2 / sum(rates)
         self._events = [{name: rng.random() for name in ATTRIBUTES} for _ in range(event_count)]
@@ -137,10 +141,7 @@ class Load:
             client.number += 1
             client.left = self._repeats
             client.event = client.rng.choice(self._events)
-            around = {
-                name: (client.rng.uniform(0.0, value), client.rng.uniform(value, 1.0))
-                for name, value in client.event.items()
-            }
+            around = {name: self._around(client.rng, value) for name, value in client.event.items()}
             self._net.advertise(client.name, client.home, _rectangle(around), client.rate, client.number)
             return  # demand is known at the next step
         client.owed += client.rate * STEP_SECONDS
@@ -157,9 +158,26 @@ class Load:
             return
         if client.left:
             self._net.unsubscribe(client.name, client.number)
-        wanted = {name: sorted(client.rng.random() for _ in range(2)) for name in ATTRIBUTES}
+        wanted = {name: self._range(client.rng) for name in ATTRIBUTES}
         client.number = self._net.subscribe(client.name, client.home, _rectangle(wanted))
         client.left, client.waiting = 0, True
+
+    def _range(self, rng: random.Random) -> tuple[float, float]:
+        """Return a range of a filter."""
+        if self._widths is None:
+            low, high = sorted(rng.random() for _ in range(2))
+            return low, high
+        width = rng.uniform(*self._widths)
+        low = rng.uniform(0.0, 1.0 - width)
+        return low, low + width
+
+    def _around(self, rng: random.Random, value: float) -> tuple[float, float]:
+        """Return a range of an advertisement, around the value of its event."""
+        if self._widths is None:
+            return rng.uniform(0.0, value), rng.uniform(value, 1.0)
+        width = rng.uniform(*self._widths)
+        low = rng.uniform(max(0.0, value - width), min(value, 1.0 - width))
+        return low, low + width
 
     def _hear(self, client: _Client) -> bool:
         """Process the judgement of a subscription; return whether there is one."""

@@ -1,7 +1,10 @@
 """Capacity limits in virtual time, and the experiment that is based on them."""
 
+import random
+import re
 from dataclasses import replace
 
+import networkx as nx
 import pytest
 from legends import covered
 from rayvous.experiments import admission
@@ -11,6 +14,7 @@ from rayvous.experiments.admission_statements import OF_THE_WAY, judge_discards,
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.routing.filters.covering import intersects
 from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.routing.topologies.random_graph import RandomGraph
 from rayvous.simulator.overload import Queues
 from rayvous.simulator.simulation import Simulation
 
@@ -88,6 +92,48 @@ def test_variants_change_one_thing_of_the_paper():
     assert replace(links, cpu=paper.cpu, bandwidth=paper.bandwidth) == paper
     asked = {point.criterion for point in PRESETS["quick"].points()}
     assert asked == {"none", "full", "20 %", "40 %"} < set(admission.CRITERIA)
+
+
+def test_the_calibrated_load_has_narrow_ranges_on_the_minimum_spanning_tree_of_a_graph(monkeypatch):
+    """3.2: an advertisement follows the minimum spanning tree, which is the same from each broker."""
+    given, calibrated = [], PLANS["calibrated"]
+    assert replace(calibrated, degree=None, widths=None) == PLANS["paper"]
+
+    class Recording(Simulation):
+        def subscribe(self, client, broker, wanted, *args, **kwargs):
+            given.append(wanted)
+            return super().subscribe(client, broker, wanted, *args, **kwargs)
+
+        def advertise(self, client, broker, item, *args, **kwargs):
+            given.append(item)
+            return super().advertise(client, broker, item, *args, **kwargs)
+
+    monkeypatch.setattr(admission, "Simulation", Recording)
+    plan = replace(
+        calibrated, brokers=9, publishers=4, subscribers=(6,), warm_seconds=4.0, measured_seconds=4.0
+    )
+    assert run_one(plan, "full", 6)["discarded_in_all_per_second"] == 0.0
+    ends = [list(map(float, re.findall(r"[0-9.]+e?-?[0-9]*", str(each)))) for each in given]
+    assert len(ends) > 8
+    for low, high, other_low, other_high in ends:
+        assert low >= 0 and high <= 1 and 0.09 <= round(high - low, 9) <= 0.11
+        assert 0.09 <= round(other_high - other_low, 9) <= 0.11
+
+
+def test_a_spanning_tree_is_the_minimum_one():
+    for seed in range(5):
+        rng, again = random.Random(seed), random.Random(seed)
+        above = admission._spanning_tree(30, 4.0, rng)
+        links = RandomGraph(range(30), again.random(), 4.0).links
+        weights = {
+            (one, other): again.random() for one in links for other in sorted(links[one]) if one < other
+        }
+        graph = nx.Graph([(one, other, {"weight": weight}) for (one, other), weight in weights.items()])
+        assert graph.number_of_edges() == 60
+        ours = {
+            frozenset((int(new[1:]), int(known[1:]))) for new, known in above.items() if known is not None
+        }
+        assert ours == set(map(frozenset, nx.minimum_spanning_tree(graph).edges))
 
 
 def test_advertisements_overlap_and_subscribers_ask_for_the_same_in_the_same_order_under_every_criterion(
