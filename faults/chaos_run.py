@@ -66,7 +66,7 @@ class ChaosRun:
         self._system = system
         self._report = report
         self._keep_trace = keep_trace
-        self._heartbeat = 1.0 if case.recovery is None else case.recovery.heartbeat_seconds
+        self._heartbeat = case.features.usual_times.heartbeat_seconds
         self._healed_at = 0.0
         self._judged_from: float | None = None
 

@@ -74,7 +74,7 @@ def _simulation(net: Simulation) -> Picture:
     if net.telemetry is None or not net.telemetry.keeps:
         raise InputError("draw: this simulation keeps no telemetry: make it with telemetry=True")
     places = [place for place in net.positions.values() if place.broker in net.living()]
-    if net.recovery is not None:  # without healing, brokers keep their initial positions
+    if net.heals:  # without healing, brokers keep their initial positions
         survey = survey_of(net)
         places = [standing(place, survey) for place in places]
     transfers = net.telemetry.tables().get("transfers")

@@ -42,6 +42,7 @@ from ..protocol.effects import (
     Ticked,
 )
 from ..protocol.errors import ClientError, InputError, SimulationStepLimit, StateDamaged, StorageFailed
+from ..protocol.features import Features
 from ..protocol.ids import BrokerId
 from ..protocol.messages.admission import AdmissionConfig
 from ..protocol.messages.pubsub import Events
@@ -133,8 +134,8 @@ class SimulatedNetwork:
         How each kind of effect is carried out.
     numbered
         Whether messages are numbered and retransmitted until acknowledged: with stores, where nothing heals.
-    stores
-        Whether brokers have stores.
+    features, heals
+        What follows from the features that were asked for; whether it heals.
     steps
         The number of events that machines have taken in.
     lost
@@ -190,6 +191,8 @@ class SimulatedNetwork:
         self.now = 0.0
         self.steps = self.lost = 0
         self.scheme, self.recovery, self.admission = scheme, recovery, admission
+        self.features = Features(recovery, store is not None, admission)
+        self.heals, self._late_seconds = self.features.heals, self.features.late_seconds
         self.links = checks.optional("links", links, LinkModel, "a LinkModel()") or LinkModel()
         self.stability = stability or Stability()
         telemetry = SimulatedTelemetry() if telemetry is True else None if telemetry is False else telemetry
@@ -197,7 +200,7 @@ class SimulatedNetwork:
         self.observer = observer
         parts = (recovery, store, queues, record, observer, telemetry)
         self.plain = all(part is None for part in parts)
-        self._quotas = admission is not None and recovery is None and store is None
+        self._quotas = self.features.quotas_only
         self.failures: dict[BrokerId, StorageFailed] = {}
         self.watchers: dict[type, Watcher] = {}
         self.seed = checks.whole_number("seed", seed)
@@ -210,8 +213,7 @@ class SimulatedNetwork:
         self.queues, self.telemetry = checks.optional("queues", queues, Queues, "Queues()"), telemetry
         self.take_in: Callable[[Host, Received | Drained | Missed | None], None]
         self.take_in = self.serve if queues is None else self._queue
-        self.numbered = store is not None and recovery is None
-        self.stores = store is not None
+        self.numbered = self.features.numbers
         self.dice = random.Random(f"hostile/{seed}")
         self._record, self._make, self._make_store = record, broker, store
         self.heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
@@ -228,7 +230,7 @@ class SimulatedNetwork:
             queues.join(self)
         self.hosts = {place.broker: self._host(place) for place in self.positions.values()}
         self.rendezvous: Host | None = None
-        if recovery is not None and rendezvous is not None:
+        if self.heals and rendezvous is not None:
             self.rendezvous = Host(RENDEZVOUS, -1, self._rendezvous_boot(rendezvous))
         for host in [*self.hosts.values(), *([self.rendezvous] if self.rendezvous else [])]:
             self.start_ticking(host)
@@ -236,7 +238,7 @@ class SimulatedNetwork:
     def _host(self, place: Position, *, founds: bool = False, before: int = 0) -> Host:
         """Make the process of a broker; `before` is the number of its incarnations before this network's time."""
         store = None if self._make_store is None else self._make_store(place.broker)
-        how: dict[str, object] = {} if self.admission is None else {"admission": self.admission}
+        how: dict[str, object] = {"admission": self.admission} if self.features.admits else {}
         if store is not None:
             how |= {"store": store, "stability": self.stability}
 
@@ -327,7 +329,7 @@ class SimulatedNetwork:
                 self.step(host, Ticked(self.now))  # quotas are per second
         if type(event) is Ticked:
             host.told_at = self.now
-        elif self.recovery is not None and self.now - host.told_at > self.recovery.heartbeat_seconds:
+        elif self.now - host.told_at > self._late_seconds:
             incarnation = host.incarnation
             self.step(host, Ticked(self.now))
             if not host.alive or host.incarnation != incarnation:
@@ -377,8 +379,8 @@ class SimulatedNetwork:
     @property
     def _tick_seconds(self) -> float | None:
         """How often brokers are told the time; None for never."""
-        if self.recovery is not None:
-            return self.recovery.heartbeat_seconds / TICKS_PER_HEARTBEAT
+        if self.heals:
+            return self.features.times.heartbeat_seconds / TICKS_PER_HEARTBEAT
         return None if self._make_store is None else self.stability.retransmit_seconds / 2
 
     def tell_time(self, host: Host, after: float) -> None:
@@ -458,9 +460,8 @@ class SimulatedNetwork:
 
     def _start_again(self, host: Host, error: StateDamaged) -> None:
         """End a process that has detected that its state is damaged, and restart it with empty state."""
-        assert self.recovery is not None
         self._die_of(host, error)
-        self.at(self.now + self.recovery.heartbeat_seconds, self.faults.restart, host.id)
+        self.at(self.now + self.features.times.heartbeat_seconds, self.faults.restart, host.id)
 
     def _drain(self, host: Host, effect: Drain) -> None:
         # A connected client receives a message after this delay. By then it has all earlier deliveries.

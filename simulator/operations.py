@@ -48,7 +48,7 @@ class SimulatedOperations:
     """
 
     def __init__(self, network: Simulation, say: Callable[[str], None] | None = None) -> None:
-        if network.recovery is None:
+        if not network.heals:
             raise InputError("a network that does not heal cannot be operated: give it recovery")
         self._network = network
         self._say = say or (lambda what: None)

@@ -78,7 +78,7 @@ class Queues:
         start = max(now, self._cpu_free_at.get((host.id, host.incarnation), 0.0))
         batch = _events(given.message) if isinstance(given, Received) else None
         if batch is None:
-            if start == now or network.recovery is None:
+            if start == now or not network.heals:
                 return True
             network.at(start, self._served, host, host.incarnation, given, 0)
         elif too_long(now, start, self._deadline):
@@ -99,7 +99,7 @@ class Queues:
         """Return when an effect's message leaves; None if it would wait too long and is dropped."""
         now = self._network.now
         batch = _events(effect.message) if isinstance(effect, Send | Multicast) else None
-        if batch is None and self._network.recovery is None:
+        if batch is None and not self._network.heals:
             return now
         to = effect.to if isinstance(effect, Send) else GROUP
         link = host.id, to

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from ..protocol.configs import Position
 from ..protocol.effects import Died, Drained, Effect, Missed, Received, Ticked
 from ..protocol.ids import BrokerId
-from ..protocol.messages.recovery import Recovery
 from ..protocol.scenarios.scenario import LinkModel
 from .hosts import Connection, Host
 from .link_faults import Cuts, LinkFaults
@@ -56,7 +55,7 @@ class Whole(Protocol):
     seed: int
     plain: bool
     scheme: str
-    recovery: Recovery | None
+    heals: bool
     links: LinkModel
     link_faults: LinkFaults
     cuts: Cuts

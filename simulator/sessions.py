@@ -28,6 +28,7 @@ from ..clients.subscriber import SubscriberMachine
 from ..protocol.batch import EventBatch, batch_of
 from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Flushed, Inform, Propose, TellLost
 from ..protocol.errors import ClientError
+from ..protocol.features import NONE
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import Everywhere, HeldBack, Judgement, LetIn, News, OverQuota, Standing
 from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
@@ -155,7 +156,7 @@ class Sessions:
         self._network = network
         self.detect_seconds = detect_seconds
         self.by_name: dict[ClientId, ClientSession] = {}
-        self.account = Account(network.recovery if keep else None, stable=network.stores)
+        self.account = Account(network.features if keep else NONE)
         self.moves = self.notified = self.refused = 0
         self.flushed: list[tuple[float, ClientId, int]] = []
         self.admitted: set[tuple[ClientId, int]] = set()
@@ -165,7 +166,7 @@ class Sessions:
         ] = {}  # for quotas, by incarnation of the broker
         self.keep = keep
         self._numbered = network.numbered
-        self._heard_of = keep or network.numbered or network.recovery is not None
+        self._heard_of = keep or network.features.outlives_processes
         self.places = Places()
         self.effects: dict[type, Callable[[Host, Any], None]] = {
             Deliver: self._deliver,
@@ -192,7 +193,7 @@ class Sessions:
         """
         session, home = self.by_name.get(client), self._network.host(broker)
         if session is not None and not session.left:
-            if self._network.recovery is None and session.first is not home:
+            if not self._network.heals and session.first is not home:
                 raise ClientError(f"client {client!r} is attached to broker {session.first.id}, not {broker}")
             return session
         if not home.alive:
@@ -254,7 +255,7 @@ class Sessions:
             return
         batch: EventBatch = event.message.batch
         name, last = batch.identity(len(batch) - 1)
-        if self._network.admission is None:
+        if not self._network.features.admits:
             self._accept(host, event)
         elif host.machine.ask(WaitingOf(name)) and host.machine.ask(AcceptedOf(name)) >= last:
             self._waiting.setdefault((host.id, host.incarnation), []).append(event)
@@ -518,8 +519,8 @@ def publisher(session: ClientSession) -> PublisherMachine:
 
 def say_now_and_then(network: SimulatedNetwork, sessions: Sessions, session: ClientSession) -> None:
     """Let a client report what it knows, now and after each interval, in a network whose brokers compare."""
-    recovery = network.recovery
-    if recovery is None or recovery.compare_seconds is None:
+    seconds = network.features.compare_seconds
+    if seconds is None:
         return
     if session.alive and not session.left and session.connected:
         said: list[Any] = []
@@ -528,4 +529,4 @@ def say_now_and_then(network: SimulatedNetwork, sessions: Sessions, session: Cli
         if session.publisher is not None:
             said.append(session.publisher.has_published())
         sessions.tell(session, said)
-    network.at(network.now + recovery.compare_seconds, say_now_and_then, network, sessions, session)
+    network.at(network.now + seconds, say_now_and_then, network, sessions, session)

@@ -31,7 +31,6 @@ from ..protocol.errors import ClientError, InputError
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import MICRO, News, WouldAdmit, required
 from ..protocol.messages.pubsub import Answers, Cancel, Detach, Register
-from ..protocol.messages.recovery import Recovery
 from ..protocol.queries import AcceptedOf, KeptOf, Owed
 from ..protocol.traces.account import Account
 from ..routing.language.questions import FilterLike, to_filter
@@ -158,7 +157,7 @@ class Simulation(SimulatedNetwork):
         checks.flag("local_first", local_first)
         session = self.clients.attach(checks.text("client", client), broker)
         if session.subscriber is None:
-            if session.publisher is not None and self.recovery is not None:
+            if session.publisher is not None and self.heals:
                 raise ClientError(f"{client!r} is a publisher")
             session.subscriber = SubscriberMachine(durable=durable)
             if durable:
@@ -233,7 +232,7 @@ class Simulation(SimulatedNetwork):
         session = self._publisher(client, broker)
         machine = publisher(session)
         first = machine.published + 1
-        if self.admission is not None:
+        if self.features.admits:
             self._rates.setdefault(client, RateHistory()).saw(len(batch), self.now)
         _, messages = machine.publish(batch, self.now)
         if self.clients.keep:
@@ -244,9 +243,9 @@ class Simulation(SimulatedNetwork):
     def _publisher(self, client: ClientId, broker: BrokerId) -> ClientSession:
         session = self.clients.attach(checks.text("client", client), broker)
         if session.publisher is None:
-            if session.subscriber is not None and self.recovery is not None:
+            if session.subscriber is not None and self.heals:
                 raise ClientError(f"{client!r} is a subscriber")
-            keep = self.recovery or Recovery()
+            keep = self.features.usual_times
             session.publisher = PublisherMachine(
                 client, keep.retention_events_max, keep.retention_seconds, keep.retention_bytes_max
             )

@@ -295,7 +295,7 @@ def _arrival_in(net: Whole, hear: Callable[[Host, Host], None] | None) -> Callab
             return
         if hear is not None:
             hear(host, connection.source)
-        if net.recovery is not None and type(received.message) in TIMED:
+        if net.heals and type(received.message) in TIMED:
             net.take_in(host, None)
         net.take_in(host, received)
 

@@ -88,7 +88,7 @@ class Advertiser:
         calls: Calls,
         session: str = "",
     ) -> None:
-        self.quota = None if directory.admission is None else PublisherQuota(time.time)
+        self.quota = PublisherQuota(time.time) if directory.features.admits else None
         self._machine = machine
         self._links = links
         self._name = name
@@ -122,7 +122,7 @@ class Advertiser:
     def _rate(self, max_rate: float | None, excess: Excess) -> float:
         if self.quota is None and max_rate is None and excess == "wait":
             return 0.0
-        default = required(self._directory.admission).default_rate
+        default = required(self._directory.features.admission).default_rate
         assert self.quota is not None
         return self.quota.history.rate(max_rate, default)
 

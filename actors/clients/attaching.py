@@ -163,7 +163,7 @@ class Attaching:
     def _lasting(self, back: Any, name: ClientId, broker: BrokerId | None, place: Placement | None) -> Any:
         self._hosts.require_open()
         placement = checked(place)
-        if self._hosts.recovery is None:
+        if not self._hosts.features.heals:
             raise InputError(
                 f"network {self._hosts.name!r} does not heal: launch it with recovery=Recovery()"
             )
@@ -263,7 +263,7 @@ class Attaching:
 
         What a publisher used that did not say goodbye is not known exactly: some of its events may be in a store only.
         """
-        if self._hosts.recovery is None:
+        if not self._hosts.features.heals:
             return [0] * len(names)
         last = ray.get(self._hosts.rendezvous.sequences.remote(names), timeout=60)
         if former:

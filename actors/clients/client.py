@@ -112,7 +112,7 @@ class Client:
         self.name = name
         self._directory, self._process, self._rendezvous, self._placement, self.ticket = context
         self._place = Place(broker, self._directory.hosts[broker])
-        self._recovery = self._directory.recovery
+        self._features = self._directory.features
         self._moving = asyncio.Lock()
         self._closed = False
         self._lost: RayvousError | None = None
@@ -178,12 +178,12 @@ class Client:
                 except BrokerLeaving:
                     await Behind(self._process, self.go_from(place.broker))
                 except (RayActorError, BrokerUnavailable) as error:  # the broker died, or has left
-                    if left <= 0 or (self._recovery is None and not self._directory.numbered):
+                    if left <= 0 or not self._features.outlives_processes:
                         raise
-                    if self._recovery is None:
-                        await Pause(CALL_AGAIN_SECONDS)
-                    else:
+                    if self._features.heals:
                         await Behind(self._process, self._move_from(place, isinstance(error, ActorDiedError)))
+                    else:
+                        await Pause(CALL_AGAIN_SECONDS)
             again = True
 
     async def _answer(self, call: Any, place: Place, seconds: float) -> Any:
@@ -194,7 +194,7 @@ class Client:
         GetTimeoutError
             If there is no answer in time.
         """
-        if self._recovery is None:
+        if not self._features.heals:
             return await Given(call, seconds)
         deadline = time.monotonic() + seconds
         while True:
@@ -219,7 +219,7 @@ class Client:
 
         The next broker may lack what a broker took in while the client was leaving it.
         """
-        if self._recovery is None or (self._place is place and not self._moving.locked()):
+        if not self._features.heals or (self._place is place and not self._moving.locked()):
             return  # a later move finds everything that was called before
         if await Behind(self._process, self._arrived()) is not place:
             raise _Moved
@@ -249,7 +249,7 @@ class Client:
             async with self._moving:
                 return change()
 
-        return change() if self._recovery is None else await Behind(self._process, settle())
+        return await Behind(self._process, settle()) if self._features.heals else change()
 
     async def move(self, left: Any, dead: bool) -> None:
         """Go to another broker if the client is still at this actor; on the process's background loop.
@@ -287,7 +287,7 @@ class Client:
             If the network does not heal, or has no such broker.
         """
         self._open()
-        if self._recovery is None:
+        if not self._features.heals:
             raise InputError(f"{self} cannot move: launch the network with recovery=Recovery()")
         if checks.whole_number("broker", broker) not in self._directory.hosts:
             raise InputError(f"no broker {broker}: there are {checks.shown(sorted(self._directory.hosts))}")
@@ -321,7 +321,6 @@ class Client:
         self, gone: dict[BrokerId, Any], away: set[BrokerId], wanted: BrokerId | None
     ) -> bool:
         """Try the broker that the rendezvous point names; return whether the client is attached there now."""
-        assert self._recovery is not None
         try:
             near = await self._process.nearness.tiers(self._placement, self._rendezvous)
             arguments = (self.kind, self.name, self.broker, gone, sorted(away), wanted, near, self.ticket)
@@ -336,7 +335,7 @@ class Client:
             raise BrokerUnavailable(f"{self}: {error.cause}") from None
         if answer is None:
             away.clear()  # one of them may respond again
-            await asyncio.sleep(self._recovery.heartbeat_seconds)
+            await asyncio.sleep(self._features.times.heartbeat_seconds)
             return False
         place, host = answer
         before = self._process.given_up[host]
@@ -344,7 +343,7 @@ class Client:
             self._leave(host, self.broker)  # both use one connection: the old one must be silent first
         try:
             with self._process.expected_at(host):
-                await self._go_on_at(host, place, self._recovery.client_patience_seconds)
+                await self._go_on_at(host, place, self._features.times.client_patience_seconds)
             if self._process.given_up[host] != before:
                 raise TimeoutError  # it was silent meanwhile, and was told that the client has left
         except (RayActorError, BrokerUnavailable, StorageFailed, TimeoutError) as error:

@@ -77,11 +77,10 @@ class DurableSubscriber(Subscriber):
 
     async def _arrive(self) -> None:
         """Tell the broker that the subscriber is attached; tell another one if that has died or does not answer."""
-        assert self._recovery is not None
         seen = float(self._record_found["seen"])
         host = self.host
         try:
-            patience = self._recovery.client_patience_seconds
+            patience = self._features.times.client_patience_seconds
             incarnation = self._machine.incarnation
             await self._say_here(host, self.broker, time.time() - seen, patience, incarnation)
         except (RayActorError, BrokerUnavailable, TimeoutError) as error:

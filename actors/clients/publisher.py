@@ -71,19 +71,15 @@ class Publisher(Client):
         self.on_accepted: Callable[[BrokerId, EventBatch], None] = lambda broker, batch: None
         self._turn = Turn()
         self._machine_turn = threading.Lock()
-        self._links = ClientLinks() if directory.numbered else None
-        self._counted = not directory.numbered  # whether the numbers that were used before are known
+        self._links = ClientLinks() if self._features.numbers else None
+        self._counted = not self._features.numbers  # whether the numbers that were used before are known
         # After a move: the new broker, and the last number that was republished.
         self._taken: tuple[BrokerId, int] = (broker, 0)
-        recovery = self._recovery
-        keep = (0, 0.0, 0.0)  # in a network that does not heal, accepted events are not republished
-        if recovery is not None:
-            keep = recovery.retention_events_max, recovery.retention_seconds, recovery.retention_bytes_max
-        self._machine = PublisherMachine(name, *keep)
+        self._machine = PublisherMachine(name, *self._features.retention)
         self._machine.reattach(time.time(), published, ())
-        followed = "" if recovery is None else process.session
+        followed = process.session if self._features.heals else ""
         self._adverts = Advertiser(self._machine, self._links, name, directory, self._calls(), followed)
-        if recovery is not None:
+        if self._features.heals:
             process.follow(self)
         process.hold(self)
 
@@ -200,7 +196,7 @@ class Publisher(Client):
         """
         self._open()
         cut = CutPayload(payload, topic, slice_bytes)
-        notifies = self._recovery is None
+        notifies = not self._features.heals
 
         async def numbered() -> EventBatch:
             async with self._turn:
@@ -438,7 +434,7 @@ class Publisher(Client):
     async def _flush(self, timeout_seconds: float | None) -> None:
         self._open()
         seconds = checks.optional_seconds("timeout_seconds", timeout_seconds)
-        if self._recovery is None:
+        if not self._features.heals:
             raise InputError(
                 "flush: this network does not heal; launch it with recovery=Recovery(), or use settle()"
             )
@@ -477,7 +473,7 @@ class Publisher(Client):
             async with self._turn:
                 await self._adverts.withdraw_all()
         self._closed = True
-        if self._recovery is not None:
+        if self._features.heals:
             self._process.leave(self)
         self._process.let_go(self)
 

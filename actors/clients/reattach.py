@@ -29,12 +29,11 @@ def reattached_subscriber(
     context: Context, name: ClientId, broker: BrokerId | None, near: Tiers | None
 ) -> DurableSubscriber:
     """Return a durable subscriber, new or returning, with a poll of its own."""
-    directory, recovery, ticket = context.directory, context.directory.recovery, uuid4().hex
-    assert recovery is not None
+    directory, times, ticket = context.directory, context.directory.features.times, uuid4().hex
     own = ClientProcess(
         directory.name,
-        recovery.client_patience_seconds,
-        compare_seconds=recovery.compare_seconds,
+        times.client_patience_seconds,
+        compare_seconds=times.compare_seconds,
         channels=directory.channels,
         unread_bytes_max=directory.limits.connection_bytes_max,
     )
@@ -42,7 +41,7 @@ def reattached_subscriber(
         with broker_errors(f"attaching to {directory.name!r}"):
             call = context.rendezvous.reattach.remote(name, broker, ticket, near, own.owner)
             place, record, former = ray.get(call, timeout=directory.limits.call_seconds)
-        evict("subscriber", former, recovery.client_patience_seconds)
+        evict("subscriber", former, times.client_patience_seconds)
         return DurableSubscriber(name, place, context._replace(process=own, ticket=ticket), record)
     except BaseException:
         own.close()

@@ -69,13 +69,13 @@ class Subscriber(Client):
         self._unread: deque[Notification] = deque()
         limits, process = self._directory.limits, self._process
         self._machine = self._new_machine()
-        before = None if self._recovery is None else self._machine
+        before = self._machine if self._features.heals else None
         self._inbox = Inbox(self.host, limits.delivery_events_max, self._inbox_wait_seconds, before)
         self._turn = threading.Lock()
         self._trying = False
         self._goodbye: Any = None  # the answer to it
         process.watch(self.host, name, self._inbox, broker)
-        if self._recovery is not None:
+        if self._features.heals:
             process.follow(self)
         process.hold(self)
 
@@ -253,8 +253,7 @@ class Subscriber(Client):
 
     async def _try_again(self) -> None:
         """Look for a broker again, after a while: nobody else does as long as the subscriber is only read."""
-        assert self._recovery is not None
-        await asyncio.sleep(self._recovery.client_patience_seconds)
+        await asyncio.sleep(self._features.times.client_patience_seconds)
         self._trying = False
         await self.move(self.host, False)
 
@@ -604,7 +603,7 @@ class Subscriber(Client):
             self.abandon()
             return False
         self._closed = True
-        if self._recovery is not None:
+        if self._features.heals:
             self._process.leave(self)
         with self._forgiving():
             if self._lost is None:
@@ -616,7 +615,7 @@ class Subscriber(Client):
     @contextmanager
     def _forgiving(self) -> Iterator[None]:
         """Suppress what hinders no goodbye: a dead broker has no state, and one whose store failed promises nothing."""
-        forgiven = () if self._recovery is None else (BrokerUnavailable, StorageFailed)
+        forgiven = (BrokerUnavailable, StorageFailed) if self._features.heals else ()
         with suppress(NameTaken, *forgiven), broker_errors(str(self)):
             yield
 

@@ -59,7 +59,7 @@ class Convergence:
             If they are not within the timeout; the message says what is missing.
         """
         checks.seconds("timeout_seconds", timeout_seconds)
-        assert self._hosts.recovery is not None or self._hosts.survey()
+        assert self._hosts.features.heals or self._hosts.survey()
         started, name = time.monotonic(), self._hosts.name
         while found := self.problems():
             if time.monotonic() - started > timeout_seconds:
@@ -110,7 +110,7 @@ class Convergence:
 
     def _healed(self, deadline: float) -> Any:
         """Wait until a network that heals has converged; return its state, which changes if it heals again."""
-        if self._hosts.recovery is None:
+        if not self._hosts.features.heals:
             return None
         self.await_convergence(max(0.001, deadline - time.monotonic()))
         return state_of(self._hosts.survey())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...protocol.configs import Limits, Position
+from ...protocol.features import Features
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.ids import BrokerId
 from ...protocol.messages.admission import AdmissionConfig
@@ -148,14 +149,9 @@ class Directory:
     channels: ChannelConfig | None = None
 
     @property
-    def heals(self) -> bool:
-        """Whether the network was launched with ``recovery``."""
-        return self.recovery is not None
-
-    @property
-    def numbered(self) -> bool:
-        """Whether its brokers number what they send: they have stores, and do not heal."""
-        return self.stable is not None and not self.heals
+    def features(self) -> Features:
+        """What follows from the features with which it was launched."""
+        return Features(self.recovery, self.stable is not None, self.admission)
 
     @property
     def root(self) -> BrokerId:

@@ -45,5 +45,5 @@ def end_network(hosts: Hosts) -> None:
     brokers = dict.fromkeys([*known, *directory.hosts.values()])
     for part in (*brokers, hosts.rendezvous, directory.collector):
         ray.kill(part)
-    if directory.recovery is not None or directory.numbered:
+    if directory.features.outlives_processes:
         RayStore(directory.token).clear()

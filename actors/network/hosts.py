@@ -27,8 +27,8 @@ from ...broker.routes import SeenRoutes
 from ...protocol import checks
 from ...protocol.configs import Position
 from ...protocol.errors import BrokerUnavailable, ClientError, InputError
+from ...protocol.features import Features
 from ...protocol.ids import BrokerId
-from ...protocol.messages.recovery import Recovery
 from ...recovery.membership.structure import Survey, standing
 from ..forks import require_same_process
 from ..host.errors import broker_errors
@@ -78,9 +78,9 @@ class Hosts:
         return self.directory.name
 
     @property
-    def recovery(self) -> Recovery | None:
-        """How the network heals; None if it does not."""
-        return self.directory.recovery
+    def features(self) -> Features:
+        """What follows from the features with which the network was launched."""
+        return self.directory.features
 
     def require_open(self) -> None:
         """Raise ClientError if this process has closed the network, or was forked from the one that attached."""
@@ -112,9 +112,9 @@ class Hosts:
         """
         self.require_open()
         with broker_errors(f"{question} in network {self.name!r}"):
-            if self.recovery is None:
+            if not self.features.heals:
                 # A query may be repeated, so Ray retries it on a host that it restarts.
-                again = -1 if self.directory.numbered else 0
+                again = -1 if self.features.numbers else 0
                 calls = [HostHandle(host, again=again).ask(question, *args) for host in self.hosts()]
                 return ray.get(calls, timeout=timeout_seconds)  # type: ignore[no-any-return]
             answers: list[Any] = []
@@ -137,8 +137,7 @@ class Hosts:
 
     def _without_silent(self, calls: dict[Any, Any]) -> dict[Any, Any]:
         """Return the calls that are answered within a client's patience; the other hosts are silent from now on."""
-        assert self.recovery is not None
-        patience = self.recovery.client_patience_seconds
+        patience = self.features.times.client_patience_seconds
         _, late = ray.wait(list(calls.values()), num_returns=len(calls), timeout=patience)
         self._silent |= {host: call for host, call in calls.items() if call in late}
         return {host: call for host, call in calls.items() if call not in late}
@@ -191,7 +190,7 @@ class Hosts:
         InputError
             If the network does not heal.
         """
-        if self.recovery is None:
+        if not self.features.heals:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
         without = checks.whole_numbers("without", without)
         survey: dict[BrokerId, dict[str, Any]] = {}
@@ -228,7 +227,7 @@ class Hosts:
 
     def standing(self) -> tuple[Position, ...]:
         """Return every living broker's current position; in a network that does not heal, `positions`."""
-        return self.directory.positions if self.recovery is None else self.standing_by(self.survey())
+        return self.standing_by(self.survey()) if self.features.heals else self.directory.positions
 
     def standing_by(self, survey: Survey) -> tuple[Position, ...]:
         """Return the position of every broker of a survey."""
@@ -285,7 +284,7 @@ class Hosts:
             If another process is restarting the broker.
         """
         self.host_of(broker)  # rejects an unknown broker
-        if self.recovery is None:
+        if not self.features.heals:
             raise InputError(
                 f"broker {broker} cannot be restarted: launch the network with recovery=Recovery()"
             )

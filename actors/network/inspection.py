@@ -79,7 +79,7 @@ class Inspection:
     @property
     def heals(self) -> bool:
         """Whether the network was launched with ``recovery``."""
-        return self._hosts.directory.heals
+        return self._hosts.features.heals
 
     @property
     def timeline(self) -> list[tuple[float, str]]:

@@ -453,7 +453,7 @@ def connect(directory: Directory, made: list[tuple[Any, Sequence[Position]]], re
         needed = {other for position in hosted for other in position.neighbours}
         # A position may name a broker that has since left an earlier network.
         known = {broker: directory.hosts[broker] for broker in sorted(needed) if broker in directory.hosts}
-        calls.append(HostHandle(host).connect(known, None if directory.recovery is None else rendezvous))
+        calls.append(HostHandle(host).connect(known, rendezvous if directory.features.heals else None))
     with broker_errors("connecting brokers"):
         ray.get(calls)
 
@@ -464,7 +464,7 @@ def _start_host(
     """Start an actor for brokers of a network; Ray restarts it if its brokers resume from their stores."""
     title = host_name(directory.name, brokers, incarnation)
     options = {"max_concurrency": CALLS_AT_ONCE} | near(directory.node_of(brokers[0], members))
-    if directory.numbered:
+    if directory.features.numbers:
         options["max_restarts"] = -1
     arguments = (
         directory.scheme, directory.limits, directory.trace_events, directory.collector, directory.name,

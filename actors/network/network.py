@@ -491,12 +491,16 @@ class Network:
 
 
 def _process_of(directory: Directory, *, here: bool = False) -> ClientProcess:
-    recovery, limits = directory.recovery, directory.limits
-    patience = None if recovery is None else recovery.client_patience_seconds
-    compares = None if recovery is None else recovery.compare_seconds
+    features, limits = directory.features, directory.limits
     reached = directory.channels, limits.connection_bytes_max
     return ClientProcess(
-        directory.name, patience, directory.numbered, compares, limits.session_seconds, *reached, here=here
+        directory.name,
+        features.client_patience_seconds,
+        features.numbers,
+        features.compare_seconds,
+        limits.session_seconds,
+        *reached,
+        here=here,
     )
 
 

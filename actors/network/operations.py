@@ -179,8 +179,7 @@ class Operations:
     @property
     def _patience(self) -> float:
         """How many seconds clients have to go, and a host has to answer before it is asked again."""
-        assert self._hosts.recovery is not None
-        return 2 * self._hosts.recovery.client_patience_seconds
+        return 2 * self._hosts.features.times.client_patience_seconds
 
     def _tell(
         self, brokers: list[BrokerId], say: Callable[[HostHandle, BrokerId], ObjectRef[T]], seconds: float

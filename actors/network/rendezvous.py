@@ -107,11 +107,13 @@ class Rendezvous:
         self._directory = directory
         # If a publisher and a subscriber both number their messages to a broker under their names, the names must
         # differ.
-        one_name_each = directory.numbered and directory.admission is not None
+        one_name_each = directory.features.numbers and directory.features.admits
         brokers = (position.broker for position in directory.positions)
         self._places = Places(brokers, one_name_each=one_name_each)
-        if directory.recovery is not None:
-            self._machine = rendezvous_of(directory.recovery, start_of(directory.positions, directory.scheme))
+        if directory.features.heals:
+            self._machine = rendezvous_of(
+                directory.features.times, start_of(directory.positions, directory.scheme)
+            )
         if self._store is not None:
             self._recall(self._store)
         if self._machine is not None:
@@ -142,19 +144,19 @@ class Rendezvous:
     def _copied(self) -> dict[str, Any]:
         """Return what only the copy holds; on any thread."""
         directory = self._directory
-        if directory is None or directory.recovery is None:
+        if directory is None or not directory.features.heals:
             return {}
         numbers = {f"{SEQUENCE}{name}": number for name, number in self._sequences.copy().items()}
-        return {**written_of(directory), **alive_at(self._clock(), directory.recovery), **numbers}
+        return {**written_of(directory), **alive_at(self._clock(), directory.features.times), **numbers}
 
     def _note_incarnation(self) -> None:
         """Note from time to time that the network is alive."""
         now, directory = self._clock(), self._directory
-        if self._store is None or directory is None or directory.recovery is None:
+        if self._store is None or directory is None or not directory.features.heals:
             return
-        if now - self._noted >= note_seconds(directory.recovery):
+        if now - self._noted >= note_seconds(directory.features.times):
             self._noted = now
-            self._store.note(alive_at(now, directory.recovery))
+            self._store.note(alive_at(now, directory.features.times))
 
     def earlier(self, wanted: Mapping[str, Any]) -> Earlier | None:
         """Return the network that the stores belong to; None if they are new. `wanted` is the result of `made_of`.
@@ -187,7 +189,8 @@ class Rendezvous:
             stored, copied = dict[str, Any](), dict[str, Any]()
             if earlier is not None:
                 stored, copied = carried_over(self._store.earlier(), earlier, accepted or {})
-            begun = {} if directory.recovery is None else alive_at(self._clock(), directory.recovery)
+            features = directory.features
+            begun = alive_at(self._clock(), features.times) if features.heals else {}
             self._store.write(stored, copied | written_of(directory) | begun)
             # Stored last: a restarted rendezvous point that finds the directory finds everything else.
             self._store.put(DIRECTORY, directory)

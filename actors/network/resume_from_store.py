@@ -24,6 +24,7 @@ import ray
 
 from ...protocol.configs import Position
 from ...protocol.errors import InputError
+from ...protocol.features import Features
 from ...protocol.ids import ClientId
 from ...protocol.messages.recovery import Recovery
 from ..host.errors import broker_errors
@@ -66,17 +67,16 @@ class Earlier:
     seal: str
 
 
-def made_of(scheme: str, admission: object, recovery: Recovery | None) -> dict[str, Any]:
+def made_of(scheme: str, features: Features) -> dict[str, Any]:
     """Return the settings that the brokers' stores depend on, by name."""
-    compares = recovery is not None and recovery.compare_seconds is not None
-    return {"scheme": scheme, "admission": admission is not None, "compare_heartbeats": compares}
+    return {"scheme": scheme, "admission": features.admits, "compare_heartbeats": features.compares}
 
 
 def written_of(directory: Directory) -> dict[str, Any]:
     """Return what the copy holds about the network itself."""
     return {
         _NETWORK: {
-            "made_of": made_of(directory.scheme, directory.admission, directory.recovery),
+            "made_of": made_of(directory.scheme, directory.features),
             "positions": directory.positions,
             "launches": directory.launches,
             "still_seconds": directory.still_seconds,
@@ -155,15 +155,16 @@ def carried_over(
 
 def store_of(settings: Settings, token: str) -> RendezvousStore | None:
     """Return the store of a network's rendezvous point for values that outlive its process; None if it needs none."""
-    if settings.recovery is not None and settings.stable is not None:
+    features = settings.features
+    if settings.stable is not None and features.heals:
         return LastingStore(RayStore(token), settings.stable)
-    return RayStore(token) if settings.recovery is not None or settings.stable is not None else None
+    return RayStore(token) if features.outlives_processes else None
 
 
 def resume(settings: Settings, rendezvous: Any) -> Earlier | None:
     """Return the network that the launched one resumes from the stores; None if the stores are new."""
     with broker_errors(f"launching network {settings.name!r}"):
-        wanted = made_of(settings.scheme, settings.admission, settings.recovery)
+        wanted = made_of(settings.scheme, settings.features)
         found: Earlier | None = ray.get(rendezvous.earlier.remote(wanted))
     return found
 

@@ -86,8 +86,8 @@ class Rolling:
         checks.callback("progress", progress)
         hosts = self._hosts
         hosts.require_open()
-        heals, name = hosts.recovery is not None, hosts.name
-        if not heals and not hosts.directory.numbered:
+        heals, name = hosts.features.heals, hosts.name
+        if not hosts.features.outlives_processes:
             raise InputError(
                 f"network {name!r} cannot be restarted without loss: launch it with recovery=Recovery(), or with "
                 "stable=Stable(...)"

@@ -9,6 +9,7 @@ from ...protocol import checks
 from ...protocol.configs import DEFAULT_SCHEME, Limits, Position
 from ...protocol.errors import InputError
 from ...protocol.extras import require
+from ...protocol.features import Features
 from ...protocol.gateways import AccessConfig, GatewayConfig
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
@@ -43,6 +44,11 @@ class Settings:
     links: Links = LINKS_DEFAULT
     ports: str | None = None
 
+    @property
+    def features(self) -> Features:
+        """What follows from the features that it asks for."""
+        return Features(self.recovery, self.stable is not None, self.admission)
+
     def validate(self) -> Settings:
         """Validate the settings and return them.
 
@@ -54,7 +60,7 @@ class Settings:
         checks.instance("topology", self.topology, Topology, "a topology, for example ClusterTree(4, 3)")
         if len(checks.text("name", self.name)) > NAME_CHARACTERS_MAX or not self.name.isprintable():
             raise checks.wrong("name", self.name, f"1 to {NAME_CHARACTERS_MAX} printable characters")
-        routing_scheme(self.scheme, heals=self.recovery is not None)
+        routing_scheme(self.scheme, heals=self.features.heals)
         checks.whole_number("brokers_per_actor", self.brokers_per_actor, 1)
         checks.instance("limits", self.limits, Limits, "a Limits()").validate()
         checks.flag("trace_events", self.trace_events)
@@ -87,8 +93,7 @@ class Settings:
             raise InputError(
                 "gateway: access is missing, so nobody could connect; `rayvous token` creates entries"
             )
-        compares = self.recovery is not None and self.recovery.compare_heartbeats is not None
-        if compares and self.brokers_per_actor > 1:
+        if self.features.compares and self.brokers_per_actor > 1:
             raise InputError(
                 "recovery compare_heartbeats: a broker whose state is damaged ends its process, so each needs an actor "
                 f"of its own, and brokers_per_actor is {self.brokers_per_actor}"

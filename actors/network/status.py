@@ -201,7 +201,7 @@ def status_of(
     BrokerUnavailable
         If the rendezvous point does not answer.
     """
-    heals = hosts.recovery is not None
+    heals = hosts.features.heals
     if heals:
         with broker_errors(f"looking at network {hosts.name!r}", "the rendezvous point"):
             hosts.find_reborn(answer_seconds)
@@ -283,7 +283,7 @@ def _said(
         except GetTimeoutError:
             silent.update(at[host])
         except RayActorError as error:
-            if hosts.recovery is None:
+            if not hosts.features.heals:
                 continue  # Ray may restart it
             if isinstance(error, ActorDiedError):
                 hosts.dead.add(host)

@@ -180,7 +180,7 @@ def run_chaos_case(
     if links is not None:
         _check_links(links, on)
     case = load(path, on, drawn)
-    routing_scheme(case.scheme, heals=case.recovery is not None)
+    routing_scheme(case.scheme, heals=case.features.heals)
     if store_dir is not None and not (case.stable and on == "ray"):
         raise InputError("--store-dir needs --on ray, and a case with stores")
     if not as_json:

@@ -32,7 +32,7 @@ def load(path: Path, on: str, drawn: Mapping[str, object]) -> Case:
         if given:
             raise InputError(f"--{name} determines what a seed draws, and --case {path} has everything")
     case = load_case(path)
-    if on == "ray" and case.recovery is None:
+    if on == "ray" and not case.features.heals:
         raise InputError(f"--case {path}: its brokers do not heal, so it runs --on sim only")
     return case
 

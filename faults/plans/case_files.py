@@ -173,8 +173,8 @@ def _check(case: Case) -> None:
     """Check that a case can run on the network that it has."""
     positions = topology_of(case.topology).positions()
     scheme_of(case.scheme)
-    if case.recovery is not None:
-        case.recovery.validate()
+    if case.features.heals:
+        case.features.times.validate()
     elif case.plan.faults:
         raise ScenarioError("case: there are faults, but no 'recovery': nothing would heal")
     if case.admission is not None:

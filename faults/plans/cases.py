@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from ...protocol.configs import DEFAULT_SCHEME, Position
+from ...protocol.features import Features
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
 from ...protocol.scenarios.scenario import LinkModel
@@ -239,6 +240,11 @@ class Case:
     late: Late | None = None
     known: Known | None = None
 
+    @property
+    def features(self) -> Features:
+        """What follows from the features of its network."""
+        return Features(self.recovery, self.stable, self.admission)
+
     def describe(self) -> dict[str, Any]:
         """Return the case as plain data; of the clients' actions only the number of each kind."""
         counts: dict[str, int] = {}
@@ -248,24 +254,23 @@ class Case:
             "seed": self.seed,
             "scheme": self.scheme,
             "topology": self.topology,
-            "recovery": None if self.recovery is None else asdict(self.recovery),
+            "recovery": asdict(self.recovery) if self.recovery else None,
             "links": asdict(self.links),
             "clients": len({action.client for action in self.opening}),
             "actions": counts,
             "plan": self.plan.to_dict(),
             **({"durable": list(self.durable)} if self.stable else {}),
             **({"lossless": True} if self.lossless else {}),
-            **({} if self.admission is None else {"admission": self._admission()}),
+            **({"admission": self._admission(self.admission)} if self.admission else {}),
             **({} if self.late is None else {"late": self.late.describe()}),
             **({} if self.known is None else {"known": asdict(self.known)}),
             **({"operations": [asdict(each) for each in self.operations]} if self.operations else {}),
         }
 
-    def _admission(self) -> dict[str, object]:
-        assert self.admission is not None
+    def _admission(self, config: AdmissionConfig) -> dict[str, object]:
         return {
-            "refusing_share_max": self.admission.refusing_share_max,
-            "estimator": self.admission.estimator,
+            "refusing_share_max": config.refusing_share_max,
+            "estimator": config.estimator,
             "adverts": {name: asdict(each) for name, each in self.adverts.items()},
         }
 

@@ -52,9 +52,9 @@ def with_damage(case: Case) -> Case:
 
 def that_compares(case: Case) -> Case:
     """Return a case whose brokers compare, if its plan damages any of them."""
-    if not is_damaged(case) or case.recovery is None or case.recovery.compare_heartbeats is not None:
+    if not is_damaged(case) or not case.features.heals or case.features.compares:
         return case
-    return replace(case, recovery=replace(case.recovery, compare_heartbeats=COMPARE_HEARTBEATS))
+    return replace(case, recovery=replace(case.features.times, compare_heartbeats=COMPARE_HEARTBEATS))
 
 
 def is_damaged(case: Case) -> bool:
@@ -64,6 +64,7 @@ def is_damaged(case: Case) -> bool:
 
 def found_heartbeats(case: Case) -> float:
     """Return the heartbeats until all damage has been found and the broker has restarted; 0 without damage."""
-    if not is_damaged(case) or case.recovery is None or case.recovery.compare_heartbeats is None:
+    often = case.features.usual_times.compare_heartbeats
+    if not is_damaged(case) or often is None:
         return 0.0
-    return (STRIKES + 1) * case.recovery.compare_heartbeats + 1
+    return (STRIKES + 1) * often + 1

@@ -20,10 +20,10 @@ from .cases import Case, Known, Rumour
 
 def with_known(case: Case) -> Case:
     """Extend a case of a network that heals with news of deaths."""
-    if case.recovery is None:
+    if not case.features.heals:
         return case
     dice = random.Random(f"chaos/known/{case.seed}")
-    heartbeat, patience = case.recovery.heartbeat_seconds, case.recovery.suspect_after_seconds
+    heartbeat, patience = case.features.times.heartbeat_seconds, case.features.times.suspect_after_seconds
     soon = dice.uniform(0.0, 0.2) * heartbeat
     later = dice.uniform(0.5, 2.0) * heartbeat
     late = patience + dice.uniform(0.5, 4.0) * heartbeat

@@ -27,7 +27,7 @@ ADVERTISED_RATE: Final = 50.0
 
 def with_late(case: Case) -> Case:
     """Extend a case of a network that heals with late subscribers, as the last of all additional draws."""
-    if case.recovery is None:
+    if not case.features.heals:
         return case
     dice = random.Random(f"chaos/late/{case.seed}")
     brokers = [place.broker for place in topology_of(case.topology).positions()]
@@ -57,5 +57,5 @@ def with_late(case: Case) -> Case:
         case,
         late=late,
         durable=(*case.durable, *durable) if case.stable else case.durable,
-        adverts=case.adverts if case.admission is None else {**case.adverts, **adverts},
+        adverts={**case.adverts, **adverts} if case.features.admits else case.adverts,
     )

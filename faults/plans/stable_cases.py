@@ -46,9 +46,9 @@ def with_stores(case: Case) -> Case:
             actions.append(Action(at + dice.choice((0.05, 1.0, 8.0)) * dice.random(), "start", client))
     actions = _in_the_middle(case.seed, actions, durable)
     recovery = case.recovery
-    if recovery is not None and dice.random() < 0.25:
+    if case.features.heals and dice.random() < 0.25:
         little = {"retention_events_max": 20} if dice.random() < 0.5 else {"retention_seconds": 5.0}
-        recovery = replace(recovery, **little)
+        recovery = replace(case.features.times, **little)
     return replace(
         case,
         stable=True,

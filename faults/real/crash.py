@@ -24,7 +24,7 @@ def crash(net: Network, broker: BrokerId) -> list[BrokerId]:
         If the process is on another machine.
     """
     os.kill(net.inspect.pid_of(broker), signal.SIGKILL)
-    if net.inspect.directory.numbered:  # Ray restarts it
+    if net.inspect.directory.features.numbers:  # Ray restarts it
         hosts = net.inspect.directory.hosts
         return [other for other, at in hosts.items() if at == hosts[broker]]
     return net.kill_broker(broker)  # it is dead; this waits until Ray knows that

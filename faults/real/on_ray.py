@@ -78,22 +78,22 @@ class OnRay:
         links: Links,
         turn: int = 0,
     ) -> None:
-        if case.recovery is None:
+        if not case.features.heals:
             raise InputError(
                 "a case whose brokers do not heal runs in virtual time only: on ray all faults would last"
             )
         self._case = case
-        self._recovery = case.recovery
+        self._recovery = case.features.times
         self._finding = finding
         self._stable = stable
         self._links: Links = links
         self._turn = turn
-        heals_within = max(CONVERGE_SECONDS, CONVERGE_HEARTBEATS * case.recovery.heartbeat_seconds)
+        heals_within = max(CONVERGE_SECONDS, CONVERGE_HEARTBEATS * self._recovery.heartbeat_seconds)
         self.bounds = Bounds(heals_within, f"{heals_within:g} s", SETTLE_SECONDS, forget=CONVERGE_SECONDS)
         self._layout = hosts_here()
         self._clients = Clients()
         in_views = scheme_of(case.scheme).membership is Membership.VIEWS
-        self.timeline = ViewWatch() if in_views else Watch(case.recovery.degree)
+        self.timeline = ViewWatch() if in_views else Watch(self._recovery.degree)
         self._zero = time.time() - time.monotonic()
         self._started = time.monotonic()
         self._stack = ExitStack()
@@ -259,7 +259,7 @@ class OnRay:
         self._clients = self._players.books()
         told_first = scheme_of(scheme).claims.told_first
         found = route_problems(self._net.inspect.routes(), self._clients, survey, told_first=told_first)
-        if self._case.admission is None:
+        if not self._case.features.admits:
             return found
         links, way = ways_of(survey, scheme)
         return found + books_problems(self._net.inspect.books(), links, self._clients, way)
@@ -296,7 +296,7 @@ class OnRay:
 
     def count(self, report: ChaosReport) -> None:
         """Add the brokers and moves to a report, and what was admitted."""
-        if self._case.admission is not None:
+        if self._case.features.admits:
             report.admission = {
                 "admitted": self._players.admitted,
                 "refused": self._players.refused,

@@ -28,6 +28,7 @@ from ...actors.clients.subscriber import Subscriber
 from ...actors.network.network import Network
 from ...protocol.batch import EventBatch
 from ...protocol.errors import InputError, RayvousError, SubscriptionRejected
+from ...protocol.features import Features
 from ...protocol.ids import BrokerId
 from ...protocol.messages.recovery import Recovery
 from ...protocol.traces.account import Account
@@ -94,7 +95,7 @@ class RunningWorkload:
         adverts: Mapping[str, DrawnAdvertisement] = MappingProxyType({}),
         priorities: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self.account = Account(recovery, stable=stable)
+        self.account = Account(Features(recovery, stable))
         self.admitted = self.refused = 0
         self._adverts = adverts
         self._priorities = priorities

@@ -100,8 +100,8 @@ def tidy(case: Case) -> Case:
     late = () if case.late is None else (*case.late.publishers, *case.late.subscribers)
     names = there.union(late)
     recovery = case.recovery
-    if recovery is not None and not is_damaged(case) and recovery.compare_heartbeats is not None:
-        recovery = replace(recovery, compare_heartbeats=None)
+    if case.features.compares and not is_damaged(case):
+        recovery = replace(case.features.times, compare_heartbeats=None)
     return replace(
         case,
         **phases,
@@ -124,7 +124,7 @@ def without_options(case: Case) -> Iterator[Case]:
     if case.stable:
         steps = [step for step in steps_of(case) if step[1].do not in ("stop", "start")]
         yield replace(with_steps(case, steps), stable=False, durable=())
-    if case.admission is not None:
+    if case.features.admits:
         yield replace(case, admission=None, adverts={}, priorities={})
     if case.known is not None:
         yield replace(case, known=None)
@@ -138,14 +138,12 @@ def without_options(case: Case) -> Iterator[Case]:
     if base != case.scheme:
         yield replace(case, scheme=base)
     usual = Recovery.for_simulator()
-    if case.recovery is not None:
+    if case.features.heals:
+        times = case.features.times
         for entry in fields(Recovery):
             value = getattr(usual, entry.name)
-            if (
-                entry.name not in ("degree", "compare_heartbeats")
-                and getattr(case.recovery, entry.name) != value
-            ):
-                yield replace(case, recovery=replace(case.recovery, **{entry.name: value}))
+            if entry.name not in ("degree", "compare_heartbeats") and getattr(times, entry.name) != value:
+                yield replace(case, recovery=replace(times, **{entry.name: value}))
 
 
 # Brokers.
@@ -241,13 +239,14 @@ def _moved(fault: Fault, new: Mapping[int, int], clusters: Mapping[int, int]) ->
 
 def wide_enough(case: Case) -> Case:
     """Return a case in which a cluster may have as many children as it has."""
-    if case.recovery is None:
+    if not case.features.heals:
         return case
     positions: Sequence[Position] = topology_of(case.topology).positions()
     if scheme_of(case.scheme).membership is Membership.NODES:
         positions = scheme_of(case.scheme).positions(positions)
     needed = max(len(place.children) for place in positions)
-    return replace(case, recovery=replace(case.recovery, degree=max(case.recovery.degree, needed)))
+    times = case.features.times
+    return replace(case, recovery=replace(times, degree=max(times.degree, needed)))
 
 
 # Each item by itself.
@@ -292,7 +291,7 @@ def retimed(case: Case) -> Case:
     ]
     moments.sort(key=lambda each: each[:2])
     moved = [replace(each, at_seconds=float(place)) for place, (_, _, each) in enumerate(moments, 1)]
-    heal = min(case.plan.heal_seconds, len(moved) + 1.0) if case.recovery is not None else len(moved) + 1.0
+    heal = min(case.plan.heal_seconds, len(moved) + 1.0) if case.features.heals else len(moved) + 1.0
     if moved and moved[-1].at_seconds > heal:
         return case
     plan = replace(

@@ -75,7 +75,7 @@ def clients_of(network: Simulation) -> Clients:
 
 def books_problems(network: Simulation) -> list[str]:
     """Return the errors in the books of all brokers, given that the network is sound; none without books."""
-    if network.admission is None:
+    if not network.features.admits:
         return []
     seen = {broker: books_of(network.broker(broker)) for broker in network.living()}
     books = {broker: books for broker, books in seen.items() if books is not None}

@@ -60,8 +60,8 @@ class OnSimulator:
             self.network.faults.tell_of_deaths(case.known.after_seconds, case.known.share)
         self.timeline = Timeline(self.network)
         self._operations = SimulatedOperations(self.network, self._tell) if case.operations else None
-        self._heartbeat = 1.0 if case.recovery is None else case.recovery.heartbeat_seconds
-        self._degree = None if case.recovery is None else case.recovery.degree
+        self._heartbeat = case.features.usual_times.heartbeat_seconds
+        self._degree = case.features.times.degree if case.features.heals else None
         self._brokers = len(self.network.hosts)
         self.bounds = Bounds(
             CONVERGE_HEARTBEATS * self._heartbeat,
@@ -140,7 +140,7 @@ class OnSimulator:
             if session is not None and action.number in session.machine.subscriptions:
                 network.unsubscribe(client, action.number)  # else it was dead when it was to subscribe
         elif action.do == "move":
-            if self._case.recovery is not None:
+            if self._case.features.heals:
                 network.move(client, broker)
         else:
             raise ClientError(f"{client} cannot {action.do!r}")
@@ -241,7 +241,7 @@ class OnSimulator:
 
     def finish(self) -> None:
         """Run a network that does not heal until nothing is in flight."""
-        if self._case.recovery is None:
+        if not self._case.features.heals:
             self.network.run()
 
     def trace(self) -> Account:
@@ -255,7 +255,7 @@ class OnSimulator:
     def count(self, report: ChaosReport) -> None:
         """Add the brokers, moves, messages and steps to a report, and what was admitted."""
         network = self.network
-        if network.admission is not None:
+        if network.features.admits:
             books = clients_of(network)
             report.admission = {
                 "admitted": len(network.clients.admitted),

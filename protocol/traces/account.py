@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..batch import EventBatch, batch_of
+from ..features import NONE, Features
 from ..ids import BrokerId, ClientId
 from ..messages.pubsub import Lost
-from ..messages.recovery import Recovery
 from .trace import ITSELF, Bounded, Died, EventId, Kept, Notified, Published, Shed, Trace
 
 
@@ -29,10 +29,9 @@ class Account(Trace):
 
     Parameters
     ----------
-    recovery
-        The retention limits; None if nothing is retained.
-    stable
-        Whether brokers have stores, from which they know what they have taken before.
+    features
+        Those of the network: one that heals retains events, and from its store a broker knows what it has taken
+        before.
 
     Attributes
     ----------
@@ -44,32 +43,24 @@ class Account(Trace):
         Events of publishers that have died since. Only brokers can tell whether they were accepted.
     """
 
-    __slots__ = ("_batches", "_recovery", "_stable", "accepted_at", "losses", "orphans")
+    __slots__ = ("_batches", "_features", "accepted_at", "losses", "orphans")
 
-    def __init__(self, recovery: Recovery | None = None, *, stable: bool = False) -> None:
+    def __init__(self, features: Features = NONE) -> None:
         super().__init__()
         self.losses: dict[ClientId, list[Lost]] = {}
         self.accepted_at: dict[EventId, set[BrokerId]] = {}
         self.orphans: set[EventId] = set()
-        self._recovery = recovery
-        self._stable = stable
+        self._features = features
         self._batches = 0
-        if recovery is not None:
-            self.operations.append(
-                Bounded(
-                    0.0,
-                    "",
-                    recovery.retention_events_max,
-                    recovery.retention_bytes_max,
-                    recovery.retention_seconds,
-                )
-            )
+        if features.heals:
+            most = features.retention
+            self.operations.append(Bounded(0.0, "", most.events_max, most.bytes_max, most.seconds))
 
     def durable(self, now: float, client: ClientId) -> None:
         """Record how much is retained for a durable subscriber until it acknowledges."""
-        recovery = self._recovery
-        if recovery is not None:
-            bounds = recovery.durable_events_max, recovery.durable_bytes_max, recovery.durable_seconds
+        if self._features.heals:
+            times = self._features.times
+            bounds = times.durable_events_max, times.durable_bytes_max, times.durable_seconds
             self.operations.append(Bounded(now, client, *bounds))
 
     def accepted(self, now: float, broker: BrokerId, batch: EventBatch) -> None:
@@ -78,7 +69,7 @@ class Account(Trace):
         known = {event for event in events if broker in self.accepted_at.get(event, ())}
         for event in events:
             self.accepted_at.setdefault(event, set()).add(broker)
-        fresh = [event for event in events if not (self._stable and event in known)]
+        fresh = [event for event in events if not (self._features.stores and event in known)]
         self._keep(now, broker, fresh, batch.nbytes * len(fresh) // max(1, len(events)))
 
     def accepted_up_to(self, now: float, broker: BrokerId, publisher: ClientId, last: int) -> None:
@@ -89,7 +80,7 @@ class Account(Trace):
                 self.accepted(now, broker, batch)
 
     def _keep(self, now: float, broker: BrokerId, events: Sequence[EventId], size_bytes: int) -> None:
-        if self._recovery is None:
+        if not self._features.heals:
             return
         self._batches += 1
         each, more = divmod(size_bytes, max(1, len(events)))
@@ -118,7 +109,7 @@ class Account(Trace):
             ]
         self.orphans -= vain
         super().published(now, client, first, given)
-        if self._recovery is not None:
+        if self._features.heals:
             mine = [(client, first + place) for place in range(len(given))]
             self._keep(now, ITSELF, mine, batch_of(given).nbytes)
 
@@ -142,7 +133,7 @@ class Account(Trace):
 
     def crashed(self, now: float, broker: BrokerId) -> None:
         """Record that a broker has died. With a store it still has what it retained."""
-        if self._recovery is not None and not self._stable:
+        if self._features.heals and not self._features.stores:
             self.operations.append(Died(now, broker, ""))
 
     def dead_for_good(self, now: float, brokers: Iterable[BrokerId]) -> None:

@@ -15,6 +15,7 @@ from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.network.rendezvous import Directory, Rendezvous
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerUnavailable, ClientError
+from rayvous.protocol.features import Features
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 
@@ -43,7 +44,7 @@ def test_a_name_is_free_again_when_its_broker_was_away(monkeypatch: pytest.Monke
     rendezvous = Actor(Rendezvous, place=point.place, leave=point.leave)
     Ray(monkeypatch, attaching)
     hosts: Any = SimpleNamespace(
-        directory=directory, rendezvous=rendezvous, recovery=None, name="net", require_open=bool
+        directory=directory, rendezvous=rendezvous, features=Features(), name="net", require_open=bool
     )
     process = ClientProcess("net", returns=True)
     try:

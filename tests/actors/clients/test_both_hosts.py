@@ -34,6 +34,7 @@ from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Received
 from rayvous.protocol.errors import InputError, SubscriptionRejected
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Capacity, Refusal, Unadvertise
 from rayvous.protocol.messages.pubsub import (
     Ack,
@@ -178,9 +179,9 @@ def on_ray(kind: type[Any], *more: Any, stores: bool = False, admission: Any = N
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second},
         limits=Limits.for_tests(),
-        recovery=None if stores else Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS),
-        numbered=stores,
-        admission=admission,
+        features=Features(
+            None if stores else Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS), stores, admission
+        ),
     )
     rendezvous = rendezvous_that_sends_to(2, second)
     process = ClientProcess("net", None if stores else PATIENCE_SECONDS, stores)

@@ -20,6 +20,7 @@ from rayvous.actors.host.requests import Away
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerUnavailable, StorageFailed
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.pubsub import Consumed, HasConsumed
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -66,7 +67,7 @@ def alice_at(first: Host, second: Host) -> Iterator[tuple[Alice, ClientProcess]]
     """Yield a durable subscriber at broker 1, and its process; if it has to move, it is sent to broker 2."""
     recovery = Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS)
     directory: Any = SimpleNamespace(
-        hosts={1: first, 2: second}, limits=Limits.for_tests(), recovery=recovery, numbered=False
+        hosts={1: first, 2: second}, limits=Limits.for_tests(), features=Features(recovery)
     )
     rendezvous = rendezvous_that_sends_to(2, second)
     record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
@@ -112,7 +113,9 @@ def test_a_subscriber_whose_position_cannot_be_stored_goes_on_when_it_can_be_aga
         )
         monkeypatch.setattr(alice, "_directory", SimpleNamespace(limits=Limits.for_tests(call_seconds=0.2)))
         monkeypatch.setattr(
-            alice, "_recovery", Recovery.for_tests(heartbeat_seconds=0.01, client_patience_seconds=0.1)
+            alice,
+            "_features",
+            Features(Recovery.for_tests(heartbeat_seconds=0.01, client_patience_seconds=0.1)),
         )
         with pytest.raises(BrokerUnavailable, match=r"no other broker took it in time \(the disk is full\)"):
             process.submit(alice.move(first, False)).result(PATIENCE_SECONDS)

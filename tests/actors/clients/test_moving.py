@@ -29,6 +29,7 @@ from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerLeaving, ClientError
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Unadvertise
 from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Flush, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
@@ -132,9 +133,9 @@ def attached(
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second},
         limits=Limits.for_tests(call_seconds=PATIENCE_SECONDS),
-        recovery=Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS),
-        numbered=False,
-        admission=admission,
+        features=Features(
+            Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS), admission=admission
+        ),
     )
     rendezvous = rendezvous_that_sends_to(2, second)
     process = ClientProcess("net", PATIENCE_SECONDS)

@@ -33,6 +33,7 @@ from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.publisher import Publisher
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import InputError
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.recovery import Recovery
 
 
@@ -288,9 +289,7 @@ def test_a_client_that_must_move_says_how_near_the_brokers_are(placement: Any, t
     async def all_hosts() -> Any:
         return hosts
 
-    directory: Any = SimpleNamespace(
-        hosts=hosts, limits=Limits(), recovery=Recovery.for_tests(), numbered=False, admission=None
-    )
+    directory: Any = SimpleNamespace(hosts=hosts, limits=Limits(), features=Features(Recovery.for_tests()))
     rendezvous = SimpleNamespace(
         relocate=SimpleNamespace(remote=relocate), hosts=SimpleNamespace(remote=all_hosts)
     )

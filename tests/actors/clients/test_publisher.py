@@ -16,6 +16,7 @@ from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.publisher import Publisher
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.pubsub import Events, TakenOver
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -64,9 +65,7 @@ def test_what_the_old_broker_takes_in_while_it_is_left_is_published_at_the_new_o
     directory = SimpleNamespace(
         hosts={0: old, 1: new},
         limits=Limits(call_seconds=PATIENCE_SECONDS),
-        recovery=Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS),
-        numbered=False,
-        admission=None,
+        features=Features(Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS)),
     )
     process = ClientProcess("test", 60.0)
     rendezvous = SimpleNamespace(relocate=SimpleNamespace(remote=relocate))
@@ -109,9 +108,7 @@ def test_what_is_not_accepted_goes_first_where_nothing_is_lost_and_nothing_more_
             host.taken += events.batch.sequence.tolist()
 
     host = Host()
-    directory = SimpleNamespace(
-        hosts={0: host}, limits=Limits(), recovery=None, numbered=numbered, admission=None
-    )
+    directory = SimpleNamespace(hosts={0: host}, limits=Limits(), features=Features(stores=numbered))
     process: Any = SimpleNamespace(given_up={host: 0}, hold=lambda client: None)
     carol = Carol("carol", 0, Context(directory, process))
     carol._counted = True
@@ -140,9 +137,7 @@ def test_the_session_at_a_host_goes_on_while_a_client_is_on_its_way_there() -> N
     directory = SimpleNamespace(
         hosts={0: old, 1: new},
         limits=Limits(call_seconds=PATIENCE_SECONDS),
-        recovery=Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS),
-        numbered=False,
-        admission=None,
+        features=Features(Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS)),
     )
     process = ClientProcess("test", 60.0)
     bob = Bob(

@@ -11,6 +11,7 @@ from rayvous.actors.network import operations
 from rayvous.actors.network.operations import Operations
 from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.protocol.errors import BrokerUnavailable, InputError
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.recovery import Recovery
 
 AWAY = ActorUnavailableError("not now", None)
@@ -24,7 +25,7 @@ class Net:
         self.done: list[Any] = []
         self.waits: list[float] = []
         self.dead: set[Any] = set()
-        self.recovery = Recovery.for_tests()
+        self.features = Features(Recovery.for_tests())
         self.directory = SimpleNamespace(scheme="hybrid", hosts={})
         self.rendezvous = self._actor(Rendezvous, retire=[None], clients_at=[0], forget=[None])
         self.host = self._actor(

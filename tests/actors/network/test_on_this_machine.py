@@ -10,6 +10,7 @@ from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network import hosts as hosts_file
 from rayvous.actors.network.hosts import Hosts
 from rayvous.protocol.errors import InputError
+from rayvous.protocol.features import Features
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_a_process_is_named_only_if_a_signal_from_here_reaches_it(
         pytest.skip("this machine does not say which it is")
     Ray(monkeypatch, hosts_file)
     actor = Actor(BrokerHost, pid=(node, 4711), machine=machine)
-    directory: Any = SimpleNamespace(name="net", hosts={0: actor}, recovery=None)
+    directory: Any = SimpleNamespace(name="net", hosts={0: actor}, features=Features())
     hosts = Hosts(directory, None)
     if reached:
         assert hosts.pid_of(0) == 4711

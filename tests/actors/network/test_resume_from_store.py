@@ -15,6 +15,8 @@ from rayvous.actors.network.store import CLIENTS, DIRECTORY, LastingStore
 from rayvous.protocol.configs import Limits, Position
 from rayvous.protocol.effects import Write
 from rayvous.protocol.errors import ClientError, InputError, StorageFailed
+from rayvous.protocol.features import Features
+from rayvous.protocol.messages.admission import AdmissionConfig
 from rayvous.protocol.messages.recovery import RENDEZVOUS, AskRoot, ClusterView, Recovery, Root, RootBeat
 from rayvous.recovery.durability.sqlite_store import SqliteStore
 from rayvous.recovery.durability.stable import Stable
@@ -22,7 +24,7 @@ from rayvous.routing.schemes.registry import scheme as scheme_of
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
 RECOVERY = Recovery.for_tests()
-MADE_OF = resume_from_store.made_of("hybrid", None, RECOVERY)
+MADE_OF = resume_from_store.made_of("hybrid", Features(RECOVERY, True))
 
 
 class InRay:
@@ -225,9 +227,9 @@ def test_what_stores_depend_on_must_be_as_it_was(story: Story) -> None:
     """Stores are snapshots of the layers of brokers, with checksums where brokers compare what they know."""
     compares = replace(RECOVERY, compare_heartbeats=10)
     for made_of, said in (
-        (resume_from_store.made_of("lbdd", None, RECOVERY), "scheme='hybrid'"),
-        (resume_from_store.made_of("hybrid", object(), RECOVERY), "admission=False"),
-        (resume_from_store.made_of("hybrid", None, compares), "compare_heartbeats=False"),
+        (resume_from_store.made_of("lbdd", Features(RECOVERY, True)), "scheme='hybrid'"),
+        (resume_from_store.made_of("hybrid", Features(RECOVERY, True, AdmissionConfig())), "admission=False"),
+        (resume_from_store.made_of("hybrid", Features(compares, True)), "compare_heartbeats=False"),
     ):
         with pytest.raises(
             InputError, match=f"the stores belong to a network with {said}.*launch it as it was"

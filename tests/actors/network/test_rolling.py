@@ -9,6 +9,8 @@ from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network import rolling
 from rayvous.actors.network.rolling import Rolling
 from rayvous.protocol.errors import BrokerUnavailable, InputError
+from rayvous.protocol.features import Features
+from rayvous.protocol.messages.recovery import Recovery
 
 
 class Story:
@@ -19,10 +21,10 @@ class Story:
     def __init__(self, *, heals: bool = True, numbered: bool = False, hosts: str = "aabb") -> None:
         self.told: list[Any] = []
         self.dead: set[str] = set()
-        self.recovery = object() if heals else None
+        self.features = Features(Recovery() if heals else None, numbered)
         self.actors = {name: Actor(BrokerHost, quiet=self._quiet) for name in hosts}
         named = {broker: self.actors[name] for broker, name in enumerate(hosts)}
-        self.directory = SimpleNamespace(numbered=numbered, hosts=dict(named))
+        self.directory = SimpleNamespace(hosts=dict(named))
         self.whole = True
 
     def _quiet(self, deliveries: bool) -> None:

@@ -20,6 +20,7 @@ from rayvous.actors.network.hosts import Hosts
 from rayvous.actors.network.network import Network
 from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.protocol.errors import BrokerUnavailable
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.recovery import Recovery
 
 
@@ -45,7 +46,7 @@ def hosts_of(*actors: Host) -> Hosts:
     directory: Any = SimpleNamespace(
         name="net",
         hosts=dict(found),
-        recovery=Recovery.for_tests(),
+        features=Features(Recovery.for_tests()),
         positions=[SimpleNamespace(broker=b) for b in found],
     )
     return Hosts(directory, Actor(Rendezvous, hosts=found))
@@ -119,11 +120,11 @@ def test_telemetry_is_had_without_who_is_out_of_reach_and_fails_where_nothing_he
     Ray(monkeypatch, hosts_file)
     monkeypatch.setattr(network_file, "read_telemetry", lambda collector, since: "what was seen")
     hosts = hosts_of(well, other)
-    hosts.directory.collector, hosts.directory.numbered = None, False
+    hosts.directory.collector = None
     net: Any = SimpleNamespace(_hosts=hosts)
     other.fails = ActorUnavailableError("not now", None)
     assert Network.telemetry(net) == "what was seen" and not hosts.dead
-    hosts.directory.recovery = None
+    hosts.directory.features = Features()
     with pytest.raises(BrokerUnavailable):
         Network.telemetry(net)
 

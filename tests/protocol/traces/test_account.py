@@ -3,6 +3,7 @@
 from rayvous.faults.checker.numbers import check_trace
 from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.batch import batch_of
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.protocol.traces.account import Account
 from rayvous.protocol.traces.trace import ITSELF, Bounded, Died, Kept, LossTold, Notified, Trace
@@ -38,7 +39,7 @@ def test_what_no_broker_has_accepted_never_was_and_its_number_is_used_again() ->
 
 
 def test_what_only_dead_brokers_had_is_forgiven_and_nothing_else() -> None:
-    account = written(Account(Recovery()))
+    account = written(Account(Features(Recovery())))
     account.published(2.0, "p", 3, [{"n": 3}])
     account.published(2.0, "q", 1, [{"n": 3}])
     account.accepted(2.1, 7, batch_of([{"n": 3}], publisher="p", first_sequence=3))
@@ -71,7 +72,7 @@ def test_a_publisher_that_restarts_replaces_all_that_no_broker_has_accepted() ->
 
 def test_what_only_a_dead_broker_may_have_had_is_lost_also_if_somebody_has_it() -> None:
     """The publisher died before it could say that the broker had accepted its event, which reached one subscriber."""
-    account = written(Account(Recovery(), stable=True))
+    account = written(Account(Features(Recovery(), True)))
     account.subscribed(1.0, "t", 1, "n = 3")
     account.confirmed(1.0, "t", 1)
     account.published(2.0, "p", 3, [{"n": 3}])
@@ -83,7 +84,7 @@ def test_what_only_a_dead_broker_may_have_had_is_lost_also_if_somebody_has_it() 
 
 
 def test_at_the_end_what_no_living_broker_had_of_a_dead_publisher_is_lost() -> None:
-    account = written(Account(Recovery(), stable=True))
+    account = written(Account(Features(Recovery(), True)))
     account.published(2.0, "p", 3, [{"n": 3}, {"n": 4}])
     account.accepted(2.1, 7, batch_of([{"n": 3}], publisher="p", first_sequence=3))
     account.accepted(2.1, 8, batch_of([{"n": 4}], publisher="p", first_sequence=4))
@@ -107,7 +108,7 @@ def test_what_a_broker_takes_to_keep_is_written_down_with_its_size() -> None:
     recovery = Recovery(retention_events_max=20, retention_bytes_max=300, retention_seconds=5.0)
     batch = batch_of([{"n": 1}, {"n": 2}], publisher="p")
     for stable in (False, True):
-        account = Account(recovery, stable=stable)
+        account = Account(Features(recovery, stable))
         account.published(1.0, "p", 1, [{"n": 1}, {"n": 2}])
         account.accepted(1.1, 7, batch)
         account.accepted(1.2, 7, batch)
