@@ -19,8 +19,9 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from ...protocol.errors import StateDamaged
+from ...protocol.features import Features
 from ...protocol.ids import BrokerId
-from ...protocol.messages.recovery import RENDEZVOUS, Recovery
+from ...protocol.messages.recovery import RENDEZVOUS
 from ...recovery.durability.backend import Opening
 from ...recovery.durability.stable import Stable
 from ...recovery.durability.stores import Store
@@ -36,21 +37,29 @@ SUCCESSOR_SECONDS: Final = 60.0
 T = TypeVar("T")
 
 
-class BrokerStores:
+class NoStores:
+    """Of brokers without stores."""
+
+    def store_of(self, broker: BrokerId, incarnation: int, *, again: bool = False) -> Store | None:
+        """Return no store."""
+        return None
+
+
+class BrokerStores(NoStores):
     """Opens the stores of brokers.
 
     Parameters
     ----------
     stable
         Where the stores are.
-    recovery
-        How the network heals; None if it does not.
+    features
+        Those of the network.
     """
 
-    def __init__(self, stable: Stable, recovery: Recovery | None) -> None:
+    def __init__(self, stable: Stable, features: Features) -> None:
         self.stable = stable
-        self._heals = recovery is not None
-        self._sums = recovery is not None and recovery.compare_seconds is not None
+        self._heals = features.heals
+        self._sums = features.compares
         self._backend = stable.backend()
         self._claimed = False
 

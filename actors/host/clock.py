@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import time
 
-from ...protocol.messages.recovery import Recovery
-
 
 class Clock:
     """The time of one host's brokers.
 
     Parameters
     ----------
-    recovery
-        The recovery configuration of the network; None where no broker is ever late.
+    late_seconds
+        How long after it was last told the time a broker is late; infinite where none ever is.
     still_seconds
         How far the clock of the network is behind the wall clock.
     """
 
-    def __init__(self, recovery: Recovery | None, still_seconds: float) -> None:
-        self._late_seconds = None if recovery is None else recovery.heartbeat_seconds
+    def __init__(self, late_seconds: float, still_seconds: float) -> None:
+        self._late_seconds = late_seconds
         self._zero = time.time() - time.monotonic() - still_seconds
         self._ticks = False
 
@@ -40,4 +38,4 @@ class Clock:
 
     def is_late(self, told_at: float) -> bool:
         """Return whether a broker that was last told the time then is late."""
-        return self._ticks and self._late_seconds is not None and self.now() - told_at > self._late_seconds
+        return self._ticks and self.now() - told_at > self._late_seconds

@@ -54,7 +54,7 @@ from .attachments import Attachments
 from .clock import Clock
 from .hosted_broker import Given, Happened, HostedBroker
 from .outbox import CARRIERS, LinkMessage, Outbox, wait_for_room
-from .resting import Resting
+from .resting import Awake
 from .sessions import Session, split
 from .standing import Stands
 from .telemetry import HostTelemetry
@@ -110,7 +110,7 @@ class Driver:
     attachments, admission, telemetry
         Carry out the effects for clients, for admission control and for the collector.
     resting
-        Sends heartbeats on behalf of brokers, and lets them rest; None in a network that does not heal.
+        Sends heartbeats on behalf of brokers, and lets them rest.
     limits
         The limits of the network.
     link_wait_seconds
@@ -132,7 +132,7 @@ class Driver:
         attachments: Attachments,
         admission: HostAdmission,
         telemetry: HostTelemetry,
-        resting: Resting | None,
+        resting: Awake,
         limits: Limits,
         link_wait_seconds: float | None,
         end: Callable[[StateDamaged], None],
@@ -159,7 +159,7 @@ class Driver:
         pressure: Backpressure | None = None,
     ) -> None:
         """Pass a message to a broker; note the queues that this fills in `pressure`."""
-        if self._resting is not None and hosted.rests_until is not None:
+        if hosted.rests_until is not None:
             self._resting.wake(hosted)
         carried = message.message if isinstance(message, Numbered) else message
         if isinstance(carried, CARRIERS):
@@ -180,13 +180,11 @@ class Driver:
 
     async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
         """Take in the heartbeat of another host; `stands` says what changes in the heartbeats that it replaces."""
-        if self._resting is not None:
-            await self._resting.hear(host, stands)
+        await self._resting.hear(host, stands)
 
     def reborn(self, broker: BrokerId) -> None:
         """Note that everything said by or to this broker so far belongs to an earlier incarnation."""
-        if self._resting is not None:
-            self._resting.reborn(broker)
+        self._resting.reborn(broker)
 
     def tell_time(self, hosted: HostedBroker) -> None:
         """Tell a broker the time: the wall clock as it was at the start, monotonic since then."""
@@ -200,7 +198,7 @@ class Driver:
         pressure: Backpressure | None = None,
     ) -> None:
         """Pass an event to a broker, and carry out its effects, now or when everything before them is stable."""
-        if self._resting is not None and hosted.rests_until is not None:
+        if hosted.rests_until is not None:
             self._resting.wake(hosted)
         commits = hosted.commits
         if commits is not None and commits.error is not None:
@@ -287,8 +285,6 @@ class Driver:
 
     def _holds_back(self, hosted: HostedBroker, effect: Send | Multicast) -> bool:
         """Return whether the heartbeat of this host replaces a heartbeat of a broker."""
-        if self._resting is None:
-            return False
         if isinstance(effect, Send):
             box = self._box(hosted, effect.to)
             return self._resting.holds_back(hosted, effect.to, (effect.to,), effect.message, box)

@@ -34,6 +34,7 @@ from ...protocol.batch import EventBatch
 from ...protocol.configs import Limits, Position
 from ...protocol.effects import Died, Missed
 from ...protocol.errors import BrokerUnavailable
+from ...protocol.features import Features
 from ...protocol.ids import BrokerId, ClientId, Link
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.pubsub import Gone
@@ -54,7 +55,7 @@ from ..parts import async_of, later_of
 from . import survey as host_survey
 from .admission import HostAdmission
 from .attachments import Attachments
-from .broker_store import BrokerStores, boot
+from .broker_store import BrokerStores, NoStores, boot
 from .clock import Clock
 from .commits import Commits
 from .departures import Departures
@@ -69,7 +70,7 @@ from .numbered import NumberedLinks
 from .outbox import LinkMessage
 from .quiet import QuietWait
 from .requests import Request
-from .resting import Resting
+from .resting import Awake, Resting
 from .telemetry import HostTelemetry
 from .ticking import Ticking, tick_seconds
 from .transport import Transport
@@ -122,14 +123,14 @@ class BrokerHost:
         self._limits = limits
         self._trace_events = trace_events
         self._network = network
-        self.recovery = recovery
-        self._stable = stable
-        self._stores = None if stable is None else BrokerStores(stable, recovery)
+        self.features = Features(recovery, stable is not None, admission)
+        self._stability = Stability() if stable is None else stable.stability
+        self._stores = NoStores() if stable is None else BrokerStores(stable, self.features)
         self._hosts: dict[BrokerId, Any] = {}
         self.hosted_brokers: dict[BrokerId, HostedBroker] = {}
         log = HOST.of(network=network)
         self.log = log
-        self.clock = Clock(recovery, still_seconds)
+        self.clock = Clock(self.features.late_seconds, still_seconds)
         self.departures = Departures(log)
         self.channels = self._make_channels(channels)
         self.telemetry = HostTelemetry(self.hosted_brokers, collector, self.log)
@@ -138,24 +139,23 @@ class BrokerHost:
         self.attachments = Attachments(
             self.hosted_brokers, limits, self._handle, self._drive, self.departures
         )
-        self.resting: Resting | None = None
-        if recovery is not None:
-            into = self._handle, self._drive, self._tell_time
-            self.resting = Resting(self.hosted_brokers, self.transport, recovery, self.clock, *into)
+        self.resting = self._make_resting()
         self.driver = self._make_driver()
-        stability = None if stable is None or recovery is not None else stable.stability
-        self.numbered: NumberedLinks | None = None
-        if stability is not None:
-            self.numbered = NumberedLinks(self.hosted_brokers, self.attachments, self.driver, stability)
+        self.numbered = self._make_numbered()
         self.metering = Metering(self.hosted_brokers, network, self.log)
         self.payloads = Payloads(
             self.attachments.hosted_broker, self._actor_of, self._died, self.driver.carry_out
         )
         self.rest = QuietWait(
-            self.hosted_brokers, self.attachments, self.driver, self.numbered, limits, recovery
+            self.hosted_brokers,
+            self.attachments,
+            self.driver,
+            self.numbered,
+            limits,
+            self.features.client_patience_seconds,
         )
         self.incoming = self._make_incoming()
-        self.ticking = self._make_ticking(stability)
+        self.ticking = self._make_ticking()
         # The client processes that the rendezvous point was told of, and when.
         self._told_heard: tuple[list[str], float] | None = None
         self._asleep = self.numbered is not None  # until it knows its brokers: Ray may have restarted it
@@ -168,7 +168,7 @@ class BrokerHost:
             config,
             name=bytes.fromhex(ray.get_runtime_context().get_actor_id()),
             serve=lambda content: begun(self, [content]),
-            heals=self.recovery is not None,
+            heals=self.features.heals,
             died=self._lost,
             log=self.log,
             unread_bytes_max=self._limits.connection_bytes_max,
@@ -177,18 +177,30 @@ class BrokerHost:
     def _make_transport(self) -> Transport:
         return Transport(
             self._limits,
-            self.recovery,
+            self.features,
             self.hosted_brokers,
             self.receive,
             died=self._died,
             reborn=self._drop_links,
-            missed=self._missed if self.recovery is not None else None,
+            missed=self._missed if self.features.heals else None,
             carried_out=self.telemetry.carried_out,
             deadline_seconds=self.admission.deadline_seconds,
             log=self.log,
             channels=self.channels,
             departures=self.departures,
         )
+
+    def _make_resting(self) -> Awake:
+        if not self.features.heals:
+            return Awake()
+        into = self._handle, self._drive, self._tell_time
+        seconds = self.features.times.heartbeat_seconds
+        return Resting(self.hosted_brokers, self.transport, seconds, self.clock, *into)
+
+    def _make_numbered(self) -> NumberedLinks | None:
+        if not self.features.numbers:
+            return None
+        return NumberedLinks(self.hosted_brokers, self.attachments, self.driver, self._stability)
 
     def _make_driver(self) -> Driver:
         return Driver(
@@ -218,7 +230,7 @@ class BrokerHost:
             self._service,
         )
 
-    def _make_ticking(self, stability: Stability | None) -> Ticking:
+    def _make_ticking(self) -> Ticking:
         return Ticking(
             self.hosted_brokers,
             self.driver,
@@ -226,12 +238,12 @@ class BrokerHost:
             self.attachments,
             self.telemetry,
             self.resting,
-            tick_seconds(self.recovery, stability, quotas=self.admission.config is not None),
+            tick_seconds(self.features, self._stability),
             self._service,
             self._limits,
             partial(self._tell_heard, time.monotonic()),
             self.log,
-            keeps=bool(stability),
+            keeps=self.features.numbers,
         )
 
     # What parts that are made before the driver pass to the brokers by it.
@@ -261,7 +273,7 @@ class BrokerHost:
     ) -> None:
         """Make a broker, from its store if it has one."""
         broker = position.broker
-        store = None if self._stores is None else self._stores.store_of(broker, incarnation, again=again)
+        store = self._stores.store_of(broker, incarnation, again=again)
         self.transport.born(broker, incarnation)
         telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
         log = self.transport.log_of(broker)
@@ -269,18 +281,18 @@ class BrokerHost:
             Broker,
             position,
             self._scheme_name,
-            self.recovery,
+            self.features.recovery,
             incarnation,
             joins=joins,
             store=store,
-            stability=None if self._stable is None else self._stable.stability,
+            stability=self._stability,
             admission=self.admission.config,
         )
         machine = boot(make, store, log)
         hosted = self.hosted_brokers[broker] = HostedBroker(machine, telemetry, self.metering.of(position))
         log.info("broker %d starts", broker)
         if store is not None:
-            failed = hosted.answers.refuse_all if self.recovery is None else self._end
+            failed = self._end if self.features.heals else hosted.answers.refuse_all
             hosted.commits = Commits(f"broker {broker}", store, failed, log)
 
     async def start_newcomer(self, position: Position, incarnation: int) -> None:
@@ -306,7 +318,7 @@ class BrokerHost:
 
     async def _actor_of(self, broker: BrokerId) -> Any:
         """Return the actor of a broker; None if the broker is here."""
-        if broker in self.hosted_brokers or self.recovery is None:
+        if broker in self.hosted_brokers or not self.features.heals:
             return self._hosts.get(broker)
         return await self.transport.actor_of(broker)
 
@@ -317,10 +329,10 @@ class BrokerHost:
                 hosted.links[broker].begin_anew()
 
     def _died(self, source: BrokerId, other: BrokerId) -> None:
-        if self.recovery is None:
-            self.driver.handle(self.hosted_brokers[source], other, Gone(other))
-        else:  # once the call has failed, so that what is lost with it is known first
+        if self.features.heals:  # once the call has failed, so that what is lost with it is known first
             asyncio.get_running_loop().call_soon(self._learn_dead, source, other)
+        else:
+            self.driver.handle(self.hosted_brokers[source], other, Gone(other))
 
     def _learn_dead(self, source: BrokerId, other: BrokerId) -> None:
         hosted = self.hosted_brokers.get(source)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 from ...protocol.configs import Limits
 from ...protocol.ids import BrokerId
-from ...protocol.messages.recovery import Recovery
 from .attachments import Attachments
 from .driver import Driver
 from .hosted_broker import HostedBroker
@@ -30,8 +29,10 @@ class QuietWait:
         A live view of its brokers.
     attachments, driver, numbered
         Those of the host; `numbered` is None where brokers do not number messages. Numbered ones must be acknowledged.
-    limits, recovery
-        The configuration of the network.
+    limits
+        Those of the network.
+    patience_seconds
+        How long clients wait for a sign of life; None where they do not move.
     """
 
     def __init__(
@@ -41,14 +42,14 @@ class QuietWait:
         driver: Driver,
         numbered: NumberedLinks | None,
         limits: Limits,
-        recovery: Recovery | None,
+        patience_seconds: float | None,
     ) -> None:
         self._hosted_brokers = hosted_brokers
         self._attachments = attachments
         self._driver = driver
         self._numbered = numbered
         self._gone_seconds = limits.session_seconds
-        self._patience = None if recovery is None else recovery.client_patience_seconds
+        self._patience = patience_seconds
 
     async def still(self, deliveries: bool) -> int:
         """Wait until nothing waits to leave; return how many messages the host has handled so far.

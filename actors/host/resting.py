@@ -27,7 +27,6 @@ from ray.exceptions import ActorDiedError
 
 from ...protocol.effects import Rested
 from ...protocol.ids import BrokerId, BrokerLink
-from ...protocol.messages.recovery import Recovery
 from ...protocol.queries import ListensTo
 from .clock import Clock
 from .hosted_broker import Drive, Handle, HostedBroker
@@ -36,7 +35,35 @@ from .standing import HERE, Host, Standing, Stands
 from .transport import Transport
 
 
-class Resting:
+class Awake:
+    """Brokers that never rest, and send each heartbeat by themselves: those of a network that does not heal."""
+
+    def holds_back(
+        self, hosted: HostedBroker, link: BrokerLink, to: Sequence[BrokerId], beat: object, box: Outbox
+    ) -> bool:
+        """Return False: no heartbeat is replaced."""
+        return False
+
+    def turn(self) -> None:
+        """Do nothing before the brokers are told the time."""
+
+    def try_rest(self, hosted: HostedBroker) -> None:
+        """Let a broker go on."""
+
+    def wake(self, hosted: HostedBroker) -> None:
+        """Do nothing: no broker rests."""
+
+    def stop(self) -> None:
+        """Do nothing: every heartbeat is sent by itself."""
+
+    def reborn(self, broker: BrokerId) -> None:
+        """Do nothing: nothing stands for a broker."""
+
+    async def hear(self, host: str, stands: Sequence[Stands]) -> None:
+        """Ignore a heartbeat of another host."""
+
+
+class Resting(Awake):
     """The heartbeats of one host, and the rest of its brokers.
 
     Parameters
@@ -45,8 +72,8 @@ class Resting:
         A live view of the host's brokers.
     ways
         The transport to other brokers.
-    recovery
-        The recovery configuration of the network.
+    heartbeat_seconds
+        The time between two heartbeats.
     clock
         The time of the brokers.
     hand, drive
@@ -59,16 +86,16 @@ class Resting:
         self,
         hosted_brokers: Mapping[BrokerId, HostedBroker],
         ways: Transport,
-        recovery: Recovery,
+        heartbeat_seconds: float,
         clock: Clock,
         hand: Handle,
         drive: Drive,
         tell_time: Callable[[HostedBroker], None],
     ) -> None:
-        self.standing = Standing(recovery.heartbeat_seconds, ways.host_of, ways.own_incarnation)
+        self.standing = Standing(heartbeat_seconds, ways.host_of, ways.own_incarnation)
         self._hosted_brokers = hosted_brokers
         self._ways = ways
-        self._seconds = recovery.heartbeat_seconds
+        self._seconds = heartbeat_seconds
         self._clock = clock
         self._hand = hand
         self._drive = drive
@@ -82,7 +109,7 @@ class Resting:
     # Heartbeats of brokers here.
 
     def holds_back(
-        self, hosted: HostedBroker, link: BrokerLink, to: Sequence[BrokerId], beat: Any, box: Outbox
+        self, hosted: HostedBroker, link: BrokerLink, to: Sequence[BrokerId], beat: object, box: Outbox
     ) -> bool:
         """Take in a heartbeat of a broker; return whether the heartbeat of this host replaces it."""
         if self._ways.passage is not None:

@@ -19,15 +19,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from ...protocol.configs import Limits
+from ...protocol.features import Features
 from ...protocol.ids import BrokerId
-from ...protocol.messages.recovery import Recovery
 from ...protocol.stability import Stability
 from ..logs import Log
 from .attachments import Attachments
 from .clock import Clock
 from .driver import Driver
 from .hosted_broker import HostedBroker
-from .resting import Resting
+from .resting import Awake
 from .telemetry import HostTelemetry
 
 TICKS_A_HEARTBEAT: Final = 4
@@ -39,13 +39,13 @@ TOLD_AT_ONCE: Final = 32
 """Brokers told the time before pending calls run, so that heartbeats of other hosts do not wait for all brokers."""
 
 
-def tick_seconds(recovery: Recovery | None, stability: Stability | None, *, quotas: bool) -> float | None:
+def tick_seconds(features: Features, stability: Stability) -> float | None:
     """Return how often brokers are told the time; None if they need not be."""
-    if recovery is not None:
-        return recovery.heartbeat_seconds / TICKS_A_HEARTBEAT
-    if stability is not None:
+    if features.heals:
+        return features.times.heartbeat_seconds / TICKS_A_HEARTBEAT
+    if features.numbers:
         return stability.retransmit_seconds / TICKS_A_RETRANSMISSION
-    return QUOTA_TICK_SECONDS if quotas else None
+    return QUOTA_TICK_SECONDS if features.quotas_only else None
 
 
 class Ticking:
@@ -56,7 +56,7 @@ class Ticking:
     hosted_brokers
         A live view of the host's brokers.
     driver, clock, attachments, telemetry, resting
-        Those of the host; no resting in a network that does not heal.
+        Those of the host.
     seconds
         The period; None for never.
     service
@@ -78,7 +78,7 @@ class Ticking:
         clock: Clock,
         attachments: Attachments,
         telemetry: HostTelemetry,
-        resting: Resting | None,
+        resting: Awake,
         seconds: float | None,
         service: Callable[[BrokerId], Awaitable[None]],
         limits: Limits,
@@ -130,16 +130,13 @@ class Ticking:
 
     async def turn(self) -> None:
         """Tell the time once, to all brokers that do not rest."""
-        resting = self._resting
-        if resting is not None:
-            resting.turn()
+        self._resting.turn()
         told = 0
         for hosted in list(self._hosted_brokers.values()):
             if hosted.rests_until is None:
                 await self._service(hosted.broker.position.broker)
                 self._driver.tell_time(hosted)
-                if resting is not None:
-                    resting.try_rest(hosted)
+                self._resting.try_rest(hosted)
                 told += 1
                 if told % TOLD_AT_ONCE == 0:
                     await asyncio.sleep(0)

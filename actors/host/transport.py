@@ -26,8 +26,9 @@ from ray.exceptions import ActorDiedError
 from ...protocol.configs import Limits, Position
 from ...protocol.effects import Missed
 from ...protocol.errors import BrokerUnavailable
+from ...protocol.features import Features
 from ...protocol.ids import BrokerId
-from ...protocol.messages.recovery import RENDEZVOUS, Recovery
+from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.telemetry.tables import CarriedOut
 from ..channels.pool import Channels
 from ..later import Later
@@ -60,8 +61,8 @@ class Transport:
 
     Parameters
     ----------
-    limits, recovery
-        The configuration of the network.
+    limits, features
+        Those of the network.
     hosted
         The brokers on this host.
     receive
@@ -94,7 +95,7 @@ class Transport:
     def __init__(
         self,
         limits: Limits,
-        recovery: Recovery | None,
+        features: Features,
         hosted: Container[BrokerId],
         receive: Receive,
         died: Callable[[BrokerId, BrokerId], None],
@@ -116,7 +117,9 @@ class Transport:
         self.passage: Passage | None = None
         self._unreached: set[Any] = set()  # hosts to which the last heartbeat failed
         self._limits = limits
-        self._recovery = recovery
+        self._heals = features.heals
+        self._link_seconds = limits.call_seconds if features.heals else None
+        self._member_patience_seconds = features.member_patience_seconds
         self._hosted = hosted
         self._receive = receive
         self._died = died
@@ -159,7 +162,7 @@ class Transport:
 
     def meet(self, broker: BrokerId, hosts: Mapping[BrokerId, Any]) -> None:
         """Know another broker from the start, unless it has meanwhile left a network that heals."""
-        if broker in hosts or broker in self._hosted or self._recovery is None:
+        if broker in hosts or broker in self._hosted or not self._heals:
             self.peer(broker, hosts)
 
     def host_of(self, broker: BrokerId) -> Any:
@@ -193,7 +196,7 @@ class Transport:
 
     def lost(self, host: Any) -> None:
         """Tell the brokers here that a host was found dead when its channel ended."""
-        if self._recovery is None:
+        if not self._heals:
             return  # a call finds that
         for broker, actor in list(self._actors.items()):
             if actor == host:
@@ -241,7 +244,7 @@ class Transport:
 
     def _seek(self, broker: BrokerId) -> None:
         """Look up the actor of a broker whose actor is dead, unless a lookup is pending."""
-        if self._recovery is None or self._rendezvous is None or broker in self._sought:
+        if not self._heals or self._rendezvous is None or broker in self._sought:
             return
 
         async def seek() -> None:
@@ -260,7 +263,7 @@ class Transport:
         if to == RENDEZVOUS:
             return self._outbox(source, f"broker {source} to the rendezvous point", self._report(source))
         reach = self._reach(source, LINK)
-        seconds = None if self._recovery is None else self._limits.call_seconds
+        seconds = self._link_seconds
 
         async def carry_slowly(load: list[LinkMessage]) -> int:
             made = time.monotonic()
@@ -302,7 +305,6 @@ class Transport:
             return known
         if not peers:
             return None
-        patience = None if self._recovery is None else self._recovery.heartbeat_seconds
 
         def missed(member: BrokerId, ago: float, anew: bool) -> None:
             assert self._missed is not None
@@ -311,7 +313,7 @@ class Transport:
         group = MulticastGroup(
             source,
             peers,
-            patience,
+            self._member_patience_seconds,
             None if self._missed is None else missed,
             None if self._carried_out is None else partial(self._carried_out, source),
             log=self.log_of(source),

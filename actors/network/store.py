@@ -21,6 +21,7 @@ import ray
 from ray.experimental import internal_kv
 
 from ...protocol.effects import Write
+from ...protocol.features import Features
 from ...recovery.durability.stable import Stable
 from ...recovery.durability.stores import Store
 from ..host.broker_store import BrokerStores
@@ -145,7 +146,7 @@ class LastingStore:
 
     def __init__(self, in_ray: RayStore, stable: Stable) -> None:
         self._in_ray = in_ray
-        self._stores = BrokerStores(stable, None)
+        self._stores = BrokerStores(stable, Features(stores=True))
         self._rest: Callable[[], Values] = nothing
         self._writer: ThreadPoolExecutor | None = None
         # Used by the writer's thread only.

@@ -330,7 +330,7 @@ class Breaker:
         self._net.kill_broker(
             broker
         )  # this waits until Ray knows that it is dead, and nobody has the store open
-        store = BrokerStores(self._stable, self._net.inspect.directory.recovery).store_of(
+        store = BrokerStores(self._stable, self._net.inspect.directory.features).store_of(
             broker, incarnation=1
         )
         try:

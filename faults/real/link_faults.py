@@ -58,11 +58,10 @@ class LinkFaultTable:
 
     def __call__(self, host: BrokerHost) -> None:
         """Apply these faults at a host, in its process, from now on."""
-        if host.resting is not None:
-            host.resting.stop()
+        host.resting.stop()
         faults = host.transport.passage
         if not isinstance(faults, HostLinkFaults):
-            heartbeat = 1.0 if host.recovery is None else host.recovery.heartbeat_seconds
+            heartbeat = host.features.usual_times.heartbeat_seconds
             faults = host.transport.passage = HostLinkFaults(
                 heartbeat, seed=min(host.hosted_brokers, default=0)
             )

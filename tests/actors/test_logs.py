@@ -11,6 +11,7 @@ from ray._common.formatters import JSONFormatter
 from rayvous.actors.host.transport import Transport
 from rayvous.actors.logs import Log
 from rayvous.protocol.configs import Limits
+from rayvous.protocol.features import NONE
 from rayvous.protocol.messages.pubsub import Withdraw
 from rayvous.protocol.messages.recovery import RENDEZVOUS
 
@@ -38,7 +39,7 @@ def test_what_clients_wrote_is_one_line_of_the_log(caplog):
 def test_a_loss_says_whose_it_is(caplog):
     async def lose():
         ways = Transport(
-            Limits(), None, {}, None, None, None, log=Log("rayvous.host", network="flights"),
+            Limits(), NONE, {}, None, None, None, log=Log("rayvous.host", network="flights"),
         )  # fmt: skip
         ways.born(7, 4)
         ways.rendezvous = None  # so a call to it fails

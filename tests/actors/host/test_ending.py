@@ -21,6 +21,7 @@ from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.effects import Persist
 from rayvous.protocol.errors import StorageFailed
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.durability.stable import Stable
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -98,7 +99,7 @@ def test_a_later_life_waits_for_the_process_of_the_one_before(
 ) -> None:
     """The former process may only have been cut off, and is about to end. Here a first incarnation does not wait."""
     monkeypatch.setattr(broker_store, "OPEN_SECONDS", 0.0)
-    stores = BrokerStores(Stable(tmp_path), Recovery.for_tests())
+    stores = BrokerStores(Stable(tmp_path), Features(Recovery.for_tests(), stores=True))
     former = stores.store_of(3, incarnation=0)
     with pytest.raises(StorageFailed, match="another process has it open"):
         stores.store_of(3, incarnation=0)
@@ -121,7 +122,7 @@ def test_a_process_that_ray_has_started_again_waits_for_the_former_one(
     ray.here.current_actor = "me"
 
     async def live() -> None:
-        former = BrokerStores(stable, None).store_of(places[0].broker, incarnation=0)
+        former = BrokerStores(stable, Features(stores=True)).store_of(places[0].broker, incarnation=0)
         host = BrokerHost("hybrid", Limits.for_tests(), network="net", stable=stable)
         Timer(0.15, former.close).start()
         assert list(await host.describe()) == [places[0].broker]

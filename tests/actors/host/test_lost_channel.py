@@ -7,6 +7,7 @@ from typing import Any
 
 from rayvous.actors.host.transport import Transport
 from rayvous.protocol.configs import Limits
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.recovery import Recovery
 
 
@@ -16,7 +17,7 @@ def lonely_transport(died: Callable[[int, int], None], recovery: Recovery | None
     async def never(*_: Any) -> None:
         raise AssertionError("nothing is sent")
 
-    return Transport(Limits(), recovery, {0, 1}, never, died=died, reborn=lambda broker: None)
+    return Transport(Limits(), Features(recovery), {0, 1}, never, died=died, reborn=lambda broker: None)
 
 
 def told_when_lost(recovery: Recovery | None) -> list[tuple[int, int]]:

@@ -13,6 +13,7 @@ from rayvous.actors.host.requests import Accepted
 from rayvous.faults.checker.reliability import judge
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.errors import StorageFailed
+from rayvous.protocol.features import Features
 from rayvous.protocol.messages.pubsub import Events
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.recovery.durability.stores import MemoryStore
@@ -46,7 +47,7 @@ def test_it_has_ten_statements_as_the_guide_says() -> None:
 
 
 def test_simulated_brokers_recover_from_it(stores: Any) -> None:
-    opened = BrokerStores(rv.Stable(ADDRESS).validate(), None)
+    opened = BrokerStores(rv.Stable(ADDRESS).validate(), Features(stores=True))
     net = Simulation(ClusterTree(3, 1).positions(), store=lambda broker: opened.store_of(broker, 0))
     net.subscribe("alice", 2, "x >= 0", 1)
     assert net.settle()

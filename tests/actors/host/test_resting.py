@@ -5,18 +5,22 @@ Hosts are wired to each other without Ray; the test sets the time.
 Reference: paper 1, 4.1; promise 6; docs/decisions/0092-hosts-beat-for-their-brokers.md.
 """
 
+import ast
 import asyncio
 import pickle
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from packed_calls import PackedCalls
 from patience import PATIENCE_SECONDS
 from ray.exceptions import ActorDiedError
+from rayvous.actors.host import resting
 from rayvous.actors.host.host import BrokerHost
+from rayvous.actors.host.resting import Awake, Resting
 from rayvous.actors.host.ticking import TOLD_AT_ONCE
 from rayvous.faults.real.link_faults import LinkFaultTable
 from rayvous.protocol.batch import batch_of
@@ -109,7 +113,7 @@ class Net:
 
     def set_clock(self, host: BrokerHost) -> None:
         host.clock.now = lambda: self.now  # type: ignore[method-assign]
-        assert host.resting is not None
+        assert isinstance(host.resting, Resting)
         host.resting._went_on_at = self.now
 
     def count(self, host: BrokerHost) -> None:
@@ -346,3 +350,34 @@ def test_calls_are_taken_while_many_brokers_are_told_the_time() -> None:
         assert len(told) == len(positions) and await calling == TOLD_AT_ONCE
 
     asyncio.run(run())
+
+
+def test_where_nothing_heals_no_broker_rests_and_every_heartbeat_is_sent() -> None:
+    """What stands in for `Resting` has each method that parts of a host call, and does nothing."""
+
+    async def test() -> None:
+        host = BrokerHost("hybrid", Limits.for_tests())
+        assert type(host.resting) is Awake
+        await host.start_brokers(ClusterTree(1, 1).positions())
+        (hosted,) = host.hosted_brokers.values()
+        box: Any = None
+        assert not host.resting.holds_back(hosted, 1, (1,), "a beat", box)
+        host.resting.turn()
+        host.resting.try_rest(hosted)
+        host.resting.wake(hosted)
+        host.resting.stop()
+        host.resting.reborn(0)
+        await host.resting.hear("another host", [])
+        assert hosted.rests_until is None and hosted.told_at == 0.0
+
+    asyncio.run(test())
+    called = {
+        node.func.attr
+        for path in Path(resting.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Attribute)
+        and node.func.value.attr in ("_resting", "resting")
+    }
+    assert called and called <= vars(Awake).keys()
