@@ -89,8 +89,8 @@ class Broker:
         stability: Stability | None = None,
         admission: AdmissionConfig | None = None,
     ) -> None:
-        scheme(scheme_name, heals=recovery is not None)  # an unknown one is refused first
         asked = Asked(position, scheme_name, recovery, incarnation, seed, joins, store, stability, admission)
+        scheme(scheme_name, heals=asked.heals)  # an unknown one is refused first
         stack = Stack(asked)
         self.position = position
         self.router: Router = stack.innermost.router

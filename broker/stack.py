@@ -17,8 +17,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ..protocol.configs import Position
 from ..protocol.effects import Ticked
+from ..protocol.features import Features
 from ..protocol.ids import BrokerId
-from ..protocol.messages.admission import AdmissionConfig
+from ..protocol.messages.admission import AdmissionConfig, required
 from ..protocol.messages.recovery import Recovery
 from ..protocol.stability import Stability
 from ..recovery.durability.durable_clients import DurableClients
@@ -80,20 +81,25 @@ class Asked:
         """Whether it heals, in views."""
         return self.heals and self.scheme.membership is Membership.VIEWS
 
-    @property
+    @cached_property
+    def features(self) -> Features:
+        """Those of its network, as far as the broker knows them."""
+        return Features(self.recovery, self.store is not None, self.admission)
+
+    @cached_property
     def heals(self) -> bool:
         """Whether its network heals."""
-        return self.recovery is not None
+        return self.features.heals
 
     @property
     def compares(self) -> bool:
         """Whether it compares its state with that of others, to detect damage."""
-        return self.heals and self.times.compare_seconds is not None
+        return self.features.compares
 
     @property
     def admits(self) -> bool:
         """Whether its network has admission control."""
-        return self.admission is not None
+        return self.features.admits
 
     @property
     def restarted(self) -> bool:
@@ -103,8 +109,7 @@ class Asked:
     @property
     def times(self) -> Recovery:
         """The times and bounds of a network that heals."""
-        assert self.recovery is not None
-        return self.recovery
+        return self.features.times
 
 
 class Row(NamedTuple, Generic[L]):
@@ -217,11 +222,10 @@ def _fan_out(asked: Asked, stack: Stack) -> FanOut:
 
 
 def _admitting(asked: Asked, stack: Stack) -> Admitting:
-    assert asked.admission is not None
     return Admitting(
         asked.here,
         stack.innermost.placed,
-        asked.admission,
+        required(asked.admission),
         hand_on=handed_on if asked.fans_out else None,
         anew=asked.restarted,
         grace_seconds=GRACE_HEARTBEATS * asked.times.heartbeat_seconds if asked.heals else 0.0,
@@ -255,7 +259,7 @@ class OfScheme:
 
 LAYERS: Final[tuple[Row[Any], ...]] = (
     Row(Shaping, lambda asked: asked.admits, _shaping),
-    Row(CrashRecover, lambda asked: asked.store is not None and not asked.heals, _links),
+    Row(CrashRecover, lambda asked: asked.features.numbers, _links),
     Row(Comparing, lambda asked: asked.compares, _comparing),
     Row(Own, lambda asked: False, lambda asked, stack: Own()),
     Row(FanOut, lambda asked: asked.fans_out, _fan_out),

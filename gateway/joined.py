@@ -309,7 +309,7 @@ class Joined:
 
         def attach() -> Publisher:
             publisher = self._attached.publisher(f"{principal}@{self._suffix}")
-            if self._network.inspect.directory.admission is not None:
+            if self._network.inspect.directory.features.admits:
                 publisher.advertise(may, max_rate=rate)
             return publisher
 

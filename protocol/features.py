@@ -63,6 +63,16 @@ class Features:
         return self.admission is not None
 
     @property
+    def measures(self) -> bool:
+        """Whether hosts measure their capacity for admission control."""
+        return self.admission is not None and self.admission.measure
+
+    @property
+    def deadline_seconds(self) -> float | None:
+        """How long an event may wait at one place; None for no limit."""
+        return self.admission.deadline_seconds if self.admission is not None else None
+
+    @property
     def compares(self) -> bool:
         """Whether brokers compare their state with each other, to detect damage."""
         return self.compare_seconds is not None

@@ -30,7 +30,16 @@ from ..protocol.effects import Acknowledge, Confirm, Deliver, Effect, Flushed, I
 from ..protocol.errors import ClientError
 from ..protocol.features import NONE
 from ..protocol.ids import BrokerId, ClientId
-from ..protocol.messages.admission import Everywhere, HeldBack, Judgement, LetIn, News, OverQuota, Standing
+from ..protocol.messages.admission import (
+    Everywhere,
+    HeldBack,
+    Judgement,
+    LetIn,
+    News,
+    OverQuota,
+    Standing,
+    required,
+)
 from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
 from ..protocol.queries import AcceptedOf, WaitingOf
 from ..protocol.traces.account import Account
@@ -393,8 +402,7 @@ class Sessions:
         """Note that a publisher's quota refused events, and how much would have waited with them."""
         self._over.add((client, news.number))
         events = [(client, sequence) for sequence in range(news.number - news.events + 1, news.number + 1)]
-        config, waiting = self._network.admission, host.machine.ask(WaitingOf(client))
-        assert config is not None
+        config, waiting = required(self._network.admission), host.machine.ask(WaitingOf(client))
         measured, allowed = news.events + sum(map(len, waiting)), config.held_events_max
         if measured <= allowed:  # then their size was the reason
             published = self.account.publications()

@@ -297,11 +297,11 @@ class Simulation(SimulatedNetwork):
         self.clients.tell(session, messages)
 
     def _rate(self, client: ClientId, broker: BrokerId, max_rate: float | None) -> float:
-        if self.admission is None:
+        if not self.features.admits:
             if max_rate is not None or not self.broker(broker).takes_advertisements:
                 required(None)
             return 0.0
-        return self._rates.get(client, RateHistory()).rate(max_rate, self.admission.default_rate)
+        return self._rates.get(client, RateHistory()).rate(max_rate, required(self.admission).default_rate)
 
     def answers(self, client: ClientId, number: int) -> Answers:
         """Return which publishers may satisfy a subscription, as its broker has reported; none before that."""

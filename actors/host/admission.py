@@ -19,6 +19,7 @@ from ...admission.meters import CapacityMeter
 from ...admission.waiting import too_long
 from ...protocol.effects import Received
 from ...protocol.errors import RateExceeded, SubscriptionRejected
+from ...protocol.features import Features
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import (
     AdmissionConfig,
@@ -43,34 +44,35 @@ class HostAdmission:
 
     Parameters
     ----------
-    config
-        The admission configuration of the brokers; None for a network without admission control.
+    features
+        Those of the network.
     hosted_brokers
         A live view of the host's brokers.
     drive
         Passes an event to a broker and carries out the effects.
+
+    Attributes
+    ----------
+    deadline_seconds
+        How long an event may wait at one place; None for no limit.
     """
 
     def __init__(
         self,
-        config: AdmissionConfig | None,
+        features: Features,
         hosted_brokers: Mapping[BrokerId, HostedBroker],
         drive: Drive,
     ) -> None:
-        self.config = config
+        self._features = features
+        self.deadline_seconds = features.deadline_seconds
         self._hosted_brokers = hosted_brokers
         self._drive = drive
         self._measuring: asyncio.Task[None] | None = None
         self._burden_seconds, self._share = 0.0, 1.0
 
-    @property
-    def deadline_seconds(self) -> float | None:
-        """How long an event may wait at one place; None for no limit."""
-        return None if self.config is None else self.config.deadline_seconds
-
     def require(self) -> None:
         """Raise InputError in a network without admission control."""
-        required(self.config)
+        required(self._features.admission)
 
     def inform(self, hosted: HostedBroker, client: ClientId, news: News, number: int = 0) -> None:
         """Pass news of the broker to its client; `number` is set if the client must acknowledge the news."""
@@ -103,7 +105,7 @@ class HostAdmission:
 
     def take_in(self, hosted: HostedBroker, message: Events | Directed, since: float | None) -> bool:
         """Return whether to take in events that have waited since `since`; if so, spend the burden on them first."""
-        if self.config is not None and too_long(since, time.time(), self.config.deadline_seconds):
+        if self.deadline_seconds is not None and too_long(since, time.time(), self.deadline_seconds):
             hosted.expired_events += len(message.batch)
             return False
         if self._burden_seconds:
@@ -120,8 +122,9 @@ class HostAdmission:
 
     def measure_soon(self) -> None:
         """Start sampling, if the configuration asks for it."""
-        if self.config is not None and self.config.measure and self._measuring is None:
-            self._measuring = asyncio.get_running_loop().create_task(self._measure(self.config))
+        if self._features.measures and self._measuring is None:
+            config = required(self._features.admission)
+            self._measuring = asyncio.get_running_loop().create_task(self._measure(config))
 
     async def _measure(self, config: AdmissionConfig) -> None:
         meters: Mapping[BrokerId, CapacityMeter] = {

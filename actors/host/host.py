@@ -134,7 +134,7 @@ class BrokerHost:
         self.departures = Departures(log)
         self.channels = self._make_channels(channels)
         self.telemetry = HostTelemetry(self.hosted_brokers, collector, self.log)
-        self.admission = HostAdmission(admission, self.hosted_brokers, self._drive)
+        self.admission = HostAdmission(self.features, self.hosted_brokers, self._drive)
         self.transport = self._make_transport()
         self.attachments = Attachments(
             self.hosted_brokers, limits, self._handle, self._drive, self.departures
@@ -225,6 +225,7 @@ class BrokerHost:
             self.driver,
             self.attachments,
             self.admission,
+            self.features.admits,
             self.numbered,
             self._wake,
             self._service,
@@ -286,7 +287,7 @@ class BrokerHost:
             joins=joins,
             store=store,
             stability=self._stability,
-            admission=self.admission.config,
+            admission=self.features.admission,
         )
         machine = boot(make, store, log)
         hosted = self.hosted_brokers[broker] = HostedBroker(machine, telemetry, self.metering.of(position))

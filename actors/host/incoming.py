@@ -66,6 +66,8 @@ class Incoming:
         The limits of the network.
     ways, departures, driver, attachments, admission
         Those of the host.
+    admits
+        Whether brokers control admission, and publications may be answered later.
     numbered
         The part for brokers that number messages; None where they do not.
     wake
@@ -83,6 +85,7 @@ class Incoming:
         driver: Driver,
         attachments: Attachments,
         admission: HostAdmission,
+        admits: bool,
         numbered: NumberedLinks | None,
         wake: Callable[[], Awaitable[None]],
         service: Callable[[BrokerId, int], Awaitable[None]],
@@ -94,6 +97,7 @@ class Incoming:
         self._driver = driver
         self._attachments = attachments
         self._admission = admission
+        self._admits = admits
         self._numbered = numbered
         self._wake = wake
         self._service = service
@@ -214,7 +218,7 @@ class Incoming:
         else:
             hosted = self._hosted_for(at, client, messages, session)
             owed = questions(client, messages)
-        published = () if self._admission.config is None else publications(client, messages)
+        published = publications(client, messages) if self._admits else ()
         answers = [hosted.answers.owe(question) for question in owed]
         pressure = Backpressure(since)
         if self._numbered is not None:

@@ -95,7 +95,7 @@ async def use(host: BrokerHost) -> None:
     await host.begin()
     if host.numbered is None:
         await host.request(0, "alice", [Register(1, to_filter("x > 0"))], "process")
-    if host.numbered is None and host.admission.config is None:
+    if host.numbered is None and not host.features.admits:
         batch = batch_of([{"x": 1}], publisher="bob", first_sequence=1)
         await host.request(0, "bob", [Events(batch)])
         assert len(await host.poll("process", 0, 1.0)) == 1

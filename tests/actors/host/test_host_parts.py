@@ -29,6 +29,7 @@ from rayvous.protocol.errors import (
     NameTaken,
     SubscriptionRejected,
 )
+from rayvous.protocol.features import NONE, Features
 from rayvous.protocol.messages.admission import (
     AdmissionConfig,
     Advertise,
@@ -321,7 +322,7 @@ def some(count: int) -> Events:
 def test_events_that_wait_for_their_broker_past_the_deadline_are_dropped_and_counted() -> None:
     """The age of events does not matter: time spent waiting elsewhere does not count (paper 3, 5.1)."""
     (hosted,) = hosted_brokers().values()
-    office = HostAdmission(AdmissionConfig(deadline_seconds=5.0), {}, lambda *_: None)
+    office = HostAdmission(Features(admission=AdmissionConfig(deadline_seconds=5.0)), {}, lambda *_: None)
     ancient = some(2)
     ancient.batch.published_at[:] = 0.0
     now = time.time()
@@ -329,12 +330,12 @@ def test_events_that_wait_for_their_broker_past_the_deadline_are_dropped_and_cou
     assert not office.take_in(hosted, some(3), now - 9.0)
     assert hosted.expired_events == sizes_of(hosted)["expired_events"] == 3
     assert office.take_in(hosted, some(1), None), "it has just come"
-    assert HostAdmission(None, {}, lambda *_: None).take_in(hosted, some(1), 0.0)
+    assert HostAdmission(NONE, {}, lambda *_: None).take_in(hosted, some(1), 0.0)
 
 
 def test_an_event_costs_what_its_broker_was_burdened_with(monkeypatch: pytest.MonkeyPatch) -> None:
     (hosted,) = hosted_brokers().values()
-    office = HostAdmission(None, {}, lambda *_: None)
+    office = HostAdmission(NONE, {}, lambda *_: None)
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(
@@ -364,7 +365,9 @@ def test_what_a_broker_says_answers_the_question_that_it_is_about(
         (hosted,) = hosted_brokers().values()
         asked: Question = ("alice", question, 1)
         waiting = hosted.answers.owe(asked)
-        HostAdmission(AdmissionConfig(), {}, lambda *_: None).inform(hosted, "alice", news, 7)
+        HostAdmission(Features(admission=AdmissionConfig()), {}, lambda *_: None).inform(
+            hosted, "alice", news, 7
+        )
         if answer == "later":
             assert not waiting.done()
         elif answer is SubscriptionRejected:
@@ -377,9 +380,9 @@ def test_what_a_broker_says_answers_the_question_that_it_is_about(
 
 
 def test_without_admission_control_nothing_can_be_asked_of_it() -> None:
-    HostAdmission(AdmissionConfig(), {}, lambda *_: None).require()
+    HostAdmission(Features(admission=AdmissionConfig()), {}, lambda *_: None).require()
     with pytest.raises(InputError, match="no admission control"):
-        HostAdmission(None, {}, lambda *_: None).require()
+        HostAdmission(NONE, {}, lambda *_: None).require()
 
 
 # Reports about brokers.
