@@ -131,6 +131,19 @@ OTHER_MEANINGS = {
 }
 """Where such a name stands for something else: subscriptions in traces have lives, a stored record has the key."""
 
+CONFIGURATIONS = ("recovery", "admission")
+LOOKS_AT_CONFIGURATIONS = {
+    "protocol/features.py": 6,
+    "faults/plans/cases.py": 4,
+    "faults/plans/case_files.py": 1,
+    "faults/shrinking/reductions.py": 1,
+    "broker/books.py": 1,
+    "experiments/admission.py": 1,
+    "faults/report.py": 1,
+}
+"""How often a file may ask whether a configuration is there: the one that answers, those that draw, read and change the
+configurations of cases, two that ask a broker whether it has the layer, and one that has figures of that name."""
+
 FILE_LINES_MAX = 800
 """A file longer than that is looked at again; whether it is two things is not a matter of lines."""
 FUNCTION_LINES_MAX = 60
@@ -305,6 +318,46 @@ def test_parts_own_their_state(path: Path) -> None:
         assert not private or owner in here, f"{at}: ask its owner for it"
         if owner in ("place", "_place") and isinstance(node.ctx, ast.Store):
             assert node.attr in CHANGES_OF_PLACE.get(path.stem, ()), f"{at}: let whoever changes it do so"
+
+
+@of_every()
+def test_whether_a_feature_is_there_is_asked_in_one_place(path: Path) -> None:
+    """Decision 0162."""
+    found = [
+        ast.unparse(node)
+        for node in nodes_of(tree_of(path))
+        for asked in looked_at(node)
+        if (getattr(asked, "id", None) or getattr(asked, "attr", "")).lstrip("_") in CONFIGURATIONS
+    ]
+    allowed = LOOKS_AT_CONFIGURATIONS.get(name_of(path), 0)
+    assert len(found) <= allowed, f"{path}: {found}: ask `Features` (protocol/features.py)"
+    assert len(found) == allowed, (
+        f"{path}: only {len(found)} now: lower its number in LOOKS_AT_CONFIGURATIONS"
+    )
+
+
+def looked_at(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield what an expression compares with None, and the attributes that it takes for truth values."""
+    match node:
+        case ast.Compare(left, [ast.Is() | ast.IsNot()], [ast.Constant(None)]):
+            yield left
+        case ast.If(ast.Attribute() as test) | ast.IfExp(ast.Attribute() as test):
+            yield test
+        case ast.BoolOp(values=values):
+            yield from (value for value in values if isinstance(value, ast.Attribute))
+        case ast.UnaryOp(ast.Not(), ast.Attribute() as operand):
+            yield operand
+
+
+def test_each_way_to_look_at_a_configuration_is_seen() -> None:
+    for text in (
+        "a.recovery is None", "recovery is not None", "1 if self._recovery else 2", "x.recovery or 3",
+        "not x.admission",
+    ):  # fmt: skip
+        nodes = [each for node in ast.walk(ast.parse(text)) for each in looked_at(node)]
+        names = {getattr(each, "id", None) or getattr(each, "attr", "") for each in nodes}
+        assert names & {"recovery", "_recovery", "admission"}, text
+    assert not [*looked_at(ast.parse("recovery == 1", mode="eval").body)]
 
 
 @of_every()

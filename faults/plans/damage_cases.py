@@ -42,7 +42,7 @@ def with_damage(case: Case) -> Case:
         )
         for _ in range(dice.randint(1, DAMAGES_MAX))
     ]
-    there = (*(("positions", "store") if case.stable else ()), *(("books",) if case.admission else ()))
+    there = (*(("positions", "store") if case.stable else ()), *(("books",) if case.features.admits else ()))
     for what in there:
         broker, at = dice.choice(brokers), round(dice.uniform(0.0, 0.9) * plan.heal_seconds, 3)
         drawn += [Damage(at, broker, what), *([Crash(at, broker)] if what == "store" else [])]
