@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from typing import Any
+from typing import Never
 
 from ..protocol.configs import IN_A_TREE, Ways
 from ..protocol.effects import Plain, Received, Send
@@ -79,7 +79,7 @@ class Admission:
         self.strays = 0
         for link in neighbours:
             self._join(link)
-        self._handlers: dict[type, Callable[[Any, Any], Out]] = {
+        self._handlers: dict[type, Callable[[Never, Never], Out]] = {
             **self.spreading.takes,
             **self.questions.takes,
             **self.subscriptions.takes,
@@ -108,7 +108,7 @@ class Admission:
         ):
             self.strays += 1
             return []
-        return self._handlers[type(message)](source, message) + self._restand()
+        return self._handlers[type(message)](source, message) + self._restand()  # type: ignore[arg-type]
 
     def _on_detach(self, source: ClientId, message: Detach) -> Out:
         out = self.subscriptions.detach(source) + self.spreading.detach(source)

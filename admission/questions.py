@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Never, TypeAlias, TypeVar
 
 from ..protocol import layers
 from ..protocol.effects import Plain, Send
@@ -32,7 +32,7 @@ from .degradation import Degradation
 
 T = TypeVar("T")
 Out: TypeAlias = list[layers.Out]
-Takes: TypeAlias = Mapping[type, Callable[[Any, Any], Out]]
+Takes: TypeAlias = Mapping[type, Callable[[Never, Never], Out]]
 """The message types of one part, each with its handler, which takes the source and the message."""
 
 

@@ -16,12 +16,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psutil
 
 from ..actors.telemetry.files import PartKey, write_part
 from .report import made_up_graph, made_up_tables
+
+T = TypeVar("T")
 
 ROWS: Final = 10_000_000
 PART_ROWS: Final = 1_000_000
@@ -32,7 +34,7 @@ CORES: Final = 2
 
 def run(
     *, rows: int = ROWS, seed: int = 0, progress: Callable[[str, int, int], None] | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Run the benchmark, and return the figures as plain data; times in seconds."""
     from ..pipelines.figures.figures import figures_of
     from ..pipelines.spark.frames import frames_in
@@ -49,7 +51,7 @@ def run(
             }
             steps: dict[str, float] = {}
 
-            def timed(step: str, work: Callable[[], Any]) -> Any:
+            def timed(step: str, work: Callable[[], T]) -> T:
                 show(step, 0, 1)
                 began = time.perf_counter()
                 found = work()

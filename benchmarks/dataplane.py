@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import ray
 
 from ..actors.channels.config import LINKS_DEFAULT, Links
@@ -55,7 +56,7 @@ def run(
     links: Links = LINKS_DEFAULT,
     seed: int = 0,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Measure all chains in one run and return the figures.
 
     Parameters
@@ -120,7 +121,7 @@ def run(
 class Round(NamedTuple):
     """The result of one turn of a chain; the CPU time is that of the events that were sent one at a time."""
 
-    latencies: np.ndarray[Any, Any]
+    latencies: npt.NDArray[np.float64]
     cpu_seconds_per_event: float
     events_per_second: float
 
@@ -162,7 +163,7 @@ def _figures(prefix: str, rounds: Sequence[Round]) -> dict[str, float]:
     }
 
 
-def _ratios(other: str, ours: Sequence[Round], theirs: Sequence[Round]) -> dict[str, Any]:
+def _ratios(other: str, ours: Sequence[Round], theirs: Sequence[Round]) -> dict[str, object]:
     """Return our figures over those of another chain: of each round, and the median."""
     pairs = list(zip(ours, theirs, strict=True))
     found = {

@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import ray
 from ray.cluster_utils import Cluster
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -176,7 +177,7 @@ class _Receiver:
         return had
 
 
-def _plain_copy(node: str, payload: np.ndarray[Any, Any], show: Progress) -> float:
+def _plain_copy(node: str, payload: npt.NDArray[np.uint8], show: Progress) -> float:
     """Return the seconds of a socket copy from here to another node, until the node confirms receipt."""
     show("plain copy", 0, 1)
     there = NodeAffinitySchedulingStrategy(node, soft=False)
@@ -200,7 +201,7 @@ def _distribute(
     scheme: str,
     nodes: list[str],
     publisher: BrokerId,
-    payload: np.ndarray[Any, Any],
+    payload: npt.NDArray[np.uint8],
     links: Links,
     layout: Layout | None,
     show: Progress,

@@ -65,7 +65,7 @@ def run(
     batch_events: Sequence[int] = (1, 64, 512),
     directory: str | Path | None = None,
     database: str | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Run the benchmark, and return the figures as plain data.
 
     Parameters
@@ -126,7 +126,7 @@ class Contender(Protocol):
         ...
 
 
-def _compare(batches: list[EventBatch], synchronous: Synchronous, contender: Contender) -> dict[str, Any]:
+def _compare(batches: list[EventBatch], synchronous: Synchronous, contender: Contender) -> dict[str, object]:
     total = sum(map(len, batches))
     steps = _steps(batches)
     values = [encode(Events(batch)) for batch in batches]

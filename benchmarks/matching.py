@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +53,7 @@ def run(
     seed: int = 0,
     progress: Progress | None = None,
     shape: Shape = DEFAULT,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Measure the index for each number of filters, and the brute forces beside it.
 
     Parameters

@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def run(
     links: Links = "direct",
     store: str | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Kill designated brokers one after the other, and return the figures.
 
     Parameters

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import networkx as nx
 import numpy as np
@@ -36,7 +36,7 @@ CHUNK_ROWS: Final = 25_000
 
 def run(
     *, rows: int = ROWS, seed: int = 0, progress: Callable[[str, int, int], None] | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Run the benchmark, and return the figures as plain data; times in seconds."""
     from ..pipelines.run import report
     from ..pipelines.spark.session import spark_session

@@ -62,7 +62,7 @@ def run(
     heartbeat_seconds: float = 2.0,
     links: Links = LINKS_DEFAULT,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Measure each size, and return the figures as plain data.
 
     Parameters
@@ -121,7 +121,7 @@ def _measure(
     began = time.perf_counter()
     settings: dict[str, Any] = {"recovery": recovery, "brokers_per_actor": brokers_per_actor, "links": links}
     with Network.launch(tree, progress=False, **settings) as net:
-        row: dict[str, Any] = {"brokers": size, "launch_seconds": time.perf_counter() - began}
+        row: dict[str, object] = {"brokers": size, "launch_seconds": time.perf_counter() - began}
         row["one_tree_seconds"] = net.await_convergence(BOUND_SECONDS)
         step()
         row |= _memory(net, size)
@@ -150,7 +150,7 @@ def _memory(net: Network, size: int) -> dict[str, object]:
 
 def _connections(net: Network, here: Nodes) -> dict[str, object]:
     """Return how many connections and open files the actor with the most has, once all are in use."""
-    found: dict[str, Any] = {"channels_an_actor_max": None, "files_an_actor_max": None}
+    found: dict[str, object] = {"channels_an_actor_max": None, "files_an_actor_max": None}
     looks = [next(iter(sizes.values())) for sizes in ask(net, "describe")]
     found["channels_an_actor_max"] = max(sizes.get("hosts_by_channel", 0) for sizes in looks)
     if here.own:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import time
 from dataclasses import asdict
-from typing import Any
 
 from ..protocol.scenarios.scenario import LinkModel, Publish, Scenario, Subscribe, Workload
 from ..protocol.scenarios.steps import broker_of
@@ -31,7 +30,7 @@ def run(
     scheme: str = "hybrid",
     jitter_seconds: float = 0.0,
     large: bool = True,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Run the benchmark, and return the figures as plain data.
 
     Parameters

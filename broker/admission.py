@@ -45,7 +45,7 @@ from ..admission.controller import Admission
 from ..admission.flows import HandOn
 from ..protocol.configs import Placed
 from ..protocol.effects import Inform, Multicast, Plain, Received, Send, Ticked
-from ..protocol.ids import BrokerId, ClientId
+from ..protocol.ids import BrokerId, ClientId, Link
 from ..protocol.layers import CameBack, Handler, Held, Inward, Out, Released, RoundBegan
 from ..protocol.messages.admission import AdmissionConfig, Advertise, Everywhere, Greeting, Unadvertise
 from ..protocol.messages.pubsub import Cancel, Detach, Events, Register
@@ -157,9 +157,9 @@ class Admitting:
         self._expire(self._now)
         return [Inward(event)]
 
-    def _on_events(self, event: Received) -> list[Out]:
+    def _on_events(self, event: Received[Link, Events]) -> list[Out]:
         if isinstance(event.source, str):
-            message: Any = event.message
+            message = event.message
             advertised = self._advertised(event.source, message)
             if advertised is None:
                 return []

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from ..protocol.configs import Position
 from ..protocol.effects import Effect
 from ..protocol.errors import StateDamaged
+from ..protocol.layers import Event
 from ..protocol.messages.admission import AdmissionConfig, Advertise
 from ..protocol.messages.recovery import Recovery
 from ..protocol.queries import Query
@@ -96,7 +97,7 @@ class Broker:
         self.router: Router = stack.innermost.router
         self.pipeline: Pipeline[Any] = Pipeline(stack.inside)
         self.pipeline.begin()
-        self.handle: Callable[[Any], list[Effect]] = self.pipeline.handle  # Received, Ticked, Drained, Missed
+        self.handle: Callable[[Event], list[Effect]] = self.pipeline.handle
         if asked.compares:
             self.handle = self._handle_damaged
 
@@ -117,7 +118,7 @@ class Broker:
                 return layer
         raise LookupError(f"broker {self.position.broker} has no layer {kind.__name__}")
 
-    def _handle_damaged(self, event: Any) -> list[Effect]:
+    def _handle_damaged(self, event: Event) -> list[Effect]:
         """Handle an event with a state that may be damaged: report any error inside as damaged state."""
         try:
             return self.pipeline.handle(event)

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ..protocol.configs import Position
 from ..protocol.effects import Missed, Multicast, Plain, Received, Renew, Send
-from ..protocol.ids import Ballot, BrokerId
+from ..protocol.ids import Ballot, BrokerId, Link
 from ..protocol.layers import Handler, Inward, Out
 from ..protocol.messages.pubsub import Events
 from ..protocol.messages.recovery import ClusterBeat, ClusterView
@@ -96,14 +96,14 @@ class FanOut:
 
     # Messages from other members.
 
-    def _on_events(self, event: Received) -> list[Out]:
-        message: Any = event.message
+    def _on_events(self, event: Received[Link, Events]) -> list[Out]:
+        message = event.message
         if message.entry is None or not isinstance(event.source, int):
             return [Inward(event)]
         return self._taken(message.entry, message)
 
-    def _on_handed(self, event: Received) -> list[Out]:
-        message: Any = event.message
+    def _on_handed(self, event: Received[BrokerId, Handed]) -> list[Out]:
+        message = event.message
         return self._taken(message.entry, message)
 
     def _taken(self, origin: BrokerId, message: Events | Handed) -> list[Out]:
@@ -122,8 +122,8 @@ class FanOut:
 
     # Ballots.
 
-    def _on_beat(self, event: Received) -> list[Out]:
-        beat: Any = event.message
+    def _on_beat(self, event: Received[BrokerId, ClusterBeat]) -> list[Out]:
+        beat = event.message
         genuine = beat.view.designated == event.source
         return [Inward(event), *(self._begin(beat.view) if genuine else ())]
 

@@ -142,7 +142,7 @@ class Pipeline(Generic[L]):
             self.strays += 1
         else:
             place, handler = found
-            self._leave(handler(event), place, writes, effects)
+            self._leave(handler(event), place, writes, effects)  # type: ignore[arg-type]
 
     def _leave(self, out: list[Any], place: int, writes: list[Write], effects: list[Effect]) -> None:
         """Pass the effects of a layer outwards, and its events for the layers inside inwards."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ..protocol.configs import Placed
 from ..protocol.effects import Effect, Plain, Received
@@ -27,7 +26,7 @@ class Routing:
 
     def __init__(self, router: Router) -> None:
         self.router = router
-        self.handle: Callable[[Any], list[Effect]] = router.handle
+        self.handle: Callable[[Received], list[Effect]] = router.handle
         self.changed_by: Callable[[Received], bool] = router.changed_by
         self.takes: Mapping[type, Handler] = dict.fromkeys(router.takes, router.handle)
         self.answers: Answering = answers_by(router)

@@ -10,6 +10,7 @@ import errno
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -84,7 +85,7 @@ def before_the_verb(
         console.keep_results_apart(verbose=verbose)
 
 
-OUTCOME_STATUS: Final = {HOLDS: 0, VIOLATED: 1, UNDECIDED: 3}
+OUTCOME_STATUS: Final[Mapping[object, int]] = {HOLDS: 0, VIOLATED: 1, UNDECIDED: 3}
 """The exit status of a verb that judges, by the outcome."""
 
 

@@ -37,7 +37,7 @@ class SafeConsole(Console):
     text of others are made with `printable`.
     """
 
-    def print(self, *objects: Any, **options: Any) -> None:
+    def print(self, *objects: object, **options: Any) -> None:
         """Print as `Console` does; a string that is not markup is one line."""
         if options.get("markup") is False:
             objects = tuple(printable(each) if isinstance(each, str) else each for each in objects)
@@ -96,7 +96,7 @@ def print_json(result: Mapping[str, object]) -> None:
     out.file.flush()
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

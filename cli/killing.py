@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from ..actors.network.network import Network
 from ..faults.real.link_faults import LinkFaultTable
 from ..protocol.errors import BrokerUnavailable, InputError
 from ..protocol.ids import BrokerId, ClusterId
 from ..protocol.messages.recovery import Recovery
+from ..recovery.membership.structure import Survey
 from ..simulator.link_faults import pair_of
 
 KINDS: Final = ("deb", "neb", "cluster", "root", "link")
@@ -48,7 +48,7 @@ def check_kind(kind: str, clusters: int, brokers_per_cluster: int, degree: int) 
         raise InputError(f"--kill neb takes at least 2 brokers in a cluster, there are {brokers_per_cluster}")
 
 
-def victims(survey: Mapping[BrokerId, Mapping[str, Any]], kind: str) -> list[BrokerId]:
+def victims(survey: Survey, kind: str) -> list[BrokerId]:
     """Return the brokers to kill.
 
     Parameters
@@ -77,17 +77,21 @@ def victims(survey: Mapping[BrokerId, Mapping[str, Any]], kind: str) -> list[Bro
     raise InputError(f"--kill {kind}: this network has no such broker")
 
 
-def link_to_cut(survey: Mapping[BrokerId, Mapping[str, Any]]) -> tuple[ClusterId, ClusterId]:
+def link_to_cut(survey: Survey) -> tuple[ClusterId, ClusterId]:
     """Return a cluster without children, which can find another parent, and its present parent."""
     leaves = [
-        one
+        (one["broker"], one["cluster"], parent.cluster)
         for one in survey.values()
-        if one["designated"] and one["parent"] is not None and not one["children"]
+        if one["designated"] and (parent := one["parent"]) is not None and not one["children"]
     ]
     if not leaves:
         raise InputError("--kill link: no cluster has a parent now")
-    chosen = max(leaves, key=lambda one: one["broker"])
-    return chosen["cluster"], chosen["parent"].cluster
+    _, cluster, above = max(leaves)
+    return cluster, above
+
+
+_Speakers: TypeAlias = dict[ClusterId, tuple[BrokerId, ClusterId | str | None]]
+"""Each cluster's designated broker, and its parent cluster: "root" at the root, None while there is none."""
 
 
 @dataclass(slots=True)
@@ -160,15 +164,13 @@ class Killing:
             net.inject(LinkFaultTable())
             self.say("the link is mended")
 
-    def _cut(self, net: Network, survey: Mapping[BrokerId, Mapping[str, object]]) -> None:
+    def _cut(self, net: Network, survey: Survey) -> None:
         self.cut = link_to_cut(survey)
         ends = [[broker for broker, one in survey.items() if one["cluster"] == end] for end in self.cut]
         net.inject(LinkFaultTable(frozenset(pair_of(*pair) for pair in product(*ends))))
         self.say(f"cut the link between clusters {self.cut[0]} and {self.cut[1]}")
 
-    def _watch(
-        self, before: dict[ClusterId, tuple[BrokerId, Any]], now: dict[ClusterId, tuple[BrokerId, Any]]
-    ) -> dict[ClusterId, tuple[BrokerId, object]]:
+    def _watch(self, before: _Speakers, now: _Speakers) -> _Speakers:
         for cluster, (broker, parent) in now.items():
             known = before.get(cluster, (None, None))
             if known[0] != broker:
@@ -177,7 +179,7 @@ class Killing:
                 self.say(f"cluster {cluster} " + _place(parent))
         return {**before, **now}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the results for output."""
         return {
             "killed": self.killed,
@@ -188,7 +190,7 @@ class Killing:
         }
 
 
-def _speakers(survey: Mapping[BrokerId, Mapping[str, Any]]) -> dict[ClusterId, tuple[BrokerId, object]]:
+def _speakers(survey: Survey) -> _Speakers:
     """Return each cluster's designated broker, and its parent cluster ("root" at the root)."""
     return {
         one["cluster"]: (

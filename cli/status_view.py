@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -187,7 +187,7 @@ def _table(brokers: Sequence[BrokerStatus], rates: Rates, rows: int) -> Renderab
 def _figures(one: BrokerStatus, rates: Rates) -> list[str]:
     if not one.sizes:
         return ["-"] * 7
-    rate: Mapping[str, Any] = rates.get(one.broker, {})
+    rate: Mapping[str, float] = rates.get(one.broker, {})
     flow = [_rate(rate.get(name)) for name in ("events_in", "events_out", "notifications")]
     numbers = (one.sizes.get("subscribers", 0), one.sizes.get("filters", 0))
     return [*(f"{number:,}" for number in numbers), *flow, f"{one.queued:,}", f"{one.lost:,}"]

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import cleandoc
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
+
+Verb = TypeVar("Verb", bound=Callable[..., object])
 
 
 class VerbApp(typer.Typer):
     """A `typer.Typer` that joins the lines of paragraphs in docstrings."""
 
-    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Verb], Verb]:
         """Return the decorator that adds a function as a verb, with its docstring as help."""
 
-        def add(verb: Any) -> Any:
+        def add(verb: Verb) -> Verb:
             return typer.Typer.command(self, name, help=flowing(verb.__doc__ or ""), **options)(verb)
 
         return add

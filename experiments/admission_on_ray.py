@@ -152,7 +152,7 @@ def calibrate(plan: RayPlan) -> dict[BrokerId, float]:
 
 def run_criterion(
     plan: RayPlan, criterion: str, capacities: Mapping[BrokerId, float], rate: float
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Run one criterion, and return a row for each step."""
     config = AdmissionConfig(
         CRITERIA[criterion].refusing_share_max,
@@ -254,7 +254,7 @@ def _subscribe(net: Network, plan: RayPlan, number: int, rng: random.Random) -> 
     return True
 
 
-def _measure(net: Network, plan: RayPlan, capacities: Mapping[BrokerId, float]) -> dict[str, Any]:
+def _measure(net: Network, plan: RayPlan, capacities: Mapping[BrokerId, float]) -> dict[str, object]:
     """Return the rates over a period: events dropped, CPU time used, events taken in over the capacity."""
     before = _counts(net)
     time.sleep(plan.measured_seconds)
@@ -271,7 +271,7 @@ def _measure(net: Network, plan: RayPlan, capacities: Mapping[BrokerId, float]) 
     }
 
 
-def _counts(net: Network) -> dict[Any, float]:
+def _counts(net: Network) -> dict[object, float]:
     nodes = net.inspect.describe().nodes
     return {
         **{broker: nodes[broker]["events_in"] for broker in nodes},
@@ -281,7 +281,7 @@ def _counts(net: Network) -> dict[Any, float]:
     }
 
 
-def compare(rows: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
+def compare(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """Return whether the criteria are ordered as the paper says, over the means of all steps."""
     names = [
         name for name in ("full", "20 %", "40 %", "none") if any(row["criterion"] == name for row in rows)

@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 Curves = Mapping[str, Sequence[Row]]
 Ends = Mapping[str, Row]
 """The row with the most subscribers for each criterion."""
-Said = tuple[str, Any, bool]
+Said = tuple[str, object, bool]
 """The text of a statement, the measurement, and whether it holds."""
 
 OF_THE_WAY: Final = " of the way"

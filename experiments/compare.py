@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ..faults.checker.reliability import judge
 from ..faults.checker.verdict import worst
@@ -256,7 +257,7 @@ def aed_seconds(trace: Trace) -> float | None:
     return float(np.mean(each)) if each else None
 
 
-def gini(load: np.ndarray[Any, Any]) -> float:
+def gini(load: npt.NDArray[np.float64]) -> float:
     """Return the Gini coefficient of loads: 0 if all are equal, near 1 if one broker carries all."""
     ordered = np.sort(load)
     total = float(ordered.sum())

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Never, Protocol
 
 from .statements import Rows, Statement
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame
 
-Tables = Mapping[str, Mapping[str, Any]]
+Tables = Mapping[str, Mapping[str, object]]
 """Tables in columns, by name; no table of a run is empty, and no column has only nulls."""
 
 PLAIN: Final = (bool, int, float, str)
@@ -37,7 +37,7 @@ class Plan(Protocol):
         """The number of runs of each point, with seeds from 0."""
         ...
 
-    def points(self) -> Sequence[Any]:
+    def points(self) -> Sequence[object]:
         """Return the points in the order in which to run them; each has the number of its run, `run`."""
         ...
 
@@ -81,7 +81,7 @@ class Runs:
 
     name: str
     presets: Mapping[str, Any]
-    measure: Callable[[Any], Tables]
+    measure: Callable[[Never], Tables]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,12 @@ class Experiment:
     draw: Callable[[Rows], Figure]
 
 
-def columns_of(point: Any) -> dict[str, Any]:
+def columns_of(point: Any) -> dict[str, object]:
     """Return the fields of a point that are columns of its tables: its numbers, texts and flags, except `run`."""
     values = {each.name: getattr(point, each.name) for each in fields(point) if each.name != "run"}
     return {name: value for name, value in values.items() if isinstance(value, PLAIN)}
 
 
-def in_columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, list[Any]]:
+def in_columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, list[object]]:
     """Return rows, at least one, as a table in columns with these names."""
     return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Spread:
     of_runs: tuple[float | None, ...]
     agree: float
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> dict[str, object]:
         """Return it as plain data; of one run, the knee alone."""
         if len(self.of_runs) < 2:
             return {"knee": self.knee}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ..pipelines.spark.local import local_session, open_session
 from ..protocol import checks
@@ -46,7 +46,7 @@ class Reproduced:
     preset: str
     rows: pd.DataFrame
     statements: list[Statement]
-    _plain: list[dict[str, Any]] = field(repr=False)
+    _plain: list[dict[str, object]] = field(repr=False)
 
     @property
     def failed(self) -> list[Statement]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Never
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -143,10 +143,10 @@ def _measure(
         show(what.name, done, len(points))
 
 
-def _measured(measure: Callable[[Any], Tables], point: object) -> Tables:
+def _measured(measure: Callable[[Never], Tables], point: object) -> Tables:
     """Measure one point, in a worker that does little else."""
     collect_rarely()
-    return measure(point)
+    return measure(point)  # type: ignore[arg-type]
 
 
 def _begun(home: Path, points: Sequence[object], *, resume: bool) -> set[int]:
@@ -206,7 +206,7 @@ def rebuild(folder: Path, session: SparkSession, *, progress: Progress = _no_pro
     return result
 
 
-def _aggregated(one: Experiment, folder: Path, session: SparkSession) -> list[dict[str, Any]]:
+def _aggregated(one: Experiment, folder: Path, session: SparkSession) -> list[dict[str, object]]:
     tables = folder / one.runs.name / one.table
     if not any(tables.rglob("*.parquet")):
         raise InputError(f"{tables}: the table of {one.source} is not there")
@@ -214,6 +214,6 @@ def _aggregated(one: Experiment, folder: Path, session: SparkSession) -> list[di
     return [row.asDict() for row in found.collect()]
 
 
-def failed(statements: Iterable[Mapping[str, object]]) -> Iterator[Mapping[str, Any]]:
+def failed(statements: Iterable[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
     """Yield the statements that do not hold without a known reason."""
     return (each for each in statements if not each["holds"] and not each["known"])

@@ -72,7 +72,7 @@ class Statement:
 
     source: str
     text: str
-    measured: Any
+    measured: object
     holds: bool
     known: str = ""
     fitted: bool = False
@@ -83,7 +83,7 @@ class Statement:
         """Whether it does not hold, for no known reason."""
         return not self.holds and not self.known
 
-    def row(self, experiment: str) -> dict[str, Any]:
+    def row(self, experiment: str) -> dict[str, object]:
         """Return it as plain data."""
         return {"experiment": experiment, **asdict(self)}
 
@@ -113,7 +113,7 @@ class Sentences:
     fitted: tuple[str, ...] = ()
     impossible: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
-    def __call__(self, text: str, measured: Any, holds: bool) -> Statement:
+    def __call__(self, text: str, measured: object, holds: bool) -> Statement:
         """Return a statement; one that does not hold gets its reason, if known."""
         shown = f"{text} [{self.reading}]" if self.reading else text
         argument = "" if holds else self._why(text, self.impossible)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, Never, Protocol
 
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId, ClusterId
@@ -167,7 +167,7 @@ class Injector:
         self._say = say
         self._root = root
         self._stay_dead = set(plan.stay_dead)
-        self._table: dict[type, Callable[[Any], str]] = {
+        self._table: dict[type, Callable[[Never], str]] = {
             Crash: lambda fault: self._crash([fault.broker]),
             Restart: lambda fault: self._restart([fault.broker]),
             CrashCluster: lambda fault: self._crash(network.members.get(fault.cluster, ())),
@@ -201,7 +201,7 @@ class Injector:
         return start + self._plan.heal_seconds
 
     def _apply(self, fault: Fault) -> None:
-        note = self._table[type(fault)](fault)
+        note = self._table[type(fault)](fault)  # type: ignore[arg-type]
         self._say(fault, describe(fault) + (f": {note}" if note else ""))
 
     def _heal(self) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ..protocol.traces.trace import Trace
 from .plans.plans import WORDS, Fault, HostLink
@@ -154,7 +154,7 @@ def by_kind(recoveries: Iterable[Recovered]) -> dict[str, dict[str, object]]:
     for each in recoveries:
         if each.alone and each.structure_seconds is not None and each.delivery_seconds is not None:
             times.setdefault(each.kind, []).append((each.structure_seconds, each.delivery_seconds))
-    out: dict[str, dict[str, Any]] = {}
+    out: dict[str, dict[str, object]] = {}
     for kind, pairs in sorted(times.items()):
         structure, delivery = (sorted(column) for column in zip(*pairs, strict=True))
         out[kind] = {

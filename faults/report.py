@@ -160,7 +160,7 @@ class ChaosReport:
         chosen = "" if scheme == DEFAULT_SCHEME else f" --scheme {scheme}"
         return f"rayvous chaos --on {self.on} --seed {self.seed}{chosen}{self.options}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as plain data, the drawn case first."""
         return {
             "case": self.case,

@@ -6,7 +6,7 @@ presence mask. Numbers are little-endian, the byte order of the machines that br
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,16 +22,16 @@ DATA: Final = (BOOLEAN, INT64, FLOAT64, INT32, INT64, BOOLEAN)
 
 Described: TypeAlias = tuple[str, int, bool, tuple[str, ...]]
 """A column: its name, its kind, whether some values are missing, its words."""
-Misfit: TypeAlias = tuple[npt.NDArray[Any], np.dtype[Any]]
+Misfit: TypeAlias = tuple[npt.NDArray[np.generic], np.dtype[np.generic]]
 """An array, and the type that it should have."""
 
 
-def arrays_of(batch: EventBatch) -> tuple[list[Described], list[npt.NDArray[Any]], Misfit | None]:
+def arrays_of(batch: EventBatch) -> tuple[list[Described], list[npt.NDArray[np.generic]], Misfit | None]:
     """Return the columns of a batch, its arrays, and the first array that has the wrong type or length."""
     sequence = batch.sequence
     shape = (len(sequence),)
-    arrays: list[npt.NDArray[Any]] = [sequence, batch.published_at, batch.publisher]
-    types: list[np.dtype[Any]] = [INT64, FLOAT64, INT32]
+    arrays: list[npt.NDArray[np.generic]] = [sequence, batch.published_at, batch.publisher]
+    types: list[np.dtype[np.generic]] = [INT64, FLOAT64, INT32]
     columns = []
     for (name, kind), column in batch.columns.items():
         arrays.append(column.data)

@@ -71,7 +71,7 @@ V = TypeVar("V")
 Rows: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_DTYPES: Final[dict[Kind, Any]] = {
+_DTYPES: Final[dict[Kind, type[np.generic]]] = {
     Kind.BOOLEAN: np.bool_,
     Kind.INTEGER: np.int64,
     Kind.FLOAT: np.float64,
@@ -409,7 +409,7 @@ def batch_of(
 
 
 def _gathered(
-    events: Iterable[Mapping[str, object]], gather_one: Callable[[Gathered, int, Mapping[str, Any]], None]
+    events: Iterable[Mapping[str, object]], gather_one: Callable[[Gathered, int, Mapping[str, object]], None]
 ) -> tuple[int, Gathered]:
     gathered: Gathered = {}
     row = -1
@@ -519,7 +519,7 @@ def _concat_columns(kind: Kind, columns: Sequence[Column | None], sizes: Sequenc
     # Batches of one source often have the same words; then the words need no lookup.
     shared = all(column.words == there[0].words for column in there)
     words: dict[str, int] = {}
-    parts: list[npt.NDArray[Any]] = []
+    parts: list[npt.NDArray[np.generic]] = []
     masks: list[Mask] = []
     for column, size in zip(columns, sizes, strict=True):
         if column is None:

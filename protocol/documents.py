@@ -185,7 +185,7 @@ def twice(name: str, member: str, other: str, path: str | None = None) -> EventE
 
 def _form(
     given: object, path: str, values: dict[str, Value] | None, reader: Reader, depth: int
-) -> tuple[Any, Iterable[str]]:
+) -> tuple[object, Iterable[str]]:
     """Return the form of a value and the attribute names in it.
 
     Outside of arrays the value goes into `values`; where `values` is None, it goes into the form.
@@ -224,7 +224,7 @@ def _form(
 # Reading forms.
 
 
-def members_of(form: object) -> dict[str, Any] | None:
+def members_of(form: object) -> dict[str, object] | None:
     """Return the members of an object of a form, or None if it is none."""
     if not isinstance(form, dict):
         return None

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Never, Protocol, TypeAlias
 
 from .configs import Placed
 from .effects import Died, Drained, Effect, Missed, Plain, Received, Rested, Ticked, Write
@@ -196,7 +196,7 @@ News: TypeAlias = Placed | RoundBegan | Heard | Passed | IsDelivered | Held | Re
 """What a layer reports to the layers around it; `Placed` is the new position of the broker."""
 
 Out: TypeAlias = Effect | News | Write | Inward
-Handler: TypeAlias = Callable[[Any], list[Any]]
+Handler: TypeAlias = Callable[[Never], list[Any]]
 """Takes an event, an effect or a news item, and returns a list of `Out`."""
 
 

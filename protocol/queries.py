@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Never, TypeAlias, TypedDict, TypeVar
 
 from .batch import EventBatch
-from .ids import BrokerId, ClientId
+from .ids import BrokerId, ClientId, ClusterId, Link, RoundNumber
 from .messages.admission import Refusal
 from .messages.pubsub import Answers
+from .messages.recovery import ClusterView
+from .messages.views import MembershipView, ViewMember
 
 T = TypeVar("T", covariant=True)
 
-_NOTHING: Final[Mapping[int, Any]] = {}
+_NOTHING: Final[Mapping[int, Never]] = {}
 
 
 class Query(Generic[T]):
@@ -57,7 +59,39 @@ class Heals(Query[bool]):
     otherwise = False
 
 
-class Survey(Query[dict[str, Any] | None]):
+class Said(TypedDict, total=False):
+    """The place in the network that one broker reports; of the last two groups, it has those of its network's kind.
+
+    Fields of a tree that only a designated broker knows are empty at the others.
+    """
+
+    broker: BrokerId
+    cluster: ClusterId
+    designated: bool
+    settled: bool
+    closed: Sequence[Link]
+    left: bool
+    learned_dead: Sequence[tuple[BrokerId, float]]
+
+    # In a tree.
+    view: ClusterView
+    root: bool
+    parent: ClusterView | None
+    children: tuple[ClusterView, ...]
+    path: tuple[ClusterId, ...]
+    term: int
+    round: RoundNumber
+    searching: bool
+    moved_at: Sequence[float]
+
+    # In views.
+    neighbours: tuple[BrokerId, ...]
+    version: int
+    view_members: tuple[ViewMember, ...]
+    membership_view: MembershipView | None
+
+
+class Survey(Query[Said | None]):
     """The place of the broker in the network; None where it keeps the place with which it began."""
 
     otherwise = None

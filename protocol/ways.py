@@ -183,7 +183,7 @@ class NestedEvent(dict[str, Value]):
         self._parsed = parsed
         self._arrays: dict[str, Array | None] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return NestedEvent, (dict(self), self.form)
 
     def __eq__(self, other: object) -> bool:
@@ -243,7 +243,7 @@ class NestedEvent(dict[str, Value]):
             self._arrays[name] = tuple(found) if there else _single(self.get(name))
         return self._arrays[name]
 
-    def document(self, shown: Callable[[Any], Any] = lambda value: value) -> dict[str, Any]:
+    def document(self, shown: Callable[[object], object] = lambda value: value) -> dict[str, object]:
         """Return the event as it was given."""
         return document(self, self.parsed, shown)
 
@@ -257,7 +257,7 @@ class Way(dict[str, Value]):
         super().__init__(attributes)
         self.event = event
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Way, (dict(self), self.event)
 
 
@@ -362,10 +362,10 @@ def _read_array(array: Sequence[object], path: str | None, asked: Names, choices
         choices.append(Choice(frozenset((path,)), tuple(options)))
 
 
-def _elements(array: Sequence[object]) -> tuple[list[dict[str, Any]], list[Any]]:
+def _elements(array: Sequence[object]) -> tuple[list[dict[str, object]], list[object]]:
     """Return the objects and the single values of an array of a form, and of the arrays in it."""
-    objects: list[dict[str, Any]] = []
-    single: list[Any] = []
+    objects: list[dict[str, object]] = []
+    single: list[object] = []
     waiting = [*reversed(array)]
     while waiting:
         each = waiting.pop()

@@ -122,7 +122,7 @@ def _large_batch(
 
 
 def _batch(
-    array: Callable[[np.dtype[Any]], _Array], publishers: tuple[str, ...], columns: list[Any]
+    array: Callable[[np.dtype[np.generic]], _Array], publishers: tuple[str, ...], columns: list[Any]
 ) -> EventBatch:
     """Return the batch from its arrays, which follow each other in the order in which they were written."""
     sequence, published_at, publisher = array(INT64), array(FLOAT64), array(INT32)
@@ -184,7 +184,7 @@ def _narrow(array: _Array) -> _Narrow:
     return "", 0, array.tobytes()
 
 
-def _widened(narrow: _Narrow, size: int, dtype: np.dtype[Any]) -> _Array:
+def _widened(narrow: _Narrow, size: int, dtype: np.dtype[np.generic]) -> _Array:
     form, low, data = narrow
     if form == "":
         return np.frombuffer(data, dtype)

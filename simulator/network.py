@@ -24,7 +24,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Never
 
 from ..broker import Broker, rendezvous_of, start_of
 from ..protocol import checks
@@ -221,7 +221,7 @@ class SimulatedNetwork:
         self.positions = {place.broker: place for place in scheme_of(scheme).positions(positions)}
         self.members = clusters_of(positions)
         self.transport = SimulatedTransport(self, datagrams, last_words, strangers, delay_of)
-        self.carry_out: dict[type, Callable[[Host, Any], None]] = {
+        self.carry_out: dict[type, Callable[[Host, Never], None]] = {
             **self.transport.effects,
             **self._client_effects(),
             **self._own_effects(),
@@ -350,13 +350,13 @@ class SimulatedNetwork:
                 if not host.fuse and self.faults.crash(host.id):
                     return
                 host.fuse = host.fuse - 1 if host.fuse else None
-            carry_out[type(effect)](host, effect)
+            carry_out[type(effect)](host, effect)  # type: ignore[arg-type]
             if not host.alive:
                 return
         if type(event) is FromClient:
             self._taken_in(host, event)
 
-    def _own_effects(self) -> Mapping[type, Callable[[Host, Any], None]]:
+    def _own_effects(self) -> Mapping[type, Callable[[Host, Never], None]]:
         """Return how the effects of brokers that address their host are carried out."""
         return {
             Drain: self._drain,
@@ -367,7 +367,7 @@ class SimulatedNetwork:
 
     # Hooks for clients.
 
-    def _client_effects(self) -> Mapping[type, Callable[[Host, Any], None]]:
+    def _client_effects(self) -> Mapping[type, Callable[[Host, Never], None]]:
         """Return how the effects of brokers that address clients are carried out."""
         return {}
 
@@ -534,6 +534,6 @@ class SimulatedNetwork:
         return [host.machine for host in self.hosts.values()]
 
 
-def _do(what: tuple[Callable[..., None], tuple[Any, ...]]) -> None:
+def _do(what: tuple[Callable[..., None], tuple[object, ...]]) -> None:
     action, values = what
     action(*values)

@@ -191,7 +191,9 @@ class SimulatedOperations:
                 before = survey(network, host.id)["parent"]
                 network.take_in(host, None)  # a broker is told the time before such an order
                 network.take_in(host, Received(RENDEZVOUS, Reconsider()))
-                after = partial(self._searched, speakers, before and before.cluster, network.now)
+                after = partial(
+                    self._searched, speakers, None if before is None else before.cluster, network.now
+                )
                 network.at(network.now + LOOK_SECONDS, after)
                 return
             speakers.pop(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Never, Protocol
 
 from ..protocol.configs import Position
 from ..protocol.effects import Died, Drained, Effect, Missed, Received, Ticked
@@ -14,7 +14,7 @@ from .hosts import Connection, Host
 from .link_faults import Cuts, LinkFaults
 from .telemetry import SimulatedTelemetry
 
-Watcher = Callable[[float, BrokerId, BrokerId | None, Any], None]
+Watcher = Callable[[float, BrokerId, BrokerId | None, Never], None]
 
 
 class Observer(Protocol):
@@ -68,7 +68,7 @@ class Whole(Protocol):
     heap: list[tuple[float, int, Callable[[Any], None], Any]]
     order: Iterator[int]
     watchers: dict[type, Watcher]
-    carry_out: dict[type, Callable[[Host, Any], None]]
+    carry_out: dict[type, Callable[[Host, Never], None]]
     take_in: Callable[[Host, Received | Drained | Missed | None], None]
 
     @property

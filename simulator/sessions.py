@@ -18,8 +18,8 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Never, TypeAlias
 
 from ..clients.link import ClientLinks
 from ..clients.places import Places
@@ -54,7 +54,7 @@ ACKNOWLEDGE_SECONDS: Final = 0.7
 CLIENT: Final = "client"
 """The kind of all clients: one may both publish and subscribe."""
 
-_Heard: TypeAlias = "Callable[[ClientSession, Any], None]"
+_Heard: TypeAlias = "Callable[[ClientSession, Never], None]"
 
 
 class ClientSession:
@@ -177,7 +177,7 @@ class Sessions:
         self._numbered = network.numbered
         self._heard_of = keep or network.features.outlives_processes
         self.places = Places()
-        self.effects: dict[type, Callable[[Host, Any], None]] = {
+        self.effects: dict[type, Callable[[Host, Never], None]] = {
             Deliver: self._deliver,
             Confirm: self._tells(self._confirmed, numbered=True),
             Inform: self._inform,
@@ -228,7 +228,7 @@ class Sessions:
                 self._network.transport.sent["publish"][Events] += 1
         self._pass(session, messages if session.link is None else map(session.link.send, messages))
 
-    def _pass(self, session: ClientSession, messages: Any) -> None:
+    def _pass(self, session: ClientSession, messages: Iterable[object]) -> None:
         for message in messages:
             self._give(session, session.home, session.incarnation, message)
 
@@ -444,7 +444,7 @@ class Sessions:
         if not session.alive or session.left or not target.alive or target is session.home:
             return False
         if session.connected:
-            left: list[Any] = [] if session.publisher is None else session.publisher.leave()
+            left: Sequence[object] = [] if session.publisher is None else session.publisher.leave()
             if session.subscriber is None or not session.subscriber.durable:
                 left = [
                     *left,
@@ -531,7 +531,7 @@ def say_now_and_then(network: SimulatedNetwork, sessions: Sessions, session: Cli
     if seconds is None:
         return
     if session.alive and not session.left and session.connected:
-        said: list[Any] = []
+        said: list[object] = []
         if session.subscriber is not None:
             said.append(session.subscriber.has_had())
         if session.publisher is not None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Never
 
 from ..admission.meters import RateHistory
 from ..clients.publisher import PublisherMachine
@@ -100,7 +100,7 @@ class Simulation(SimulatedNetwork):
         self._keep = checks.flag("keep_notifications", keep_notifications)
         super().__init__(positions, scheme, **options)
 
-    def _client_effects(self) -> Mapping[type, Callable[[Host, Any], None]]:
+    def _client_effects(self) -> Mapping[type, Callable[[Host, Never], None]]:
         self.clients = Sessions(self, self._detect_seconds, keep=self._keep)
         if self.queues is not None:
             self.queues.mourn = self._dropped

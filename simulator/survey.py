@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from ..protocol.ids import BrokerId
 from ..protocol.messages.recovery import ClusterView
-from ..protocol.queries import Survey
+from ..protocol.queries import Said, Survey
 from ..recovery.membership import structure
 
 if TYPE_CHECKING:
     from .network import SimulatedNetwork
 
 
-def survey(network: SimulatedNetwork, broker: BrokerId) -> structure.Said:
+def survey(network: SimulatedNetwork, broker: BrokerId) -> Said:
     """Return the place that one broker reports; a broker that does not heal stays at its initial position."""
     said = network.broker(broker).ask(Survey())
     return _standing(network, broker) if said is None else said
@@ -27,13 +27,20 @@ def survey_of(network: SimulatedNetwork, *, paused: bool = True) -> structure.Su
     }
 
 
-def _standing(network: SimulatedNetwork, broker: BrokerId) -> dict[str, object]:
+def _standing(network: SimulatedNetwork, broker: BrokerId) -> Said:
     positions = network.positions
     place = positions[broker]
-    common = {"broker": broker, "cluster": place.cluster, "settled": True, "closed": (), "left": False}
+    common: Said = {
+        "broker": broker,
+        "cluster": place.cluster,
+        "settled": True,
+        "closed": (),
+        "left": False,
+    }
     if place.view is not None:
         view = place.view
-        return common | {
+        return {
+            **common,
             "designated": True,
             "version": view.version,
             "view_members": view.members,
@@ -50,7 +57,8 @@ def _standing(network: SimulatedNetwork, broker: BrokerId) -> dict[str, object]:
         path.insert(0, positions[above].cluster)
         above = positions[positions[above].designated].parent
     speaks = place.role != "NEB"
-    return common | {
+    return {
+        **common,
         "view": view_of(place.designated),
         "designated": speaks,
         "root": place.role == "REB",

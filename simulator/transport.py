@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappush
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, Never
 
 from ..protocol.effects import Deliver, Effect, Missed, Multicast, Received, Regroup, Renew, Send
 from ..protocol.errors import InputError
@@ -72,7 +72,7 @@ class SimulatedTransport:
         self._names = (network.seed, "unicast"), (network.seed, "group")
         self.at_once = network.queues is None and network.telemetry is None and not network.links.send_seconds
         self.sent: dict[str, Counter[type]] = {kind: Counter() for kind in LINK_KINDS}
-        self.effects: dict[type, Callable[[Host, Any], None]] = {
+        self.effects: dict[type, Callable[[Host, Never], None]] = {
             Send: self._send,
             Multicast: self._multicast,
             Regroup: self._regroup,
@@ -104,7 +104,7 @@ class SimulatedTransport:
         kind = type(message)
         self.sent["up" if to == host.parent else "down"][kind] += 1
         if net.watchers and (watcher := net.watchers.get(kind)) is not None:
-            watcher(leaves, host.id, to, message)
+            watcher(leaves, host.id, to, message)  # type: ignore[arg-type]
         connection = host.ways.get(to) or self._connect(host, to, False)
         self.transmit(connection, Received(host.id, message), leaves)
 
@@ -117,7 +117,7 @@ class SimulatedTransport:
         kind = type(message)
         self.sent["multicast"][kind] += 1
         if net.watchers and (watcher := net.watchers.get(kind)) is not None:
-            watcher(leaves, host.id, None, message)
+            watcher(leaves, host.id, None, message)  # type: ignore[arg-type]
         group = host.group
         if group is None:
             others = (other for other in net.positions[host.id].members if other != host.id)
@@ -291,7 +291,7 @@ def _arrival_in(net: Whole, hear: Callable[[Host, Host], None] | None) -> Callab
             net.steps += 1
             carry_out = net.carry_out
             for effect in host.handle(received):
-                carry_out[type(effect)](host, effect)
+                carry_out[type(effect)](host, effect)  # type: ignore[arg-type]
             return
         if hear is not None:
             hear(host, connection.source)

@@ -39,7 +39,7 @@ from ...protocol.ids import BrokerId, ClientId, Link
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.pubsub import Gone
 from ...protocol.messages.recovery import Recovery
-from ...protocol.queries import HasLeft
+from ...protocol.queries import HasLeft, Said
 from ...protocol.stability import Stability
 from ...protocol.telemetry.recorder import TelemetryBuffer
 from ...recovery.durability.durable_cursor import DeadLetter
@@ -477,7 +477,7 @@ class BrokerHost:
             await self._wake()
         return await self.rest.still(deliveries)
 
-    async def survey(self) -> dict[BrokerId, dict[str, Any]]:
+    async def survey(self) -> dict[BrokerId, Said]:
         """Return the place of each broker here, in a network that heals."""
         self.ticking.raise_error()
         found = {broker: host_survey.standing_of(hosted) for broker, hosted in self.hosted_brokers.items()}

@@ -22,6 +22,7 @@ from ...protocol.queries import (
     KeptOf,
     LacksOf,
     Publishers,
+    Said,
     Survey,
 )
 from ...recovery.durability.durable_clients import Letters
@@ -77,7 +78,7 @@ def seen_of(broker: Broker) -> Seen:
     return Seen(routes_of(broker), seen_books(broker))
 
 
-def standing_of(hosted: HostedBroker) -> dict[str, Any] | None:
+def standing_of(hosted: HostedBroker) -> Said | None:
     """Return a broker's place in the network; None in a network that does not heal."""
     return hosted.broker.ask(Survey())
 

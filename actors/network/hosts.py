@@ -29,6 +29,7 @@ from ...protocol.configs import Position
 from ...protocol.errors import BrokerUnavailable, ClientError, InputError
 from ...protocol.features import Features
 from ...protocol.ids import BrokerId
+from ...protocol.queries import Said
 from ...recovery.membership.structure import Survey, standing
 from ..forks import require_same_process
 from ..host.errors import broker_errors
@@ -177,7 +178,7 @@ class Hosts:
             fresh = ray.get(self.rendezvous.directory.remote(), timeout=timeout_seconds)
             self.directory = replace(fresh, hosts=known)  # clients share the hosts
 
-    def survey(self, without: Collection[BrokerId] = ()) -> dict[BrokerId, dict[str, Any]]:
+    def survey(self, without: Collection[BrokerId] = ()) -> dict[BrokerId, Said]:
         """Return the state of every living broker: its cluster, parent, children, round.
 
         Parameters
@@ -193,7 +194,7 @@ class Hosts:
         if not self.features.heals:
             raise InputError(f"network {self.name!r} does not heal: launch it with recovery=Recovery()")
         without = checks.whole_numbers("without", without)
-        survey: dict[BrokerId, dict[str, Any]] = {}
+        survey: dict[BrokerId, Said] = {}
         self._hear_silent(self._silent.keys(), 0.0)
         for answer in self.ask("survey", timeout_seconds=60, without=without):
             survey |= answer

@@ -36,6 +36,7 @@ from ...protocol.configs import Position
 from ...protocol.errors import BrokerUnavailable, InputError
 from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Reconsider
+from ...protocol.queries import Said
 from ...routing.schemes.claims import Membership
 from ...routing.schemes.registry import scheme as scheme_of
 from ..host.errors import broker_errors
@@ -269,14 +270,14 @@ class Operations:
                     moved.append((one["cluster"], one["parent"].cluster, parent.cluster))
         return moved
 
-    def _stand(self, broker: BrokerId) -> dict[str, Any]:
+    def _stand(self, broker: BrokerId) -> Said:
         return self._hosts.survey().get(broker, {})
 
     @property
     def _views(self) -> bool:
         return scheme_of(self._hosts.directory.scheme).membership is Membership.VIEWS
 
-    def _operable(self) -> dict[BrokerId, dict[str, Any]]:
+    def _operable(self) -> dict[BrokerId, Said]:
         """Return the survey of a network that can be operated; raise InputError for any other network."""
         return self._hosts.survey()
 
@@ -291,7 +292,7 @@ def _reached(step: Callable[[], bool]) -> bool:
         return False
 
 
-def _waits(one: Mapping[str, Any]) -> str:
+def _waits(one: Said) -> str:
     """Return what a leaving broker waits for, according to its survey entry."""
     if not one:
         return "to be reached"

@@ -11,16 +11,17 @@ Rules
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ...protocol.errors import InputError
 
 CENTS: Final = 10_000
 BLOCK_EVENTS: Final = 1 << 12
 
-Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

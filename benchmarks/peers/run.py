@@ -80,7 +80,7 @@ def run(
     links: Links = LINKS_DEFAULT,
     seed: int = 0,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Measure the gateway and its peers in one run.
 
     Parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 from ...faults.checker.reliability import judge
 from ...faults.checker.verdict import Verdict
@@ -13,7 +12,7 @@ from ...protocol.traces.trace import Trace
 from .. import console
 
 
-def run_audit(folder: Path, *, spark: bool, as_json: bool) -> dict[str, Any]:
+def run_audit(folder: Path, *, spark: bool, as_json: bool) -> dict[str, object]:
     """Audit a trace, print the verdict, and return it as a mapping.
 
     Raises

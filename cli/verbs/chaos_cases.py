@@ -56,7 +56,7 @@ def check_shrink(on: str, seeds: int) -> None:
         )
 
 
-def shrunk(report: ChaosReport, seconds: float) -> dict[str, Any]:
+def shrunk(report: ChaosReport, seconds: float) -> dict[str, object]:
     """Shrink the case of a report, write it to a file, and return what there is to say of it.
 
     Raises

@@ -50,7 +50,7 @@ def compare_schemes(
     out: Path | None,
     *,
     as_json: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Compare schemes, print the table, draw the picture, and return the figures as a mapping.
 
     Raises

@@ -16,6 +16,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ...actors.clients.columns import batch_from
 from ...actors.clients.event_files import read_events
@@ -92,13 +93,13 @@ class _Seen:
     """The operations and observations of the clients."""
 
     trace: Trace
-    latencies: np.ndarray[Any, Any]
+    latencies: npt.NDArray[np.float64]
     publish_seconds: float
     elapsed_seconds: float
     killing: Killing | None = None
 
 
-def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, Any]:
+def run_demo(options: DemoOptions, *, as_json: bool) -> dict[str, object]:
     """Run the demo, print the results, and return them as a mapping.
 
     Raises
@@ -243,7 +244,7 @@ def _publish(
         return max(share.result() for share in publishing)
 
 
-def _drain(subscribers: Sequence[Subscriber], trace: Trace) -> np.ndarray[Any, Any]:
+def _drain(subscribers: Sequence[Subscriber], trace: Trace) -> npt.NDArray[np.float64]:
     latencies = [np.zeros(0)]
     for subscriber in subscribers:
         for arrival in subscriber.arrivals(timeout_seconds=0):
@@ -253,7 +254,7 @@ def _drain(subscribers: Sequence[Subscriber], trace: Trace) -> np.ndarray[Any, A
     return np.concatenate(latencies)
 
 
-def _settings(options: DemoOptions, given: _Input) -> dict[str, Any]:
+def _settings(options: DemoOptions, given: _Input) -> dict[str, object]:
     """Return the settings of the run, in the words of a report."""
     return {
         "events from": "the flights of 2013" if options.events is None else str(options.events),
@@ -264,7 +265,7 @@ def _settings(options: DemoOptions, given: _Input) -> dict[str, Any]:
     }
 
 
-def _summary(verdict: Verdict, seen: _Seen) -> dict[str, Any]:
+def _summary(verdict: Verdict, seen: _Seen) -> dict[str, object]:
     some = len(seen.latencies) > 0
     p50, p99 = np.percentile(seen.latencies, (50, 99)) if some else (None, None)
     return {
@@ -285,7 +286,7 @@ def _report(
     result: Mapping[str, object],
     spark: SparkStart,
     steps: console.CommandProgress,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     from ...actors.pictures.dead import with_dead
     from ...pipelines.run import report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.table import Table
@@ -38,7 +38,7 @@ def doctor(
     findings = take(CHECKS, timeout)
     counts = Counter(finding.state for finding in findings)
     if as_json:
-        result: dict[str, Any] = {"findings": [asdict(finding) for finding in findings]}
+        result: dict[str, object] = {"findings": [asdict(finding) for finding in findings]}
         console.print_json(result | {state: counts[state] for state in STYLES})
     else:
         console.out.print(_table(findings))

@@ -54,7 +54,7 @@ def experiment_admission_on_ray(
     run_admission_on_ray(out, as_json=as_json)
 
 
-def run_admission_on_ray(out: Path, *, as_json: bool) -> dict[str, Any]:
+def run_admission_on_ray(out: Path, *, as_json: bool) -> dict[str, object]:
     """Run the small experiment on real actors, write ``admission_on_ray.json``, and print the results."""
     from ...actors.network.network import ensure_ray
     from ...experiments import admission_on_ray

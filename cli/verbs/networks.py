@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
@@ -116,7 +117,7 @@ def up(
                 end_lasting_ray()
             raise
     with net:
-        result: dict[str, Any] = {
+        result: dict[str, object] = {
             "network": net.name,
             "scheme": net.inspect.scheme,
             "brokers": len(net.inspect.positions),
@@ -132,7 +133,7 @@ def up(
     _tell_started(result)
 
 
-def _tell_started(result: dict[str, Any]) -> None:
+def _tell_started(result: Mapping[str, Any]) -> None:
     """Print what was started, and the next commands."""
     heals = "heals" if result["heals"] else "does not heal"
     lines = [

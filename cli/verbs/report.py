@@ -96,7 +96,7 @@ def rebuild_experiments(folder: Path, address: str | None, *, as_json: bool) -> 
 
 def report_folder(
     folder: Path, out: Path, run: str | None, address: str | None, *, as_json: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Write the report of a run in a folder and print its figures."""
     from ...actors.telemetry.files import choose_run
     from ...pipelines.run import report as write
@@ -141,7 +141,7 @@ def follow_folder(
     times: tuple[float, float],
     *,
     as_json: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Show the figures of a run as its files appear, until interrupted."""
     from ...actors.telemetry.files import check_is_folder, choose_run, runs
 
@@ -212,7 +212,7 @@ def _milliseconds(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1000:,.1f}"
 
 
-def _rows(figures: dict[str, Any]) -> dict[str, Any]:
+def _rows(figures: dict[str, Any]) -> dict[str, object]:
     """Return the figures of a complete run as rows of a table."""
     throughput, percentiles = figures["throughput"], figures["latency_percentiles"] or {}
     rows = {

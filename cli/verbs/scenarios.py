@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ...faults.checker.reliability import judge
 from ...protocol.errors import InputError
@@ -14,7 +13,9 @@ from .. import console
 from .audit import check_trace_dir, keep_trace
 
 
-def run_scenario_file(path: Path, on: str, trace_dir: Path | None = None, *, as_json: bool) -> dict[str, Any]:
+def run_scenario_file(
+    path: Path, on: str, trace_dir: Path | None = None, *, as_json: bool
+) -> dict[str, object]:
     """Run a scenario file, print the verdict, and return it as a mapping.
 
     Raises
@@ -44,7 +45,7 @@ def run_scenario_file(path: Path, on: str, trace_dir: Path | None = None, *, as_
     return result
 
 
-def _on_simulator(scenario: Scenario) -> tuple[Trace, dict[str, Any]]:
+def _on_simulator(scenario: Scenario) -> tuple[Trace, dict[str, object]]:
     from ...simulator.run import run_scenario
 
     outcome = run_scenario(scenario)
@@ -58,7 +59,7 @@ def _on_simulator(scenario: Scenario) -> tuple[Trace, dict[str, Any]]:
     return outcome.trace, figures
 
 
-def _on_ray(scenario: Scenario) -> tuple[Trace, dict[str, Any]]:
+def _on_ray(scenario: Scenario) -> tuple[Trace, dict[str, object]]:
     from ...actors.network.network import Network
     from ...faults.real.scenarios import replay
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from . import clients, gateway, networks, operate, sink
 
-HEADINGS: Final[dict[str, tuple[Any, ...]]] = {
+HEADINGS: Final[dict[str, tuple[object, ...]]] = {
     "A network, from its start to its end": (
         networks.init, networks.up, networks.networks, networks.status, networks.top, gateway.ui, networks.down,
     ),

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod, sqrt
-from typing import Final
+from typing import Any, Final
 
 from ...pipelines.figures.experiments import BUCKETS, DEPTHS
 from ..statements import (
@@ -210,10 +210,11 @@ def judge_depth(rows: Rows) -> list[Statement]:
         shares = {row["subscribers"]: round(row["depth_as_published"], 3) for row in mine}
         large = next(row for row in mine if row["subscribers"] == 500)
         together = prod(shares.values())
+        shown: dict[Any, float] = {**shares, "all five": round(together, 3)}
         found += [
             said(
                 f"from 100 to 500 subscribers the depth is {low} to {high} (share of trees, and of five draws)",
-                {**shares, "all five": round(together, 3)},
+                shown,
                 together >= ORDINARY,
             ),
             said(

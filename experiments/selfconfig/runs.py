@@ -29,7 +29,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -167,7 +167,7 @@ class _Run:
     def _sent(self) -> int:
         return sum(count for kind, count in self.net.sent.items() if kind not in BACKGROUND)
 
-    def table(self) -> dict[str, Any]:
+    def table(self) -> dict[str, object]:
         """Return the effects, a row for each subscriber."""
         published = self.net.account.publications()
         heard: dict[str, float] = {}

@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ...protocol.traces.trace import (
     ITSELF,
@@ -392,7 +392,7 @@ def _one(choices: Sequence[_T], dice: Random) -> _T | None:
     return dice.choice(choices) if choices else None
 
 
-def _some(choices: list[Any], dice: Random) -> list[Any]:
+def _some(choices: list[_T], dice: Random) -> list[_T]:
     """Return at most 50 of the choices, which is enough also for long traces."""
     return choices if len(choices) <= 50 else dice.sample(choices, 50)
 

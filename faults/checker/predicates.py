@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
 
 from ...protocol.traces.trace import (
     Adv,
@@ -165,7 +164,7 @@ class _Satisfies(Formula):
 
 
 @lru_cache(maxsize=4096)
-def test_of(selector: str) -> Callable[[Mapping[str, Any]], bool | None]:
+def test_of(selector: str) -> Callable[[Mapping[str, object]], bool | None]:
     """Return the cached reference test of a selector; only True is a match.
 
     An event with more ways than can be looked at one by one is tested by the clauses of the normal form instead.

@@ -24,7 +24,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from ...broker.routes import NOTHING, Filters, SeenRoutes
 from ...protocol.ids import BrokerId
-from ...recovery.membership.structure import Said, Survey, above_each, in_views, speakers
+from ...protocol.queries import Said
+from ...recovery.membership.structure import Survey, above_each, in_views, speakers
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import covers, merge
 from .books import Clients, differences, surplus_and_missing

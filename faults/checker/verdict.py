@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.traces.trace import EventId, Registered, Trace, describe
 
@@ -60,7 +60,7 @@ class Violation:
         """The numbers of the subscriptions involved."""
         return sorted({op.number for op in self.piece if isinstance(op, Registered)})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the violation as plain data."""
         return {
             "condition": self.condition,
@@ -233,7 +233,7 @@ class Verdict:
         violated = ", ".join(said) or "nothing was asked"
         return f"Verdict({self.outcome}; violated: {violated}; {self.indeterminate} indeterminate)"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as plain data."""
         return {
             **self.counts(),

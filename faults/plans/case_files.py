@@ -34,7 +34,7 @@ DOINGS: Final = "subscribe", "cancel", "publish", "move", "stop", "start"
 K = TypeVar("K")
 
 
-def case_to_dict(case: Case) -> dict[str, Any]:
+def case_to_dict(case: Case) -> dict[str, object]:
     """Return plain data that `case_from_dict` accepts."""
     return {FORM: VERSION, **_plain(case), "plan": case.plan.to_dict()}
 
@@ -163,7 +163,7 @@ def _of_type(given: Any, kind: Any, wanted: str, where: str) -> Any:
     return _when(isinstance(given, kind), given, wanted, where)
 
 
-def _when(good: bool, given: object, wanted: str, where: str) -> Any:
+def _when(good: bool, given: object, wanted: str, where: str) -> object:
     if not good:
         raise ScenarioError(f"{where} is {given!r}: it must be {wanted}")
     return given

@@ -129,7 +129,7 @@ class Late:
         """The subscribers, each once."""
         return tuple(dict.fromkeys(action.client for action in self.subscriptions))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return what happens as plain data, without the events."""
         return {
             "before": self.before,
@@ -245,7 +245,7 @@ class Case:
         """What follows from the features of its network."""
         return Features(self.recovery, self.stable, self.admission)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return the case as plain data; of the clients' actions only the number of each kind."""
         counts: dict[str, int] = {}
         for action in (*self.opening, *self.actions, *self.closing):

@@ -7,12 +7,12 @@ latest view is reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ...protocol.ids import BrokerId, ClusterId, RoundNumber
 from ...protocol.messages.views import ViewMember
-from ...recovery.membership.structure import structure_problems
+from ...protocol.queries import Said
+from ...recovery.membership.structure import Survey, structure_problems
 from ..plans.plans import Crash, Fault
 from ..recovery_times import RecoveryTimes
 
@@ -41,7 +41,7 @@ class Watch(RecoveryTimes):
         word = super().kind_of(fault)
         return f"{word}_{self._roles.get(fault.broker, 'unseen')}" if isinstance(fault, Crash) else word
 
-    def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> list[str]:
+    def look(self, now: float, survey: Survey) -> list[str]:
         """Process a survey: report what is new, and return what is wrong with the structure."""
         for broker, one in survey.items():
             role = "root" if one["root"] else "designated" if one["designated"] else "normal"
@@ -57,7 +57,7 @@ class Watch(RecoveryTimes):
         self.sound.append((now, not problems))
         return problems
 
-    def _cluster(self, now: float, one: Mapping[str, Any]) -> None:
+    def _cluster(self, now: float, one: Said) -> None:
         cluster, broker, epoch = one["cluster"], one["broker"], one["view"].epoch
         known = self._speakers.get(cluster)
         if known is None or (epoch, broker) > known:
@@ -94,7 +94,7 @@ class ViewWatch(RecoveryTimes):
         super().__init__()
         self._version = 0
 
-    def look(self, now: float, survey: Mapping[BrokerId, Mapping[str, Any]]) -> list[str]:
+    def look(self, now: float, survey: Survey) -> list[str]:
         """Process a survey: report a new view, and return which living brokers have another one."""
         latest = max(survey.values(), key=lambda one: one["version"], default=None)
         if latest is not None and latest["version"] > self._version:

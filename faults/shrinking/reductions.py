@@ -179,7 +179,7 @@ def with_brokers(case: Case, labels: Collection[str]) -> Case:
     for place in before:
         if place.broker in kept and place.broker != place.designated:
             members.setdefault(by_broker[up(place.designated)].label, []).append(place.label)
-    topology: dict[str, Any] = {"parents": parents, **({"members": members} if members else {})}
+    topology: dict[str, object] = {"parents": parents, **({"members": members} if members else {})}
     after = {place.label: place for place in topology_of(topology).positions()}
     new = {place.broker: after[place.label].broker for place in before if place.broker in kept}
     return _renumbered(case, topology, new, {broker: new[up(broker)] for broker in by_broker})

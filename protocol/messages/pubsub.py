@@ -72,7 +72,7 @@ class Events:
 
 _MARKS: Final = tuple(each for each in fields(Events) if each.name != "batch")
 DEFAULT_MARKS: Final = tuple(each.default for each in _MARKS)
-marks_of: Final[Callable[[Events], tuple[Any, ...]]] = eval(
+marks_of: Final[Callable[[Events], tuple[object, ...]]] = eval(
     f"lambda events: ({', '.join(f'events.{each.name}' for each in _MARKS)},)"
 )
 """Returns the marks of a message, in the order of their declaration. It is written out, as `dataclass` writes its

@@ -25,7 +25,7 @@ from ..messages.pubsub import Directed, Events, Message, Numbered
 from ..messages.recovery import RecoveryMessage
 from .tables import SCHEMAS, CarriedOut, Table
 
-_Array: TypeAlias = npt.NDArray[Any]
+_Array: TypeAlias = npt.NDArray[np.generic]
 _CARRIERS: Final = (Events, Directed)
 
 

@@ -15,7 +15,6 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..batch import EventBatch, batch_of
 from ..features import NONE, Features
@@ -96,7 +95,7 @@ class Account(Trace):
             self.operations.append(Shed(now, publisher, sequence, limit, measured, allowed))
             self.lost(now, publisher, sequence)
 
-    def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, Any]]) -> None:
+    def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, object]]) -> None:
         """Record publications. They replace all earlier ones from `first` on that no broker has accepted."""
         given = list(events)
         again = {event for event in self.orphans if event[0] == client and event[1] >= first}

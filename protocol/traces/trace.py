@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 EventId: TypeAlias = tuple[str, int]
 """(publisher, sequence)."""
@@ -38,7 +38,7 @@ class Published(NamedTuple):
     at_seconds: float
     publisher: str
     sequence: int
-    event: Mapping[str, Any]
+    event: Mapping[str, object]
 
 
 class Notified(NamedTuple):
@@ -230,7 +230,7 @@ class Trace:
     def __iter__(self) -> Iterator[Operation]:
         return iter(self.operations)
 
-    def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, Any]]) -> None:
+    def published(self, now: float, client: str, first: int, events: Iterable[Mapping[str, object]]) -> None:
         """Record that a publisher published events as number `first` and the following numbers."""
         for place, event in enumerate(events):
             self.operations.append(Published(now, client, first + place, event))

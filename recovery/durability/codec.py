@@ -49,7 +49,7 @@ _MAKE: Final[list[Callable[[Any], Any]]] = [
 ]
 """Makes each mark of an event message from numbers and strings: a named tuple is written as a plain one."""
 
-_Array: TypeAlias = npt.NDArray[Any]
+_Array: TypeAlias = npt.NDArray[np.generic]
 _HEAD: Final = struct.Struct("<cI")
 _ROWS: Final = np.dtype("<i8")
 
@@ -160,14 +160,14 @@ _READERS: Final = {b"E": _events, b"D": _delivery, b"V": _value}
 
 
 class _PlainReader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         raise StorageFailed(
             f"bytes that name {module}.{name} where only numbers and strings may be: not read"
         )
 
 
 class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         if (module, name) in _ELSEWHERE:
             return super().find_class(module, name)
         name = RENAMED.get((module.removeprefix(_PACKAGE), name), name)

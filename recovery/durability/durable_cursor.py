@@ -69,7 +69,7 @@ class DeadLetter:
     subscriber: ClientId
     publisher: ClientId
     sequence: int
-    event: Mapping[str, Any]
+    event: Mapping[str, object]
     reason: str
     at_seconds: float
 

@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.effects import Write
 from ...protocol.ids import FIRST_ROUND, RoundNumber
@@ -54,7 +54,7 @@ class Identity:
         self.rounds = rounds
         self._seconds = retention_seconds / ALIVE_ROWS_A_RETENTION
         self._stable = store is not None
-        self._written: tuple[Any, ...] = ()
+        self._written: tuple[object, ...] = ()
         for _, (epoch, term, current, after, alive_at) in () if store is None else store.rows(IDENTITY):
             self.epoch, self.term, self.alive_at = epoch, term, alive_at
             rounds.current, self.after = RoundNumber(*current), RoundNumber(*after)

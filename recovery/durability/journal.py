@@ -36,7 +36,7 @@ class RecordedMachine(Recorded, Protocol):
         ...
 
     @property
-    def handle(self) -> Callable[[Any], Any]:
+    def handle(self) -> Callable[[Received], Any]:
         """The function that handles one message and returns its effects."""
         ...
 

@@ -30,7 +30,7 @@ the store once, when it is created, and requests changes by `Write`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ...protocol.configs import Position
 from ...protocol.effects import (
@@ -173,10 +173,10 @@ class CrashRecover:
 
     # The four events of paper 4, figure 2.
 
-    def _on_adv(self, event: Received) -> list[Out]:
+    def _on_adv(self, event: Received[Link, Numbered]) -> list[Out]:
         """Run algorithm 1."""
         source = event.source
-        adv: Any = event.message
+        adv = event.message
         interface = self._interface(source, adv)
         if interface is None:
             return self._stray()
@@ -193,20 +193,20 @@ class CrashRecover:
         heard_now = Write("heard", interface, adv.number)
         return self._apply(Received(source, adv.message), heard_now, self._ack(interface, adv.number))
 
-    def _on_ack(self, event: Received) -> list[Out]:
+    def _on_ack(self, event: Received[Link, Ack]) -> list[Out]:
         """Run algorithm 2."""
         source = event.source
-        ack: Any = event.message
+        ack = event.message
         if isinstance(source, str):
             self._late += self._unacknowledged.acknowledged(source, ack.number)
             return []
         out = self._acknowledged(source, ack.number, ack.group)
         return [] if out is None else [*out.pump()]
 
-    def _on_back(self, event: Received) -> list[Out]:
+    def _on_back(self, event: Received[Link, Back]) -> list[Out]:
         """Run algorithm 3."""
         source = event.source
-        back: Any = event.message
+        back = event.message
         if isinstance(source, str):
             writes, lacking = self._unacknowledged.back(source, back.number)
             self._late += writes

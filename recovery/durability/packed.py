@@ -29,7 +29,7 @@ Description: TypeAlias = tuple[Any, ...]
 """``(events, publishers, ((name, kind, whether some are missing, words), ...))``."""
 
 
-def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[Any]]]:
+def pack(batch: EventBatch) -> tuple[Description, list[npt.NDArray[np.generic]]]:
     """Return the description of a batch, and the arrays whose bytes, one after the other, are its content.
 
     Raises
@@ -71,7 +71,7 @@ def _unpack(description: Description, data: memoryview) -> EventBatch:
     _check_words(publishers, "publishers")
     place = 0
 
-    def array(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    def array(dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
         nonlocal place
         start, place = place, place + size * dtype.itemsize
         _check(place <= len(data), "length")
@@ -107,5 +107,5 @@ def _check_words(words: object, what: str) -> None:
     _check(type(words) is tuple and all(type(word) is str for word in words), what)
 
 
-def _check_places(places: npt.NDArray[Any], count: int, what: str) -> None:
+def _check_places(places: npt.NDArray[np.generic], count: int, what: str) -> None:
     _check(not len(places) or (int(places.min()) >= 0 and int(places.max()) < count), what)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.checks import instance, one_of, whole_number
 from ...protocol.errors import InputError
@@ -66,7 +66,7 @@ def part_of(address: str | Path, name: str) -> str | Path:
     return backend_of(address).part(name)
 
 
-def shown_address(address: Any) -> str:
+def shown_address(address: str | Path) -> str:
     """Return an address in a form without secrets."""
     try:
         return repr(backend_of(address).show())

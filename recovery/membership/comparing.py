@@ -36,7 +36,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ...protocol.effects import Received, Send, Ticked
 from ...protocol.errors import StateDamaged
@@ -46,6 +46,7 @@ from ...protocol.messages.comparing import Compare
 from ...protocol.messages.pubsub import HasHad, HasPublished
 from ...protocol.messages.recovery import RENDEZVOUS
 from ...protocol.snapshots import Restorable
+from ...routing.filters.filter import Filter
 
 STRIKES: Final = 3
 
@@ -53,10 +54,10 @@ STRIKES: Final = 3
 class Tables(Protocol):
     """The part of a router that is compared: the filters that it holds and those that it has told."""
 
-    def held(self) -> Iterator[tuple[Any, Link, Hashable]]:
+    def held(self) -> Iterator[tuple[Filter, Link, Hashable]]:
         """Iterate over (filter, link, holder)."""
 
-    def told(self) -> Mapping[tuple[Link, BrokerId], Iterable[Any]]:
+    def told(self) -> Mapping[tuple[Link, BrokerId], Iterable[Filter]]:
         """Return the filters that other brokers were told, by link and broker."""
 
 
@@ -121,8 +122,8 @@ class Compared:
 class _Difference:
     """The reported value, the known value, the time of the last comparison, and the number of equal ones in a row."""
 
-    said: Any
-    known: Any
+    said: object
+    known: object
     at: float
     strikes: int = 1
 

@@ -63,7 +63,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Never, TypeAlias
 
 from ...protocol.effects import Received, Send, Ticked
 from ...protocol.ids import BrokerId, ClusterId
@@ -277,7 +277,7 @@ class Join:
         handler = _ANSWERS.get((self._phase, type(event.message)))
         if handler is None or not isinstance(event.source, int):
             return []
-        return handler(self, event.source, event.message)
+        return handler(self, event.source, event.message)  # type: ignore[arg-type]
 
     # The rendezvous point.
 
@@ -435,7 +435,7 @@ class Join:
 
 # Answers and timeouts that are not in these tables are not awaited, and have no effect.
 
-_ANSWERS: Final[dict[tuple[Phase, type], Callable[[Join, BrokerId, Any], list[Out]]]] = {
+_ANSWERS: Final[dict[tuple[Phase, type], Callable[[Join, BrokerId, Never], list[Out]]]] = {
     (Phase.ROOT, Root): Join._on_root,
     (Phase.CHILDREN, Children): Join._on_children,
     (Phase.CHILDREN, Pong): Join._on_pong,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Never, TypeAlias
 
 from ...protocol.configs import Placed, Position
 from ...protocol.effects import Multicast, Send
@@ -26,7 +26,7 @@ from .starting import Start
 from .succession import Succession
 from .unanswered import Unanswered
 
-Takes: TypeAlias = Mapping[type, Callable[[Any, Any], list[Out]]]
+Takes: TypeAlias = Mapping[type, Callable[[Never, Never], list[Out]]]
 """The messages that a part owns, each with its handler, which takes the sender and the message."""
 
 

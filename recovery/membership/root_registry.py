@@ -148,7 +148,7 @@ class RendezvousMachine:
             return False
         return self._now - self._heard > self._recovery.suspect_after_seconds
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the data that must outlive this machine, as plain data that JSON can represent."""
         view = self._root
         return {

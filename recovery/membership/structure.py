@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ...protocol.configs import Position, broker_name
 from ...protocol.ids import BrokerId, ClusterId
+from ...protocol.queries import Said
 
-Said: TypeAlias = Mapping[str, Any]
-"""The position that one broker reports. Fields that only a designated broker knows are empty at the others."""
 Survey: TypeAlias = Mapping[BrokerId, Said]
 """The report of each broker that can be asked."""
 
@@ -141,7 +140,7 @@ def _of_neighbours(
     if head["root"]:
         return
     above = None if parent is None else heads.get(parent.cluster)
-    if above is None:
+    if parent is None or above is None:
         yield f"cluster {cluster} has no living parent: {parent}"
     elif parent.designated != above["broker"]:
         yield f"cluster {cluster} takes {parent.designated} for the speaker of its parent {parent.cluster}"

@@ -45,7 +45,7 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, Never
 
 from ...protocol.configs import Position
 from ...protocol.effects import Multicast, Received, Rested, Send, Ticked
@@ -149,11 +149,11 @@ class Succession:
         """Process a message or a tick and return messages and news. Events of other machines return nothing."""
         if isinstance(event, Ticked):
             self._advance(event.now)
-            return HANDLERS[self._state, Ticked](self, self._me, event)
+            return HANDLERS[self._state, Ticked](self, self._me, event)  # type: ignore[arg-type]
         handler = HANDLERS.get((self._state, type(event.message)))
         if handler is None or not isinstance(event.source, int):  # clients take no part
             return []
-        return handler(self, event.source, event.message)
+        return handler(self, event.source, event.message)  # type: ignore[arg-type]
 
     def rested(self, event: Rested) -> None:
         """Record when the others were heard while this broker rested. Its clock stood still meanwhile."""
@@ -427,7 +427,7 @@ def successor(view: ClusterView) -> BrokerId | None:
     return max((member for member in view.members if member != view.designated), default=None)
 
 
-HANDLERS: Final[dict[tuple[ClusterRole, type], Callable[[Succession, BrokerId, Any], list[Out]]]] = {
+HANDLERS: Final[dict[tuple[ClusterRole, type], Callable[[Succession, BrokerId, Never], list[Out]]]] = {
     (ClusterRole.NORMAL, Ticked): Succession._on_wait,
     (ClusterRole.NORMAL, ClusterBeat): Succession._on_beat,
     (ClusterRole.NORMAL, MemberBeat): Succession._on_foreign_registration,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final, Never
 
 from ...protocol.configs import Placed
 from ...protocol.effects import Died, Meet, Missed, Received, Rested, Send, Ticked
@@ -24,8 +24,9 @@ from ...protocol.ids import BrokerId, ClusterId
 from ...protocol.layers import Event, Handler, Out, Restored, RoundHeard, RoundWanted, Tell
 from ...protocol.messages.pubsub import Events
 from ...protocol.messages.recovery import RENDEZVOUS, RootBeat
-from ...protocol.queries import Answering, HasLeft, Heals, ListensTo, OtherMembers, Survey
+from ...protocol.queries import Answering, HasLeft, Heals, ListensTo, OtherMembers, Said, Survey
 from ...protocol.snapshots import Restorable
+from ...routing.filters.filter import Filter
 from ...routing.schemes.local_first import answers_by
 from ...routing.schemes.router import TreeRouting
 from .carrier import Carrier
@@ -81,7 +82,7 @@ class HealingBroker(Restorable):
         self._learned_dead: deque[tuple[BrokerId, float]] = deque(maxlen=MOVES_TOLD)
         self._met: tuple[BrokerId, ...] = ()
         self._handlers = self._of_messages()
-        self._events: dict[type, Callable[[Any], list[Out]]] = {
+        self._events: dict[type, Callable[[Never], list[Out]]] = {
             Ticked: self._on_tick,
             Rested: self._on_rested,
             Died: self._on_died,
@@ -99,7 +100,7 @@ class HealingBroker(Restorable):
                 place.begin_at(start.position)
                 self.neighbours.watch(place.now)
 
-    def _of_messages(self) -> dict[type, Callable[[Any, Any], list[Out]]]:
+    def _of_messages(self) -> dict[type, Callable[[Never, Never], list[Out]]]:
         """Return the handler of each message; a message has one owner."""
         parts = (
             self.carrier, self.tree_rounds, self.children, self.parent, self.neighbours, self.group, self.leaving
@@ -157,13 +158,13 @@ class HealingBroker(Restorable):
         out: list[Out]
         if isinstance(event, Received):
             learn(self.rounds.high_water, event)
-            out = self._handlers[type(event.message)](event.source, event.message)
+            out = self._handlers[type(event.message)](event.source, event.message)  # type: ignore[arg-type]
             if self.tree_rounds.wanted and type(event.message) is not Events and not self.leaving.left:
                 out = [*out, *self.tree_rounds.ask_after(event.source)]
         elif self.leaving.left and isinstance(event, Ticked | Died | Missed):
             out = []
         else:
-            out = self._events[type(event)](event)
+            out = self._events[type(event)](event)  # type: ignore[arg-type]
         below = place.router.tell_below()
         out = [*out, *(self.carrier.counted([*below]) if below else ())]
         if place.router.floods:
@@ -288,7 +289,7 @@ class HealingBroker(Restorable):
 
     def _copied_tables(self) -> tuple[tuple[ClusterId, tuple[str, ...]], ...]:
         """Return the filters of the children: the designated broker's own table, or a normal broker's copy."""
-        held: Mapping[ClusterId, Iterable[Any]] = self.group.copies.tables
+        held: Mapping[ClusterId, Iterable[Filter]] = self.group.copies.tables
         if self.designated:
             held = {
                 cluster: self.router.copy(child.designated, child.designated)
@@ -307,7 +308,7 @@ class HealingBroker(Restorable):
 
     # Inspection.
 
-    def survey(self) -> dict[str, object]:
+    def survey(self) -> Said:
         """Return the broker's place, for checks of a whole network from outside."""
         place, speaks = self.place, self.place.designated
         return {

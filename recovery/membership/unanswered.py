@@ -13,9 +13,9 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ...protocol.ids import GROUP, BrokerId, ClusterId, Link
+from ...routing.filters.filter import Filter
 
 
 class Unanswered:
@@ -31,7 +31,7 @@ class Unanswered:
         """Return whether a link leads to a child, ready or not, or to the group while members are awaited."""
         return bool(self._members) if link == GROUP else link in self._waiting
 
-    def asked(self, child: BrokerId, cluster: ClusterId, wanted: Iterable[tuple[Any, int]]) -> None:
+    def asked(self, child: BrokerId, cluster: ClusterId, wanted: Iterable[tuple[Filter, int]]) -> None:
         """Record what a child wants, with the tokens under which it is to be answered."""
         self._waiting[child] = {token: item for item, token in wanted}
         self._tell_by.pop(cluster, None)

@@ -223,7 +223,7 @@ class ViewRendezvous:
 
     # State.
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the data that must outlive this machine, as plain data that JSON can represent."""
         return {
             "version": self.view.version,

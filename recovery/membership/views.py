@@ -28,7 +28,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from ...protocol.configs import Placed
 from ...protocol.effects import Deliver, Died, Inform, Missed, Propose, Received, Renew, Send, Ticked
@@ -50,7 +50,7 @@ from ...protocol.messages.pubsub import Cancel, Detach, Directed, Echo, Events, 
 from ...protocol.messages.recovery import RENDEZVOUS, LeaveNetwork
 from ...protocol.messages.rounds import Forgotten
 from ...protocol.messages.views import MembershipView, ToAll, ViewBeat, ViewDied, ViewLeave, ViewWants
-from ...protocol.queries import Answering, HasLeft, Heals, OtherMembers, Survey, TurnsAway
+from ...protocol.queries import Answering, HasLeft, Heals, OtherMembers, Said, Survey, TurnsAway
 from ...protocol.snapshots import Restorable
 from ...routing.schemes.local_first import answers_by
 from ...routing.schemes.router import ViewRouting
@@ -119,7 +119,7 @@ class HealingViews(Restorable):
         self._mend_wait = recovery.heartbeat_seconds
         self._mends_from = math.inf  # since when the round of the view repairs, once it has begun
         self._handlers = self._table()
-        self._events: dict[type, Callable[[Any], list[Out]]] = {
+        self._events: dict[type, Callable[[Never], list[Out]]] = {
             Ticked: self._on_tick,
             Died: self._on_died,
             Missed: self._on_missed,
@@ -133,7 +133,7 @@ class HealingViews(Restorable):
         if self.takes_part:
             self.rounds.current = RoundNumber(0, self.version)
 
-    def _table(self) -> dict[type, Callable[[Any, Any], list[Out]]]:
+    def _table(self) -> dict[type, Callable[[Never, Never], list[Out]]]:
         return {
             Events: self._on_events,
             Register: self._on_client,
@@ -173,9 +173,9 @@ class HealingViews(Restorable):
             return []
         if isinstance(event, Received):
             learn(self.rounds.high_water, event)
-            out = self._handlers[type(event.message)](event.source, event.message)
+            out = self._handlers[type(event.message)](event.source, event.message)  # type: ignore[arg-type]
         else:
-            out = self._events[type(event)](event)
+            out = self._events[type(event)](event)  # type: ignore[arg-type]
         out = stated(self.rounds.high_water, out)
         out += self.identity.writes(self.now, 0, 0, self.rounds.current)
         if self.placed != self._told_place:
@@ -258,7 +258,9 @@ class HealingViews(Restorable):
 
     # Clients.
 
-    def _on_client(self, source: ClientId, message: Any) -> list[Out]:
+    def _on_client(
+        self, source: ClientId, message: Register | Cancel | Detach | Advertise | Unadvertise
+    ) -> list[Out]:
         if isinstance(message, Register):
             self._clients[source] = None
         out: list[Any] = self.router.handle(Received(source, message))
@@ -436,7 +438,7 @@ class HealingViews(Restorable):
 
     # Inspection.
 
-    def survey(self) -> dict[str, object]:
+    def survey(self) -> Said:
         """Return the broker's place, for checks of a whole network from outside."""
         view = self.router.view
         return {

@@ -97,7 +97,7 @@ class Calculated(Computed):
     expression: Expression
     universe = Domain(missing=True, numbers=EVERYTHING)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Calculated, (self.expression,)
 
     @cached_property
@@ -145,7 +145,7 @@ class Order(Computed):
     right: Expression
     universe = Domain(missing=True, booleans=BOTH, numbers=EVERYTHING)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Order, (self.left, self.right)
 
     @cached_property
@@ -226,7 +226,7 @@ class Asked(Computed):
     node: Node
     universe = Domain(missing=True, booleans=BOTH)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Asked, (self.node,)
 
     @cached_property

@@ -323,7 +323,7 @@ def _of_group(kind: type, intervals: Intervals) -> Domain:
     return Domain(numbers=intervals)
 
 
-def _dispatch(tests: dict[type, Callable[[Any], bool]]) -> Callable[[Value | None], bool]:
+def _dispatch(tests: dict[type, Callable[[object], bool]]) -> Callable[[Value | None], bool]:
     if tests.keys() == {str}:
         is_string = tests[str]
         return lambda value: type(value) is str and is_string(value)

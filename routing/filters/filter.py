@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -161,7 +161,7 @@ class Filter:
 NOTHING_FILTER: Final = Filter(())
 EVERYTHING_FILTER: Final = Filter((Clause(()),))
 
-FilterLike: TypeAlias = Filter | Predicate | str | Mapping[str, Any]
+FilterLike: TypeAlias = Filter | Predicate | str | Mapping[str, object]
 """Any description of a filter: a `Filter`, a condition, selector text, or a JSON pattern."""
 
 

@@ -89,14 +89,14 @@ def _union_mask(data: npt.NDArray[Any], intervals: Intervals, *, exact_floats: b
     return hits
 
 
-def _held_by(points: list[Any], *, exact_floats: bool) -> npt.NDArray[Any]:
+def _held_by(points: list[Any], *, exact_floats: bool) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
     """Return those of the points that a float64 (or int64) array can hold exactly."""
     if exact_floats:
         return np.array([float(p) for p in points if float(p) == p], np.float64)
     return np.array([int(p) for p in points if int(p) == p and INTEGER_MIN <= p <= INTEGER_MAX], np.int64)
 
 
-def _integer_mask(data: npt.NDArray[Any], interval: Interval) -> Mask:
+def _integer_mask(data: npt.NDArray[np.int64], interval: Interval) -> Mask:
     hits = np.ones(len(data), np.bool_)
     low: Any = interval.low
     if low is not None:
@@ -115,7 +115,7 @@ def _integer_mask(data: npt.NDArray[Any], interval: Interval) -> Mask:
     return hits
 
 
-def _float_mask(data: npt.NDArray[Any], interval: Interval) -> Mask:
+def _float_mask(data: npt.NDArray[np.float64], interval: Interval) -> Mask:
     hits = np.ones(len(data), np.bool_)
     low: Any = interval.low
     if low is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ...protocol.errors import FilterTooComplex, SelectorError
 from ...protocol.values import Value
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lark import Token
 
 __all__ = ["Part", "builder"]
+
+T = TypeVar("T")
 
 
 class Part(NamedTuple):
@@ -60,7 +62,7 @@ _TEXTS: Final[dict[str, Callable[[str, str], p.Predicate]]] = {
 }
 
 
-def _made(token: Token, make: Callable[..., Any], *arguments: object, hint: str = "") -> Any:
+def _made(token: Token, make: Callable[..., T], *arguments: object, hint: str = "") -> T:
     """Call `make`; an error gets the position of `token`, and a hint."""
     try:
         return make(*arguments)

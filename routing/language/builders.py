@@ -96,7 +96,7 @@ class Term:
         """Return the condition that the value is between two bounds, both included."""
         return between(self.expression, _expression(low), _expression(high))
 
-    def isin(self, values: Iterable[Any]) -> Predicate:
+    def isin(self, values: Iterable[object]) -> Predicate:
         """Return the condition that the value is one of these."""
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise SelectorError(f"isin needs a list of values, found {shown(values)}")
@@ -193,7 +193,7 @@ class CasedText:
     def __ne__(self, value: object) -> Predicate:  # type: ignore[override]
         return self._text.of(Attribute(self._text.name) != value)
 
-    def isin(self, values: Iterable[Any]) -> Predicate:
+    def isin(self, values: Iterable[object]) -> Predicate:
         """Return the condition that the text is one of these."""
         return self._text.of(Attribute(self._text.name).isin(values))
 

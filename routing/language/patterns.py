@@ -419,7 +419,7 @@ def _shown(given: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-_MATCHERS: Final[dict[str, Callable[[Any, _Place], p.Predicate]]] = {
+_MATCHERS: Final[dict[str, Callable[[object, _Place], p.Predicate]]] = {
     "anything-but": _anything_but,
     "cidr": _cidr,
     "equals-ignore-case": _ignoring_case,
@@ -430,7 +430,7 @@ _MATCHERS: Final[dict[str, Callable[[Any, _Place], p.Predicate]]] = {
     "suffix": _suffix,
     "wildcard": _wildcard,
 }
-_OUR_MATCHERS: Final[dict[str, Callable[[Any, _Place], p.Predicate]]] = _MATCHERS | {
+_OUR_MATCHERS: Final[dict[str, Callable[[object, _Place], p.Predicate]]] = _MATCHERS | {
     "contains-all": partial(_elements, "ALL"),
     "contains-any": partial(_elements, "ANY"),
     "contains-none": partial(_elements, "NONE"),

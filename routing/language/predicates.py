@@ -100,7 +100,7 @@ __all__ = [
 ]
 
 Truth: TypeAlias = bool | None
-Test: TypeAlias = Callable[[Mapping[str, Any]], Truth]
+Test: TypeAlias = Callable[[Mapping[str, object]], Truth]
 
 
 def evaluate(predicate: Predicate, event: Mapping[str, object]) -> Truth:

@@ -13,13 +13,15 @@ Rules
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Columns: TypeAlias = npt.NDArray[np.intp]
+
+Number = TypeVar("Number", bound=np.generic)
 
 WORD_BITS: Final = 64
 
@@ -34,7 +36,7 @@ def bit_of(columns: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return np.left_shift(np.uint8(1), (columns & 7).astype(np.uint8))
 
 
-def widened(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
+def widened(array: npt.NDArray[Number], length: int) -> npt.NDArray[Number]:
     """Return a copy whose last axis has `length` entries, the new ones zero."""
     out = np.zeros((*array.shape[:-1], length), array.dtype)
     out[..., : array.shape[-1]] = array

@@ -79,7 +79,7 @@ class NumberRows:
     def __init__(self, kind: Kind, words: int) -> None:
         self.kind = kind
         self.least, self.greatest = EXTENT[kind]
-        self._dtype: Any = np.float64 if kind is Kind.FLOAT else np.int64
+        self._dtype: type[np.float64] | type[np.int64] = np.float64 if kind is Kind.FLOAT else np.int64
         self._state = np.zeros(words * 64, np.uint8)
         self._first: Values = np.zeros(words * 64, self._dtype)
         self._last: Values = np.zeros(words * 64, self._dtype)

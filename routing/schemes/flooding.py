@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...protocol.effects import Confirm, Deliver, Effect, Send
 from ...protocol.ids import BrokerId, Link
@@ -41,11 +41,11 @@ class Flooding(NodeRouter):
             effects.append(Deliver(message.batch, routes.clients, routes.starts, routes.rows))
         return effects
 
-    def _hold(self, item: Any, link: Link, holder: Link, waiter: tuple[Link, int]) -> list[Effect]:
+    def _hold(self, item: Filter, link: Link, holder: Link, waiter: tuple[Link, int]) -> list[Effect]:
         self.table.add(item, link, holder)
         return [Confirm(link, waiter[1])] if isinstance(link, str) else []
 
-    def _release(self, item: Any, link: Link, holder: Link) -> list[Effect]:
+    def _release(self, item: Filter, link: Link, holder: Link) -> list[Effect]:
         if self.table.remove(item, link, holder):
             self.table.drop(item)
         return []

@@ -32,6 +32,7 @@ from ...protocol.effects import Deliver, Effect, Plain, Received, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Directed, Events, part_of
 from ...protocol.messages.recovery import Recovery
+from ...protocol.messages.rounds import Forgotten, Marker
 from ...protocol.messages.views import MembershipView, ToAll
 from .claims import Claims
 from .dissemination import Destined, Numbering, Targets, gathered, loads_of, passed_on, passing_on, plan_of
@@ -83,7 +84,7 @@ class Lbdd(MeshRouter):
         self._overfull.clear()
         self.lacking = False
 
-    def to_all(self, message: Any) -> list[Effect]:
+    def to_all(self, message: Forgotten | Marker) -> list[Effect]:
         """Return the effects that broadcast a message to the view; it is numbered among the events to each broker."""
         assert self.view is not None
         numbers = zip(self._others, self._numbers.next_of(self._others), strict=True)

@@ -15,7 +15,6 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ...protocol.configs import Position
 from ...protocol.effects import Effect, Inform, Plain
@@ -133,14 +132,14 @@ class LocalFirstRouter(TreeRouter):
         kept = frozenset(self.kept())
         return [item for item in super()._to_be_told() if item not in kept]
 
-    def _hold(self, item: Any, link: Link, holder: Link, waiter: Waiter) -> list[Effect]:
+    def _hold(self, item: Filter, link: Link, holder: Link, waiter: Waiter) -> list[Effect]:
         self.table.add(item, link, holder)
         effects: list[Effect] = []
         if item not in self.dag:
             effects = self._carry_out(self.announcer.hold(item, self.table.slot(item)))
         return effects + self._carry_out(self.announcer.wait(waiter, item))
 
-    def _release(self, item: Any, link: Link, holder: Link) -> list[Effect]:
+    def _release(self, item: Filter, link: Link, holder: Link) -> list[Effect]:
         nobody = self.table.remove(item, link, holder)
         effects = self._carry_out(self.announcer.release(item)) if self._told_in_vain(item) else []
         if nobody:

@@ -17,7 +17,7 @@ peers).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...protocol.configs import Position
 from ...protocol.effects import Confirm, Effect, Plain, Send
@@ -85,7 +85,7 @@ class PeerRouter(TreeRouter):
             return self._stray()
         return self._do(name, self.outlets[name].answered(source, message.token))
 
-    def _hold(self, item: Any, link: Link, holder: Link, waiter: Waiter) -> list[Effect]:
+    def _hold(self, item: Filter, link: Link, holder: Link, waiter: Waiter) -> list[Effect]:
         before = self.table.links(item)
         self.table.add(item, link, holder)
         names = [name for name in self.outlets if name != link]
@@ -100,7 +100,7 @@ class PeerRouter(TreeRouter):
             effects += self._do(name, outlet.wait(waiter, item))
         return effects
 
-    def _release(self, item: Any, link: Link, holder: Link) -> list[Effect]:
+    def _release(self, item: Filter, link: Link, holder: Link) -> list[Effect]:
         before = self.table.links(item)
         nobody = self.table.remove(item, link, holder)
         after = self.table.links(item)
@@ -117,7 +117,7 @@ class PeerRouter(TreeRouter):
             self.table.drop(item)
         return effects
 
-    def _forget(self, waiter: Waiter, item: Any) -> None:
+    def _forget(self, waiter: Waiter, item: Filter) -> None:
         wait = self._waits.pop(waiter, None)
         for name in wait.outlets if wait is not None else ():
             self.outlets[name].forget(waiter, item)

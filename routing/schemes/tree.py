@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar, Never
 
 from ...protocol.configs import Placed, Position
 from ...protocol.effects import Confirm, Deliver, Effect, Inform, Multicast, Plain, Received, Send
@@ -77,7 +77,7 @@ class TreeRouter:
         self.announcer = self._announcer_type()(self.dag, top=position.role == "REB")
         self.strays = 0
         self._subscriptions: dict[ClientId, dict[int, Filter]] = {}
-        self._handlers: dict[type, Callable[[Link, Any], list[Effect]]] = {
+        self._handlers: dict[type, Callable[[Link, Never], list[Effect]]] = {
             Events: self._on_events,
             Announce: self._on_announce,
             Withdraw: self._on_withdraw,
@@ -116,7 +116,7 @@ class TreeRouter:
 
     def handle(self, event: Received) -> list[Effect]:
         """Handle one message and return the resulting effects."""
-        return self._handlers[type(event.message)](event.source, event.message)
+        return self._handlers[type(event.message)](event.source, event.message)  # type: ignore[arg-type]
 
     def placed(self) -> Placed:
         """Return the place of the broker."""
@@ -239,7 +239,7 @@ class TreeRouter:
 
     # All additions to and removals from the table go through these methods.
 
-    def _hold(self, item: Any, link: Link, holder: Link, waiter: tuple[Link, int]) -> list[Effect]:
+    def _hold(self, item: Filter, link: Link, holder: Link, waiter: tuple[Link, int]) -> list[Effect]:
         effects: list[Effect] = []
         if self.table.add(item, link, holder):
             effects += self._carry_out(self.announcer.hold(item, self.table.slot(item)))
@@ -247,14 +247,14 @@ class TreeRouter:
             effects += self._carry_out(self.announcer.again(item))
         return effects + self._carry_out(self.announcer.wait(waiter, item))
 
-    def _release(self, item: Any, link: Link, holder: Link) -> list[Effect]:
+    def _release(self, item: Filter, link: Link, holder: Link) -> list[Effect]:
         if not self.table.remove(item, link, holder):
             return []
         effects = self._carry_out(self.announcer.release(item))
         self.table.drop(item)
         return effects
 
-    def _forget(self, waiter: tuple[Link, int], item: Any) -> None:
+    def _forget(self, waiter: tuple[Link, int], item: Filter) -> None:
         self.announcer.forget(waiter, item)
 
     def _carry_out(self, steps: AnnouncerSteps) -> list[Effect]:

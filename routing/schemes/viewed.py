@@ -31,6 +31,7 @@ from ...protocol.configs import Placed, Position
 from ...protocol.effects import Confirm, Effect, Plain, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.messages.pubsub import Announce, Echo, Spread, Withdraw
+from ...protocol.messages.rounds import Forgotten, Marker
 from ...protocol.messages.views import MembershipView, ToAll, ViewWants
 from ..filters.filter import Filter
 from ..interest.announcer import Announcer, AnnouncerSteps
@@ -124,7 +125,7 @@ class ViewedRouter(LocalFirstRouter):
 
     # Broadcasts, behind the events of their origin.
 
-    def to_all(self, message: Any) -> list[Effect]:
+    def to_all(self, message: Forgotten | Marker) -> list[Effect]:
         """Return the effects that broadcast a message to the view, behind the events that this broker has sent."""
         assert self.view is not None
         return self.pass_to_all(ToAll(self.view.version, self.me, message))
@@ -204,7 +205,7 @@ class ViewedRouter(LocalFirstRouter):
             awaited.reply = gathered(awaited.reply, self.local.here(change.filter))
         return self._echo(origin, message.number)
 
-    def _forget_filter(self, origin: BrokerId, item: Any) -> None:
+    def _forget_filter(self, origin: BrokerId, item: Filter) -> None:
         if self.others.remove(item, origin, origin):
             self.others.drop(item)
 
