@@ -166,7 +166,7 @@ class Sinks:
         config = SinkConfig(name, place, selector, format, partition, roll_seconds, roll_events).validate()
         to_filter(config.selector)
         directory = self._hosts.directory
-        if directory.recovery is None:
+        if not directory.features.heals:
             raise InputError("a sink is a durable subscriber: launch the network with recovery=Recovery()")
         # It outlives its starter, so it is detached. One that runs is found by its name.
         lasting = actor(
@@ -221,7 +221,7 @@ def _actors_of(network: str) -> list[ActorHandle]:
 
 def asked_sinks(directory: Directory) -> dict[str, ObjectRef]:
     """Ask each sink for its status, and return the calls by its name; the argument for `sinks_said`."""
-    if directory.recovery is None:
+    if not directory.features.heals:
         return {}
     before = sink_name(directory.name, "")
     with suppress(RayError):
@@ -253,7 +253,7 @@ def _said(name: str, call: ObjectRef) -> SinkStatus:
 def end_sinks(directory: Directory) -> None:
     """End the sinks of a network: each writes and acknowledges what it has, if it can."""
     actors = list[ActorHandle]()
-    if directory.recovery is not None:
+    if directory.features.heals:
         with suppress(RayError):  # they notice that the network is gone
             actors = _actors_of(directory.name)
     calls = [each.finish.options(max_task_retries=0).remote("close") for each in actors]

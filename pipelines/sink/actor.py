@@ -151,14 +151,12 @@ class SinkActor:
     def _begin(self) -> None:
         """Take the subscription over, and look what is in the folder."""
         directory = self._attached.inspect.directory
-        recovery = directory.recovery
-        assert recovery is not None, "checked where it is started"
         network = hashlib.sha256(directory.seal.encode()).hexdigest()[:8]
         stem = stem_of(self._config.name, network)
         self._folder = SinkFolder(self._config.target, stem, self._config.format)
         self._subscriber = self._attached.subscriber(subscriber_of(self._config.name), durable=True)
         found: list[Rolling] = []
-        bounds, partition = bounds_of(self._config, recovery), self._config.partition
+        bounds, partition = bounds_of(self._config, directory.features.times), self._config.partition
 
         def find() -> None:
             # Its broker retains what is not acknowledged, whatever came of it: the position is known to this process.

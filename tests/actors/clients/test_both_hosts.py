@@ -180,7 +180,9 @@ def on_ray(kind: type[Any], *more: Any, stores: bool = False, admission: Any = N
         hosts={1: first, 2: second},
         limits=Limits.for_tests(),
         features=Features(
-            None if stores else Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS), stores, admission
+            None if stores else Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS),
+            stores,
+            admission,
         ),
     )
     rendezvous = rendezvous_that_sends_to(2, second)

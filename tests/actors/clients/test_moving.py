@@ -133,9 +133,7 @@ def attached(
     directory: Any = SimpleNamespace(
         hosts={1: first, 2: second},
         limits=Limits.for_tests(call_seconds=PATIENCE_SECONDS),
-        features=Features(
-            Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS), admission=admission
-        ),
+        features=Features(Recovery.for_tests(client_patience_seconds=PATIENCE_SECONDS), admission=admission),
     )
     rendezvous = rendezvous_that_sends_to(2, second)
     process = ClientProcess("net", PATIENCE_SECONDS)
