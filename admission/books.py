@@ -403,7 +403,7 @@ class Books:
 
     # Inspection and tests.
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return a readable form of the books: events per second, reserved and available, by resource."""
         reserved = self.reserved()
         rates = {

@@ -404,7 +404,7 @@ class Shared(Generic[T]):
         ]
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """Return the plain form of a field: a set sorted, a list copied."""
     if isinstance(value, set):
         return sorted(value)

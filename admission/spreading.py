@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..protocol.effects import Inform, Plain, Send
 from ..protocol.ids import BrokerId, BrokerLink, ClientId
@@ -303,7 +303,7 @@ class Spreading:
         }
 
 
-def _fields(offer: Offer) -> tuple[Any, ...]:
+def _fields(offer: Offer) -> tuple[object, ...]:
     return offer.filter, offer.rate, offer.path, offer.version
 
 

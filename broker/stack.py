@@ -45,6 +45,7 @@ from .routing import Routing
 from .shaping import Shaping
 
 L = TypeVar("L")
+Made = TypeVar("Made", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Asked:
         return self.features.times
 
 
-class Row(NamedTuple, Generic[L]):
+class Row(NamedTuple, Generic[Made]):
     """A row of the table.
 
     Attributes
@@ -125,9 +126,9 @@ class Row(NamedTuple, Generic[L]):
         Makes it.
     """
 
-    kind: type[L]
+    kind: type[Made]
     is_there: Callable[[Asked], bool]
-    make: Callable[[Asked, Stack], L]
+    make: Callable[[Asked, Stack], Made]
 
 
 class Stack:
@@ -257,7 +258,7 @@ class OfScheme:
     """Stands in the table for the layers that only this scheme has where it heals (`Router.layers`)."""
 
 
-LAYERS: Final[tuple[Row[Any], ...]] = (
+LAYERS: Final[tuple[Row[object], ...]] = (
     Row(Shaping, lambda asked: asked.admits, _shaping),
     Row(CrashRecover, lambda asked: asked.features.numbers, _links),
     Row(Comparing, lambda asked: asked.compares, _comparing),
@@ -280,9 +281,9 @@ LAYERS: Final[tuple[Row[Any], ...]] = (
 """The layers that brokers have, the outermost first."""
 
 
-def rows_of(asked: Asked) -> list[Row[Any]]:
+def rows_of(asked: Asked) -> list[Row[object]]:
     """Return the rows of the layers that one broker has, the outermost first."""
-    rows: list[Row[Any]] = []
+    rows: list[Row[object]] = []
     for row in LAYERS:
         if row.kind is Own:
             rows += map(_own, own_layers(asked.scheme_name))
@@ -293,9 +294,9 @@ def rows_of(asked: Asked) -> list[Row[Any]]:
     return rows
 
 
-def _own(kind: type) -> Row[Any]:
+def _own(kind: type) -> Row[object]:
     return Row(kind, lambda asked: True, lambda asked, stack: kind(asked.position))
 
 
-def _of_scheme(make: LayerOf) -> Row[Any]:
+def _of_scheme(make: LayerOf) -> Row[object]:
     return Row(OfScheme, lambda asked: True, lambda asked, stack: make(asked.here, asked.times))

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -191,7 +191,7 @@ class Bars:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._bars: dict[str, Any] = {}
+        self._bars: dict[str, TaskID] = {}
 
     def show(self, name: str, done: int, total: int) -> None:
         """Update the bar of that name."""

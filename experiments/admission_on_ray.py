@@ -40,6 +40,7 @@ from ..protocol.ids import BrokerId
 from ..protocol.messages.admission import AdmissionConfig, Capacity
 from ..routing.topologies.cluster_trees import ClusterTree
 from .admission import CRITERIA
+from .rows import Rows
 
 CALL_EVENTS: Final = 16
 """Events in one call: a broker does nothing else until it has processed them."""
@@ -306,6 +307,6 @@ def compare(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     return out
 
 
-def _mean(rows: Sequence[Mapping[str, Any]], criterion: str, key: str) -> float:
+def _mean(rows: Rows, criterion: str, key: str) -> float:
     values = [row[key] for row in rows if row["criterion"] == criterion]
     return float(sum(values) / len(values))

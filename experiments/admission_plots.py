@@ -10,7 +10,7 @@ from typing import Any
 from ..actors.pictures.picture import chart, legend_outside
 from ..protocol.extras import extra
 from .admission_statements import OF_THE_WAY
-from .statements import Rows
+from .rows import Rows
 
 with extra("plots"):
     from matplotlib.figure import Figure

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
-from .statements import Rows, Sentences, Statement, grows, is_less, never_falls
+from .rows import Row, Rows
+from .statements import Sentences, Statement, grows, is_less, never_falls
 
-Row = Mapping[str, Any]
 Curves = Mapping[str, Sequence[Row]]
 Ends = Mapping[str, Row]
 """The row with the most subscribers for each criterion."""

@@ -44,6 +44,7 @@ from ..routing.topologies.cluster_trees import ClusterTree
 from ..simulator.hosts import Host
 from ..simulator.simulation import Simulation
 from ..simulator.telemetry import SimulatedTelemetry
+from .rows import Rows
 
 SCHEMES: Final = {"hrm": "hybrid", "hr": "hierarchical", "hr, all nodes": "hierarchical+nodes"}
 """The curves: the paper's name, and the scheme."""
@@ -274,7 +275,7 @@ def main_send_seconds(rows: Iterable[Mapping[str, object]]) -> float:
 
 
 def curves(
-    rows: Sequence[Mapping[str, Any]], value: str, send_seconds: float | None = None
+    rows: Rows, value: str, send_seconds: float | None = None
 ) -> dict[tuple[str, int], dict[float, Any]]:
     """Return the curves of a figure: by curve and number of publishers, the value at each number of subscribers."""
     shown = main_send_seconds(rows) if send_seconds is None else send_seconds

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from ..actors.pictures.picture import chart, legend_outside
 from ..protocol.extras import extra
 from .clusters import SCHEMES, curves
+from .rows import Rows
 
 with extra("plots"):
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Rows = Sequence[Mapping[str, Any]]
 
 LOOKS: Final = {"hrm": ("#0072B2", "o"), "hr": ("#D55E00", "s"), "hr, all nodes": ("#009E73", "^")}
 WORDS: Final = {

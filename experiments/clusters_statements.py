@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from .clusters import FITTED_SEND_SECONDS, FORWARDING, curves, main_send_seconds
 from .knee_spread import Samples, Spread, means, spread
+from .rows import Rows
 from .statements import LINEAR as LINEAR_MIN
 from .statements import (
     Curve,
@@ -55,7 +56,6 @@ LINES: Final = "below the critical point TCT grows nearly linearly"
 FITTED_TCT: Final = (f"{CONSTANT}: hr", LINES)
 FITTED_AED: Final = (f"with 100 publishers the knee is at {KNEES[100]} subscribers",)
 
-Rows = Sequence[Mapping[str, Any]]
 
 _WHERE: Final = (
     "where it is depends on the time of a copy and on how fast events come, and the paper gives neither"

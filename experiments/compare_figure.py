@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..actors.pictures.picture import chart
 from ..protocol.extras import extra
+from .rows import Row
 
 with extra("plots"):
     from matplotlib.figure import Figure
@@ -16,10 +17,8 @@ _ORANGE: Final = "#D55E00"
 _GREEN: Final = "#009E73"
 _GREY: Final = "#777777"
 
-Row = Mapping[str, Any]
 
-
-def figure(result: Mapping[str, Any]) -> Figure:
+def figure(result: Row) -> Figure:
     """Draw the result of :func:`rayvous.experiments.compare.run`.
 
     Links crossed by an event with the lower bound, messages about subscriptions, table entries, the busiest

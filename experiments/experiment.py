@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Never, Protocol
 
-from .statements import Rows, Statement
+from .rows import Rows
+from .statements import Statement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,12 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from math import log10
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-Rows = Sequence[Mapping[str, Any]]
-"""What an experiment measured."""
+from .rows import Rows
 
 SAME: Final = 0.05
 """Values that differ by at most this share are the same."""

@@ -11,10 +11,11 @@ Rules
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 from numbers import Integral, Real
 from pathlib import Path
+from types import UnionType
 from typing import Any, Final, TypeVar
 
 from .errors import InputError
@@ -41,7 +42,13 @@ def wrong(name: str, value: object, must: str, error: type[InputError] = InputEr
     return error(f"{name} is {shown(value)}: it must be {must}")
 
 
-def instance(name: str, value: T, kind: Any, must: str, error: type[InputError] = InputError) -> T:
+def instance(
+    name: str,
+    value: T,
+    kind: type | tuple[type, ...] | UnionType,
+    must: str,
+    error: type[InputError] = InputError,
+) -> T:
     """Return the value if it is of that type, or of one of several; `must` states the requirement.
 
     Raises
@@ -54,7 +61,13 @@ def instance(name: str, value: T, kind: Any, must: str, error: type[InputError] 
     return value
 
 
-def optional(name: str, value: T, kind: object, must: str, error: type[InputError] = InputError) -> T:
+def optional(
+    name: str,
+    value: T,
+    kind: type | tuple[type, ...] | UnionType,
+    must: str,
+    error: type[InputError] = InputError,
+) -> T:
     """Return the value if it is of that type, or None when it is None; see `instance`."""
     return value if value is None else instance(name, value, kind, f"{must}, or None", error)
 
@@ -100,11 +113,11 @@ def path(name: str, value: Any, error: type[InputError] = InputError) -> Path:
     return Path(value)
 
 
-def callback(name: str, value: Any) -> Callable[..., Any] | None:
+def callback(name: str, value: T) -> T:
     """Return the value if it is callable or None; InputError otherwise."""
     if value is not None and not callable(value):
         raise wrong(name, value, "a function, or None")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def one_of(name: str, value: object, words: Collection[str], error: type[InputError] = InputError) -> str:

@@ -222,7 +222,7 @@ class LacksOf(Query[Mapping[int, tuple[Refusal, ...]]]):
     otherwise = _NOTHING
 
 
-class BookSizes(Query[dict[str, Any] | None]):
+class BookSizes(Query[dict[str, object] | None]):
     """What is reserved and what is available, by resource; None where no books are kept."""
 
     otherwise = None

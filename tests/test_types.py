@@ -17,20 +17,20 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
-    "protocol": 90,
-    "routing": 95,
-    "admission": 10,
-    "recovery": 45,
-    "broker": 20,
+    "protocol": 85,
+    "routing": 90,
+    "admission": 5,
+    "recovery": 40,
+    "broker": 15,
     "clients": 0,
     "actors": 500,
     "simulator": 20,
     "gateway": 45,
-    "faults": 60,
+    "faults": 50,
     "pipelines": 70,
-    "experiments": 40,
-    "benchmarks": 40,
-    "cli": 40,
+    "experiments": 30,
+    "benchmarks": 35,
+    "cli": 35,
 }
 """The most mentions in annotations and elsewhere, without imports."""
 

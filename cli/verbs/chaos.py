@@ -87,7 +87,7 @@ def run_chaos_seeds(
     hosts: int | None = None,
     links: str | None = None,
     shrink_seconds: float | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Run seeds ``seed .. seed + seeds - 1``, print the results, and return them as a mapping.
 
     With `shrink_seconds`, the case of the seed is shrunk for at most so long.
@@ -163,7 +163,7 @@ def run_chaos_case(
     links: str | None = None,
     shrink_seconds: float | None = None,
     as_json: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Run a case from a file, print the result, and return it as a mapping.
 
     `drawn` has the options that determine what a seed draws, by their names; none of them may be given.
@@ -200,7 +200,7 @@ def _told(
     trace_dir: Path | None,
     shrink_seconds: float | None,
     as_json: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Print the results, shrink the case if that is asked for, and return all as a mapping."""
     result = _summary(on, scheme, reports) | keep_trace(trace_dir, reports[0].trace)
     if not as_json:

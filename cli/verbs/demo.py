@@ -333,7 +333,7 @@ def _seconds(value: float | None) -> str:
 
 def _print_run(result: Mapping[str, Any], verdict: Verdict, options: DemoOptions, network: str) -> None:
     latencies = (_seconds(result[f"latency_{name}_seconds"]) for name in ("p50", "p99"))
-    rows: dict[str, Any] = {
+    rows: dict[str, object] = {
         "network": f"{network}, scheme {options.scheme}",
         "events published": result["events_published"],
         "notifications expected": result["notifications_expected"],

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.markup import escape
 
 from ...experiments import TITLES
+from ...experiments.rows import Row
 from .. import console
 from ..options import AsJson
 from ..verb_app import VerbApp
-
-Row = Mapping[str, Any]
 
 MEASURED: Final[dict[str, Callable[[Row], str]]] = {
     "criterion": lambda row: str(row["criterion"]),

@@ -7,7 +7,7 @@ from typing import Final
 from ...actors.pictures.picture import chart, legend_outside
 from ...protocol.extras import extra
 from ...routing.topologies.cube import mean_hops
-from ..statements import Rows
+from ..rows import Rows
 from .hops import PAIRS
 from .migration import PHASES
 from .traffic import CUBE, GRAPH, NETS

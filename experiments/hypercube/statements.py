@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import log
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ...routing.topologies.cube import mean_hops
-from ..statements import LINEAR, Rows, Sentences, Statement, falls, is_less, is_same
+from ..rows import Row, Rows
+from ..statements import LINEAR, Sentences, Statement, falls, is_less, is_same
 from .hops import DRAWN, PAIRS
 from .migration import BESIDE_EVERY
 from .traffic import CUBE, GRAPH, NETS
@@ -285,7 +286,7 @@ def judge_migration(rows: Rows) -> list[Statement]:
     return found
 
 
-def _uneven(rows: Rows, curve: str) -> list[Mapping[str, Any]]:
+def _uneven(rows: Rows, curve: str) -> list[Row]:
     """Return the points of a network by their ranges, without those of equal sources."""
     return sorted((row for row in rows if row["curve"] == curve and row["most"]), key=lambda row: row["most"])
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ...actors.pictures.picture import chart
 from ...pipelines.figures.experiments import DEPTHS
 from ...protocol.extras import extra
-from ..statements import Rows
+from ..rows import Rows
 from .statements import LBDD_SECONDS, LOAD_MAX, POINT_TO_POINT_SECONDS, READINGS, by_subscribers
 from .twelve import TAKEN_MBIT, WAYS
 

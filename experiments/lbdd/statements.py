@@ -22,19 +22,8 @@ from math import prod, sqrt
 from typing import Any, Final
 
 from ...pipelines.figures.experiments import BUCKETS, DEPTHS
-from ..statements import (
-    SAME,
-    Curve,
-    Rows,
-    Sentences,
-    Statement,
-    curve,
-    falls,
-    grows,
-    is_flat,
-    is_same,
-    rounded,
-)
+from ..rows import Rows
+from ..statements import SAME, Curve, Sentences, Statement, curve, falls, grows, is_flat, is_same, rounded
 from .twelve import FAST_MBIT, FITTED_MBIT, GB, GIB, LINK_MBIT, TAKEN_MBIT
 
 POINT_TO_POINT_SECONDS: Final = 7_810

@@ -18,7 +18,8 @@ from typing import Final
 
 from ...faults.chaos_run import CONVERGE_HEARTBEATS
 from ...recovery.membership.comparing import STRIKES
-from ..statements import HARDLY, Rows, Sentences, Statement, curve, exponent
+from ..rows import Rows
+from ..statements import HARDLY, Sentences, Statement, curve, exponent
 from .runs import COMPARE_HEARTBEATS, CRASHES, DAMAGE
 
 MORE: Final = 1.5

@@ -7,7 +7,8 @@ from typing import Final
 from ...actors.pictures.picture import chart
 from ...protocol.extras import extra
 from ..compare_figure import figure
-from ..statements import Rows, curve
+from ..rows import Rows
+from ..statements import curve
 from .runs import BOUNDS, SCHEMES
 
 with extra("plots"):

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..statements import HARDLY, SAME, Curve, Rows, Sentences, Statement, curve, exponent, is_same
+from ..rows import Rows
+from ..statements import HARDLY, SAME, Curve, Sentences, Statement, curve, exponent, is_same
 from .runs import GLOBAL, SCHEMES
 
 KNOWN: Final = {

@@ -6,7 +6,7 @@ from typing import Final
 
 from ...actors.pictures.picture import chart
 from ...protocol.extras import extra
-from ..statements import Rows
+from ..rows import Rows
 from .runs import NOBODY, VICTIMS
 
 with extra("plots"):

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..statements import HARDLY, SAME, Rows, Sentences, Statement, exponent
+from ..rows import Rows
+from ..statements import HARDLY, SAME, Sentences, Statement, exponent
 from .runs import NOBODY, VICTIMS, WATCHED_HEARTBEATS
 
 KNOWN: Final[dict[tuple[str, str], str]] = {}

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ...broker.books import SeenBooks
 from ...protocol.ids import BrokerId, ClientId, Link
@@ -57,7 +57,7 @@ class Clients:
 
     homes: dict[ClientId, BrokerId] = field(default_factory=dict)
     adverts: dict[ClientId, Filter] = field(default_factory=dict)
-    wanted: dict[ClientId, dict[int, Any]] = field(default_factory=dict)
+    wanted: dict[ClientId, dict[int, Filter]] = field(default_factory=dict)
     lacking: dict[ClientId, dict[int, tuple[Refusal, ...]]] = field(default_factory=dict)
     refused: int = 0
 

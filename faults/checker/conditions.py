@@ -22,10 +22,10 @@ Source: paper 4, definitions 8 and 9 as docs/conditions.md reads them; promises 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.traces.trace import Adv, Advertised, EventId, Life, Trace
 from .losses import explained
@@ -154,14 +154,14 @@ class Rule:
 
     name: str
     says: str
-    over: tuple[Callable[[Trace], list[Any]], ...]
+    over: tuple[Callable[[Trace], Sequence[object]], ...]
     when: Callable[..., Formula]
     then: Callable[..., Formula]
 
     def formula(self) -> Formula:
         """Return the rule as one formula."""
 
-        def over(rest: tuple[Callable[[Trace], list[Any]], ...], *bound: object) -> Formula:
+        def over(rest: tuple[Callable[[Trace], Sequence[object]], ...], *bound: object) -> Formula:
             if not rest:
                 return always(self.when(*bound) >> self.then(*bound))
             return for_all(rest[0], lambda element: over(rest[1:], *bound, element))

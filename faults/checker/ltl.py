@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any, Final, TypeAlias
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -206,8 +206,14 @@ class _Both(Formula):
         return _smallest(way for term in false for way in term.ways(trace, at, False))
 
 
-class _ForAll(Formula):
-    def __init__(self, domain: Domain, body: Callable[[Any], Formula]) -> None:
+E = TypeVar("E")
+
+Domain: TypeAlias = Iterable[E] | Callable[[Trace], Iterable[E]]
+"""The domain of a quantifier: elements, or a function from the trace to them."""
+
+
+class _ForAll(Formula, Generic[E]):
+    def __init__(self, domain: Domain[E], body: Callable[[E], Formula]) -> None:
         self.domain = domain
         self.body = body
 
@@ -222,16 +228,12 @@ class _ForAll(Formula):
         return self._all(trace).ways(trace, at, truth)
 
 
-Domain: TypeAlias = Iterable[Any] | Callable[[Trace], Iterable[Any]]
-"""The domain of a quantifier: elements, or a function from the trace to them."""
-
-
-def for_all(domain: Domain, body: Callable[[Any], Formula]) -> Formula:
+def for_all(domain: Domain[E], body: Callable[[E], Formula]) -> Formula:
     """Return "for every element of the domain"; True if there is none."""
     return _ForAll(domain, body)
 
 
-def exists(domain: Domain, body: Callable[[Any], Formula]) -> Formula:
+def exists(domain: Domain[E], body: Callable[[E], Formula]) -> Formula:
     """Return "for some element of the domain"; False if there is none."""
     return ~_ForAll(domain, lambda element: ~body(element))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypedDict
 
 from ...protocol.configs import DEFAULT_SCHEME, Position
 from ...protocol.features import Features
@@ -273,6 +273,23 @@ class Case:
             "estimator": config.estimator,
             "adverts": {name: asdict(each) for name, each in self.adverts.items()},
         }
+
+
+class Drawing(TypedDict, total=False):
+    """What :func:`draw_case` takes beside the seed."""
+
+    brokers_max: int
+    seconds: float
+    plan: FaultPlan | None
+    recovery: Recovery | None
+    heals: bool
+    kinds: Sequence[str] | None
+    faults_max: int
+    operations: bool
+    topology: dict[str, Any] | None
+    aim: str | None
+    scheme: str
+    restless: bool
 
 
 def draw_case(

@@ -11,7 +11,7 @@ import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 from ...broker import Broker
 from ...protocol.errors import ProcessLost
@@ -22,7 +22,7 @@ from ...simulator.processes import begin_sharing
 from ..chaos_run import ChaosRun
 from ..explaining.explain import Explanation, Ran, explain
 from ..explaining.recorder import Recorder
-from ..plans.cases import Case, draw_case
+from ..plans.cases import Case, Drawing, draw_case
 from ..plans.extended import extended
 from ..plans.host_plans import check_hosts
 from ..plans.plans import FaultPlan
@@ -30,7 +30,18 @@ from ..report import ChaosReport
 from .on_simulator import OnSimulator
 
 
-def run_chaos(seed: int, *, keep_trace: bool = False, **options: Any) -> ChaosReport:
+class SimDrawing(Drawing, total=False):
+    """What :func:`draw_sim_case` takes beside the seed."""
+
+    stable: bool
+    admission: bool
+    damage: bool
+    lossless: bool
+    late: bool
+    known: bool
+
+
+def run_chaos(seed: int, *, keep_trace: bool = False, **options: Unpack[SimDrawing]) -> ChaosReport:
     """Draw a case from a seed, run it and judge it.
 
     Parameters
@@ -54,7 +65,7 @@ def draw_sim_case(
     lossless: bool = False,
     late: bool = True,
     known: bool = True,
-    **options: Any,
+    **options: Unpack[Drawing],
 ) -> Case:
     """Return the case of a seed for the simulator.
 
@@ -149,7 +160,7 @@ def run_seeds(
     *,
     processes: int | None = None,
     progress: Callable[[ChaosReport], None] | None = None,
-    **options: Any,
+    **options: Unpack[SimDrawing],
 ) -> list[ChaosReport]:
     """Run many seeds, several in parallel; a failed seed does not stop the others.
 

@@ -236,8 +236,8 @@ class _Resolver:
         raise ScenarioError(f"{where}: no broker {name!r} in the network")
 
 
-def _without_twins(pairs: list[tuple[str, object]]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _without_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    out: dict[str, object] = {}
     for key, value in pairs:
         if key in out:
             raise ScenarioError(f"key {key!r} occurs twice in one object")

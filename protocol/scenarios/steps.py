@@ -133,7 +133,7 @@ def _moment(given: Mapping[str, object]) -> Value | None:
     return Timestamp(normalize(moment))  # type: ignore[arg-type]
 
 
-def plain_step(step: Step) -> dict[str, Any]:
+def plain_step(step: Step) -> dict[str, object]:
     """Return plain data that `step_from` takes."""
     word = next(word for word, kind in STEPS.items() if type(step) is kind)
     plain = {"do": word} | {entry.name: getattr(step, entry.name) for entry in fields(step)}
@@ -144,7 +144,7 @@ def plain_step(step: Step) -> dict[str, Any]:
     return plain
 
 
-def _plain_value(value: Value) -> Any:
+def _plain_value(value: Value) -> object:
     if isinstance(value, Timestamp):
         return {"timestamp": int(value) if value % 1000 else value.isoformat()}
     return value

@@ -263,7 +263,7 @@ class HealingViews(Restorable):
     ) -> list[Out]:
         if isinstance(message, Register):
             self._clients[source] = None
-        out: list[Any] = self.router.handle(Received(source, message))
+        out: list[Out] = [*self.router.handle(Received(source, message))]
         for each in out:
             if isinstance(each, Inform) and isinstance(each.news, Unanswered):
                 self._lacks_of_others(each.client)

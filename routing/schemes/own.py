@@ -13,7 +13,6 @@ Rules
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 from ...protocol.checks import instance
 from ...protocol.errors import InputError
@@ -24,7 +23,7 @@ def is_own(name: str) -> bool:
     return ":" in name
 
 
-def own(name: str) -> Any:
+def own(name: str) -> type:
     """Return the class that a name ``module:Class`` stands for.
 
     Raises
@@ -50,6 +49,6 @@ def bare(scheme: str) -> tuple[str, list[str]]:
     return base, [option for option in options if not is_own(option)]
 
 
-def own_layers(scheme: str) -> list[Any]:
+def own_layers(scheme: str) -> list[type]:
     """Return the user-defined layers in a scheme's name, the outermost first."""
     return [own(option) for option in scheme.split("+")[1:] if is_own(option)]

@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Placed, Position
@@ -95,7 +95,7 @@ class Router(Protocol):
         """Return the whole state of the router, as data for a store."""
         ...
 
-    def restore(self, plain: Any) -> None:
+    def restore(self, plain: Plain) -> None:
         """Restore the state from a snapshot of this broker's router; only before anything was handled.
 
         Afterwards both routers behave identically, including the order of their effects.
