@@ -104,7 +104,7 @@ class Pipeline(Generic[L]):
             layer, altered = self.layers[place], self._outward[place]
 
             def call(given: object) -> list[object]:
-                out = handler(given)
+                out = handler(given)  # type: ignore[arg-type]
                 leaving = [each for each in out if type(each) not in altered and type(each) not in _INSIDE]
                 tell(Call(layer, handler, given, out, leaving))
                 return out

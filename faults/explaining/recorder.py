@@ -356,7 +356,7 @@ class Recorder:
             told_lost=told_lost_of(trace, self.event, self.subscriber),
             clusters={broker: host.cluster for broker, host in network.hosts.items()},
             names={broker: place.label for broker, place in network.positions.items()},
-            heals=network.recovery is not None,
+            heals=network.heals,
             left_out=tuple(self._left_out()),
         )
 
