@@ -121,9 +121,8 @@ def stream(
     except BaseException:
         subscriber.close()
         raise
-    recovery = net.inspect.directory.recovery
-    assert recovery is not None, "its subscriber is durable"
-    return _batches(subscriber, seconds, min(most, max(1, recovery.durable_events_max // 2)))
+    times = net.inspect.directory.features.times  # it heals, since its subscriber is durable
+    return _batches(subscriber, seconds, min(most, max(1, times.durable_events_max // 2)))
 
 
 def subscribe_once(subscriber: DurableSubscriber, wanted: Filter) -> None:
