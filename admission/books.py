@@ -258,7 +258,7 @@ class Books:
         return self._reserved
 
     def _loads(self, met: Micros) -> dict[Account, int]:
-        return self.flows.loads(self.dag, met if self.adds == "sum" else met > 0)
+        return self.flows.loads(self.dag, met > 0, met if self.adds == "sum" else None)
 
     def limit(self, account: Account) -> float:
         """Return the capacity of an account, in the units of `reserved`."""

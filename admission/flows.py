@@ -94,27 +94,31 @@ class Flows:
             return "bandwidth", link
         return ("bandwidth", GROUP) if self.hand_on is None else None
 
-    def loads(self, dag: AdvertisementDag, met: Mask | Micros) -> dict[Account, int]:
+    def loads(self, dag: AdvertisementDag, wanted: Mask, counts: Micros | None = None) -> dict[Account, int]:
         """Return the load on each account, in micro-events a second.
 
         Parameters
         ----------
         dag
             The advertisements, by link.
-        met
-            ``[link, slot]``: whether a filter that is held for the link meets the node; or how many do, for each of
-            which it is reserved. What is flooded, multicast or relayed is reserved once all the same.
+        wanted
+            ``[link, slot]``: whether a filter that is held for the link meets the node.
+        counts
+            ``[link, slot]``: how many filters do, if it is reserved for each of them; None if it is reserved once. What
+            is flooded, multicast or relayed is reserved once all the same.
         """
         own, rows = dag.own_rate, dag.rows
-        wanted: Mask = met > 0
         if self.ways.floods:
-            wanted = met = np.broadcast_to(wanted.any(axis=0), wanted.shape)
+            wanted, counts = np.broadcast_to(wanted.any(axis=0), wanted.shape), None
         leads, relayed = self._between(rows, len(own))
-        times: Micros = leads.astype(np.int64) @ met.astype(np.int64)
-        times[rows[LOCAL]] = np.maximum(times[rows[LOCAL]], 1)
-        elsewhere = times > 0
-        out: dict[Account, int] = {("cpu", None): int((own * times).sum())}
-        flow = own @ met.T.astype(np.int64)  # from link to link, if all of it had a path
+        elsewhere = leads @ wanted
+        elsewhere[rows[LOCAL]] = True
+        taken_in: Mask | Micros = elsewhere
+        if counts is not None:
+            taken_in = np.maximum(leads.astype(np.int64) @ counts, elsewhere)
+        out: dict[Account, int] = {("cpu", None): int((own * taken_in).sum())}
+        times = wanted if counts is None else counts
+        flow = own @ times.T.astype(np.int64)  # from link to link, if all of it had a path
         over = (flow * leads).sum(axis=0).tolist()
         for link, row in rows.items():
             if link != LOCAL and link not in self.ways.group:

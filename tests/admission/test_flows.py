@@ -4,11 +4,13 @@ Reference: paper 3, section 4.2; docs/decisions/0031-schemes-are-charged-for-wha
 """
 
 from itertools import pairwise
+from random import Random
 
+import pytest
 from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.books import Books
 from rayvous.admission.controller import Admission
-from rayvous.protocol.configs import Ways
+from rayvous.protocol.configs import IN_A_TREE, Ways
 from rayvous.protocol.effects import Send
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, CapacityMeasured, Refusal
 from rayvous.routing.language.questions import to_filter
@@ -28,6 +30,50 @@ def cluster(share=0.0):
     """Return broker 0, the designated broker of a cluster with 1 and 2, which is joined to broker 9."""
     config = AdmissionConfig(share, capacity=Capacity(100, 60), capacities={2: Capacity(30)})
     return Admission(0, config, (1, 2, 9), Ways(group=(1, 2), speaks=True))
+
+
+@pytest.mark.parametrize("ways", [IN_A_TREE, Ways(floods=True)])
+def test_what_goes_over_several_links_is_taken_in_once(ways):
+    """The CPU is charged for events that are taken in: a broker does not pay again for each link that wants them."""
+    books = Books(0, Capacity(100), ways=ways)
+    for link in (1, 2, 3):
+        books.join(link)
+    books.advertise(("theirs", 1), to_filter("x = 1"), 10 * MICRO, 1)
+    books.advertise(("mine", 1), to_filter("x = 2"), 5 * MICRO, LOCAL)
+    for link in (2, 3):
+        books.hold(to_filter("x > 0"), link, 0)
+    books.check()
+    reserved = books.reserved()
+    assert reserved["cpu", None] == 15 * MICRO
+    assert reserved["bandwidth", 2] == reserved["bandwidth", 3] == 15 * MICRO
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_loads_are_those_of_a_count_event_by_event(seed):
+    """Each advertisement followed by hand over every link, in a tree and flooded."""
+    rng = Random(seed)
+    floods = rng.random() < 0.3
+    books = Books(0, Capacity(10_000), ways=Ways(floods=floods))
+    links = [LOCAL, *range(1, rng.randint(2, 6))]
+    for link in links[1:]:
+        books.join(link)
+    advertised = [(rng.choice(links), value, rng.randint(1, 9)) for value in range(rng.randint(1, 8))]
+    for number, (link, value, rate) in enumerate(advertised):
+        books.advertise(("p", number), to_filter(f"x = {value}"), rate * MICRO, link)
+    held = [(rng.choice(links), rng.randint(0, 8)) for _ in range(rng.randint(0, 8))]
+    for link, low in held:
+        books.hold(to_filter(f"x >= {low}"), link, 0)
+
+    taken_in, carried = 0, dict.fromkeys(links[1:], 0)
+    for source, value, rate in advertised:
+        wanted = {link for link, low in held if value >= low}
+        to = (set(links) if floods and wanted else wanted) - {source}
+        taken_in += rate if to or source == LOCAL else 0
+        for link in to - {LOCAL}:
+            carried[link] += rate
+    reserved = books.reserved()
+    assert reserved["cpu", None] == taken_in * MICRO
+    assert {link: reserved["bandwidth", link] // MICRO for link in carried} == carried
 
 
 def test_what_is_multicast_is_one_message_on_the_group_and_comes_to_every_member():
