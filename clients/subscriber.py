@@ -155,15 +155,19 @@ class SubscriberMachine:
         """Return the messages that make publishers at its own broker suffice for a subscription, or no longer.
 
         It keeps its number and what it has had. Turned to every publisher, it is in force for those elsewhere when it
-        is confirmed (paper 2, 2.3(1): what local publishers do not satisfy is broadcast). It is not said to be
-        admitted, because a host answers then without waiting for that; its broker, which knows it, does not judge it
-        again.
+        is confirmed (paper 2, 2.3(1): what local publishers do not satisfy is broadcast). Until then the same call
+        asks again. Its broker, which knows it, does not judge it again.
         """
-        if (number in self._local_first) == local_first or number not in self._subscriptions:
+        if number not in self._subscriptions:
             return []
-        (self._local_first.add if local_first else self._local_first.discard)(number)
+        if (number in self._local_first) == local_first and number not in self.unconfirmed:
+            return []
+        if local_first:
+            self._local_first.add(number)
+        else:
+            self._local_first.discard(number)
         self.unconfirmed.add(number)
-        return [replace(self._register(number, self._subscriptions[number]), admitted=False)]
+        return self.request([number], awaited=True)
 
     def cancel(self, number: int) -> list[ClientMessage]:
         """Return the messages for the cancellation of a subscription."""
@@ -177,12 +181,16 @@ class SubscriberMachine:
         self._begins.pop(number, None)
         return [Cancel(number)]
 
-    def request(self, numbers: Iterable[int] | None = None) -> list[ClientMessage]:
-        """Return the messages that repeat requests: for these subscriptions, or all that are not in force."""
+    def request(self, numbers: Iterable[int] | None = None, *, awaited: bool = False) -> list[ClientMessage]:
+        """Return the messages that repeat requests: for these subscriptions, or all that are not in force.
+
+        With `awaited` they do not say that they were admitted, because a host answers then without waiting.
+        """
         wanted = self._subscriptions
         if numbers is None:
             numbers = [number for number in wanted if number not in self._begins]
-        return [self._register(number, wanted[number]) for number in numbers if number in wanted]
+        registers = [self._register(number, wanted[number]) for number in numbers if number in wanted]
+        return [replace(each, admitted=False) for each in registers] if awaited else [*registers]
 
     def confirmed(self, number: int, begins: Mapping[ClientId, int] | None = None) -> None:
         """Record that a subscription is in force, and was therefore admitted, and where it begins."""

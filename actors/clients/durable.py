@@ -108,7 +108,7 @@ class DurableSubscriber(Subscriber):
             broker, self.name, [Away()], self.ticket
         )  # the rendezvous point tells it when to drop what it holds
 
-    # Subscriptions are stored when they are installed, and before they are cancelled.
+    # Subscriptions are stored when they are installed, and before they are changed or cancelled.
 
     async def _subscribe_all(
         self, filters: Iterable[Any], timeout_seconds: float | None, priority: int, *, local_first: bool
@@ -116,10 +116,6 @@ class DurableSubscriber(Subscriber):
         numbers = await super()._subscribe_all(filters, timeout_seconds, priority, local_first=local_first)
         await self._write_down()
         return numbers
-
-    async def _set_local_first(self, number: int, local_first: bool, timeout_seconds: float | None) -> None:
-        await super()._set_local_first(number, local_first, timeout_seconds)
-        await self._write_down()
 
     async def _unsubscribe(self, number: int) -> None:
         await self._write_down(number)

@@ -249,6 +249,11 @@ class Inbox:
         with self._changed:
             return self._take()
 
+    def take_queued(self) -> Arrival | None:
+        """Return the next arrival, or None if there is none now; an error is raised by the next `take` or `wait`."""
+        with self._changed:
+            return self._pop() if self._arrivals else None
+
     def _take(self) -> Arrival | None:
         if not self._arrivals:
             self._told = False
@@ -260,6 +265,9 @@ class Inbox:
                     str(self._error) if isinstance(self._error, BrokerUnavailable) else gone
                 )
             return None
+        return self._pop()
+
+    def _pop(self) -> Arrival:
         arrival = self._arrivals.popleft()
         self._told = self._told and bool(self._arrivals)
         self._lazy = False

@@ -291,7 +291,7 @@ class Subscriber(Client):
         InputError
             If there is no subscription of that number.
         SubscriptionTimeout
-            If it was not installed in time. It goes on, and is installed later.
+            If it was not installed in time. It goes on, and is installed later; the same call waits for it again.
         """
         in_thread(self._set_local_first(number, local_first, timeout_seconds))
 
@@ -311,9 +311,10 @@ class Subscriber(Client):
             first = self._machine.set_local_first(number, local_first)
         if not first:
             return
+        await self._write_down()  # whether it is installed in time or later
 
         async def call(place: Place, again: bool, left: float) -> bool:
-            said = self._machine.request([number]) if again else first
+            said = self._machine.request([number], awaited=True) if again else first
             try:
                 begins = await self._answer(self._request(place, said, self._process.session), place, left)
             except GetTimeoutError:
@@ -326,6 +327,9 @@ class Subscriber(Client):
             raise SubscriptionTimeout(
                 f"{self}: subscription {number} is not installed everywhere after {seconds} s"
             )
+
+    async def _write_down(self, *without: int) -> None:
+        """Store what outlives the process, without these subscriptions; nothing does if it is not durable."""
 
     def unsubscribe(self, number: int) -> None:
         """Cancel a subscription. Notifications that were already in flight may still arrive.
@@ -436,7 +440,7 @@ class Subscriber(Client):
         Parameters
         ----------
         timeout_seconds
-            As for `notifications`, whose errors this has, too.
+            As for `notifications`, whose errors this has, too: after the events that came before them.
         rows_max
             Nothing more is added to a batch of so many rows.
 
@@ -455,9 +459,9 @@ class Subscriber(Client):
             yield self._with_what_waits(first, rows_max)
 
     def _with_what_waits(self, first: Arrival, rows_max: int) -> EventBatch:
-        """Return the events of an arrival and of those that wait behind it."""
+        """Return the events of an arrival and of those that wait behind it; an error behind them is next."""
         found, rows = [first.batch.take(first.rows)], len(first.rows)
-        while rows < rows_max and not self._inbox.idle and (more := self._inbox.wait(0)) is not None:
+        while rows < rows_max and (more := self._inbox.take_queued()) is not None:
             self._hand_out_all(more)
             found.append(more.batch.take(more.rows))
             rows += len(more.rows)

@@ -128,9 +128,12 @@ def _print_all(
             if first is None:
                 break
             room = DRAIN_MAX if limit is None else min(DRAIN_MAX, limit - printed)
-            notes = [first, *islice(subscriber.notifications(0), room - 1)]
-            console.out.file.write("".join(f"{line_of(note)}\n" for note in notes))
-            console.out.file.flush()
+            notes = [first]
+            try:
+                notes.extend(islice(subscriber.notifications(0), room - 1))
+            finally:  # an error comes behind these
+                console.out.file.write("".join(f"{line_of(note)}\n" for note in notes))
+                console.out.file.flush()
             printed += len(notes)
             acknowledge = getattr(subscriber, "acknowledge", None)
             if acknowledge is not None:

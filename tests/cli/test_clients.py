@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rayvous.actors.clients.notification import Notification
 from rayvous.cli.verbs import clients
+from rayvous.protocol.errors import BrokerUnavailable
 
 
 class Subscriber:
@@ -22,6 +25,32 @@ class Subscriber:
 
     def notifications(self, timeout: float | None) -> Iterator[Any]:
         return iter(())
+
+
+class Failing(Subscriber):
+    """A subscriber of a broker that dies when two events have come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events = [{"x": 1}, {"x": 2}]
+
+    def notifications(self, timeout: float | None) -> Iterator[Any]:
+        while self.events:
+            yield Notification(self.events.pop(0), "bob", 1, 0.0, 0.0)
+        raise BrokerUnavailable("the subscriber's broker is gone")
+
+
+def test_subscribe_prints_what_came_before_an_error(
+    rayvous: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def joined(name: str, address: str | None) -> Iterator[Any]:
+        yield SimpleNamespace(name=name, subscriber=lambda name: Failing())
+
+    monkeypatch.setattr(clients, "joined", joined)
+    status, out, err = rayvous("subscribe", "flights", "x > 0", "--timeout", "0")
+    assert status != 0 and "broker is gone" in err
+    assert [json.loads(line)["event"]["x"] for line in out.splitlines()] == [1, 2]
 
 
 @pytest.mark.parametrize(

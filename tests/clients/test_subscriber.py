@@ -126,6 +126,22 @@ def test_what_is_confirmed_here_is_awaited_again_elsewhere():
     assert machine.unconfirmed == {1, 2}
 
 
+def test_who_turns_a_subscription_asks_until_it_is_confirmed_and_is_answered_then():
+    machine, wanted = SubscriberMachine(), to_filter("x > 0")
+    machine.subscribe(1, wanted, 0.0, local_first=True)
+    machine.confirmed(1)
+    assert machine.set_local_first(1, True) == [] == machine.set_local_first(2, False)
+    for local_first in (False, True):
+        asked = [Register(1, wanted, local_first=local_first)]  # not admitted: that has no answer
+        for _ in range(2):
+            assert machine.set_local_first(1, local_first) == asked and machine.unconfirmed == {1}
+            assert machine.request([1], awaited=True) == asked
+        assert machine.record()["local_first"] == [1] * local_first
+        machine.confirmed(1)
+        assert machine.set_local_first(1, local_first) == []
+    assert machine.request([1]) == [Register(1, wanted, admitted=True, local_first=True)]
+
+
 def test_what_clients_report_is_what_they_were_given_or_have_acknowledged_or_published():
     passing, durable = SubscriberMachine(), SubscriberMachine(durable=True)
     durable.arrive(0.0, incarnation=2)

@@ -92,6 +92,18 @@ def test_a_subscription_that_is_served_here_can_be_turned_into_a_broadcast_one_a
     assert [n for name, n in got(net, "alice") if name == "bob"] == [*range(1, 121)]
 
 
+@pytest.mark.parametrize("scheme", ["hypercube", "flooding", "hybrid", "lbdd"])
+@pytest.mark.parametrize("local_first", [False, True])
+def test_one_that_is_turned_again_because_the_answer_was_lost_is_answered_again(scheme, local_first):
+    net = served(network(scheme))
+    for _ in range(2):
+        net.set_local_first("alice", 1, local_first)
+        net.run()
+        machine = net.sessions["alice"].machine
+        assert net.installed("alice", 1)
+        machine.unconfirmed.add(1)
+
+
 def test_one_that_is_turned_is_not_judged_again():
     net = served(network(admission=AdmissionConfig()))
     judged = [each for each in net.news("alice") if isinstance(each, Judgement)]

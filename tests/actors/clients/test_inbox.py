@@ -195,6 +195,24 @@ def test_after_the_host_is_gone_what_came_is_read_and_then_it_is_said() -> None:
     asyncio.run(run())
 
 
+def test_what_is_queued_can_be_taken_without_an_error_which_the_next_take_raises() -> None:
+    async def run() -> None:
+        inbox = Inbox("host", 1, 60.0)
+        assert inbox.take_queued() is None
+        await put(inbox, 0, 2)
+        waiting = asyncio.create_task(put(inbox, 10, 1))
+        await pause()
+        assert not waiting.done()
+        inbox.fail(ConnectionError())
+        assert values(inbox.take_queued()) == [0, 1] and inbox.waiting == 0
+        await waiting
+        assert values(inbox.take_queued()) == [10] and inbox.take_queued() is None
+        with pytest.raises(BrokerUnavailable):
+            inbox.take()
+
+    asyncio.run(run())
+
+
 def test_a_closed_inbox_takes_nothing_in_and_lets_whoever_waits_go() -> None:
     async def run() -> None:
         inbox = Inbox("host", 1, 60.0)

@@ -28,7 +28,7 @@ from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.clients.subscriber import SubscriberMachine
 from rayvous.protocol.configs import Limits
-from rayvous.protocol.errors import BrokerLeaving, ClientError
+from rayvous.protocol.errors import BrokerLeaving, ClientError, SubscriptionTimeout
 from rayvous.protocol.features import Features
 from rayvous.protocol.messages.admission import AdmissionConfig, Advertise, Unadvertise
 from rayvous.protocol.messages.pubsub import Cancel, Detach, Events, Flush, Register, Resume
@@ -47,6 +47,7 @@ class Host(PackedCalls):
         self.came, self.gate = threading.Event(), threading.Event()
         self.gate.set()
         self.asked: list[type] = []
+        self.registers: list[Register] = []
         self.request = Method(self._request, BrokerHost.request)
         self.poll = Method(lambda *_: asyncio.sleep(PATIENCE_SECONDS, []), BrokerHost.poll)
         self.pid = Method(lambda: asyncio.sleep(0), BrokerHost.pid)
@@ -54,6 +55,7 @@ class Host(PackedCalls):
 
     def _request(self, broker: int, name: str, messages: Any, *more: Any) -> Any:
         self.asked += map(type, messages)
+        self.registers += [message for message in messages if isinstance(message, Register)]
         comes = isinstance(messages[0], Resume | Advertise)
         for message in messages:
             match message:
@@ -75,7 +77,7 @@ class Host(PackedCalls):
 
 
 class Late(Host):
-    """A host that answers to the first subscription late."""
+    """A host that answers to the first subscription late, and to another one when `waits` was cleared."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +123,10 @@ class WaitingRay(Ray):
         if isinstance(call, Answer) and call.host.silent:
             threading.Event().wait(timeout)
             raise GetTimeoutError("not in time")
-        asyncio.run(asyncio.wait_for(call, timeout))
+        try:
+            asyncio.run(asyncio.wait_for(call, timeout))
+        except TimeoutError:
+            raise GetTimeoutError("not in time") from None
 
 
 @contextmanager
@@ -209,6 +214,47 @@ def test_a_client_that_has_moved_away_and_back_asks_again_for_what_it_was_waitin
         assert alice.broker == 1 and alice.moves == 2 and not first.known
         first.answers.set()
         assert subscribed.result(PATIENCE_SECONDS) == 1 and first.known == {1} == set(alice.subscriptions)
+
+
+def test_who_has_turned_a_subscription_in_vain_asks_again_and_waits() -> None:
+    """Also if its process ends before: a durable subscriber has written it down before it asks."""
+    written: list[Any] = []
+
+    class Alice(DurableSubscriber):
+        async def _ask_rendezvous(self, method: str, *arguments: Any) -> Any:
+            written.append(arguments[-1]["local_first"])
+
+    record = SubscriberMachine(durable=True).record() | {"life": 1, "seen": 0.0}
+    first = Late()
+    first.waits.set()
+    with attached(Alice, first, Host(), record) as alice:
+        number = alice.subscribe("x > 0", local_first=True)
+        assert written == [[number]]
+        first.waits.clear()
+        for _ in range(2):
+            with pytest.raises(SubscriptionTimeout, match="subscription 1 is not installed everywhere"):
+                alice.set_local_first(number, False, timeout_seconds=0)
+            assert written[-1] == []
+        first.waits.set()
+        alice.set_local_first(number, False)
+        assert [each.local_first for each in first.registers] == [True, False, False, False]
+        alice.set_local_first(number, False)
+        assert len(first.registers) == 4, "now it is installed"
+
+
+def test_who_moves_while_it_turns_a_subscription_is_answered_when_that_is_installed_elsewhere() -> None:
+    first, second = Late(), Host()
+    first.waits.set()
+    with attached(Subscriber, first, second) as alice, ThreadPoolExecutor(1) as other:
+        number = alice.subscribe("x > 0", local_first=True)
+        first.waits.clear()
+        turned = other.submit(alice.set_local_first, number, False)
+        assert first.waits.wait(PATIENCE_SECONDS)
+        alice.process.submit(alice.go_to(2)).result(PATIENCE_SECONDS)
+        first.answers.set()
+        turned.result(PATIENCE_SECONDS)
+        asked = second.registers[-1]
+        assert not asked.local_first and not asked.admitted, "what was admitted has no answer"
 
 
 def test_who_closes_while_it_moves_is_nowhere() -> None:

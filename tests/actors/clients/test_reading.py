@@ -1,0 +1,69 @@
+"""What a subscriber has taken from its inbox reaches the reader, also if nothing more comes: the error is next."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from rayvous.actors.clients.durable import DurableSubscriber
+from rayvous.actors.clients.inbox import Inbox
+from rayvous.actors.clients.subscriber import Subscriber
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.errors import BrokerUnavailable, NameTaken, RayvousError
+from rayvous.protocol.ids import ClientId
+
+ERRORS = (BrokerUnavailable("gone"), NameTaken("another process has the name"))
+
+
+class Reading(Subscriber):
+    """A subscriber without a network, whose inbox has what it was given."""
+
+    def __init__(self, *arrivals: int, error: RayvousError | None = None) -> None:
+        self.received = 0
+        self._inbox = Inbox("host", 100, None)
+        for place, count in enumerate(arrivals):
+            events = [{"x": 10 * place + turn} for turn in range(count)]
+            batch = batch_of(events, publisher="bob", first_sequence=10 * place + 1)
+            assert self._inbox.offer(batch, np.arange(count), 0.0)
+        if error is not None:
+            self._inbox.fail(error)
+
+
+class Durable(Reading, DurableSubscriber):
+    def __init__(self, *arrivals: int, error: RayvousError | None = None) -> None:
+        super().__init__(*arrivals, error=error)
+        self._handed: dict[ClientId, int] = {}
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("arrivals", [(2,), (2, 1)], ids=["one", "two"])
+def test_events_that_came_before_an_error_are_given_before_it(
+    arrivals: tuple[int, ...], error: RayvousError
+) -> None:
+    alice = Durable(*arrivals, error=error)
+    batches = alice.batches()
+    values = [10 * place + turn for place, count in enumerate(arrivals) for turn in range(count)]
+    assert next(batches).column("x").to_pylist() == values
+    assert alice.received == len(values) and alice._handed == {"bob": values[-1] + 1}
+    with pytest.raises(type(error), match=str(error)):
+        next(batches)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("arrivals", [(2,), (2, 1)], ids=["one", "two"])
+def test_events_that_came_before_an_error_are_given_to_a_coroutine_before_it(
+    arrivals: tuple[int, ...], error: RayvousError
+) -> None:
+    async def read() -> None:
+        batches = Reading(*arrivals, error=error).batches_async()
+        assert (await anext(batches)).num_rows == sum(arrivals)
+        with pytest.raises(type(error), match=str(error)):
+            await anext(batches)
+
+    asyncio.run(read())
+
+
+def test_a_batch_is_filled_from_what_has_come_up_to_its_rows_and_ends_with_the_inbox() -> None:
+    alice = Reading(2, 1, 3)
+    batches = alice.batches(0, rows_max=3)
+    assert [next(batches).num_rows for _ in range(2)] == [3, 3]
+    assert next(batches, None) is None and alice.received == 6
