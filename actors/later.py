@@ -21,7 +21,7 @@ class Later(Generic[T]):
     done, error
         Whether it was given, and the error if it was one.
     explain
-        What an error that is given becomes; None for itself.
+        What an error that is given becomes; None for itself, and once something was given.
     awaited
         Whether a task waits for it, or for what is made of it, and so goes on only in a later turn.
     """
@@ -47,16 +47,20 @@ class Later(Generic[T]):
         if not self.done:
             self._value = value
             self.done = True
-            if self._then is not None:
-                self._then(self)
+            self._end()
 
     def fail(self, error: Exception) -> None:
         """Give an error instead of the value."""
         if not self.done:
             self.done = True
             self.error = error if self.explain is None else self.explain(error)
-            if self._then is not None:
-                self._then(self)
+            self._end()
+
+    def _end(self) -> None:
+        """Call what waits, and hold it no longer: this may be kept for a while after that."""
+        then, self._then, self.explain = self._then, None, None
+        if then is not None:
+            then(self)
 
     def then(self, callback: Callable[[Later[T]], None]) -> None:
         """Call `callback` with this when it is done, which may be now."""

@@ -140,14 +140,18 @@ class Admitting:
     def _on_message(self, event: Received) -> list[Out]:
         if isinstance(event.message, Greeting) and event.source in self._upward_links:
             self._send_all_up_for_a_while()  # the restarted broker has yet to find out what others want through it
-        if self._high_water is None:
-            out = self.admission.handle(event.source, event.message)
-        else:
-            # Events that nobody asks for go up nowhere, so a confirmation from above may know nothing of their numbers.
+        if self._high_water is not None:
             learn(self._high_water, event)
-            out = stated(self._high_water, self.admission.handle(event.source, event.message))
+        out = self._say(self.admission.handle(event.source, event.message))
         self._follow()
         return out
+
+    def _say(self, out: list[Out]) -> list[Out]:
+        """Return what the books send, with the numbers of publishers that this broker knows.
+
+        Events that nobody asks for go up nowhere, so a confirmation from above may know nothing of their numbers.
+        """
+        return out if self._high_water is None else stated(self._high_water, out)
 
     def _on_advert(self, event: Received) -> list[Out]:
         return [*self._on_message(event), Inward(event)]
@@ -241,7 +245,7 @@ class Admitting:
     def _but(self, out: list[Out], client: ClientId) -> list[Out]:
         """Return the results without messages of this client to layers inside, which know of them already."""
         self._follow()
-        return [each for each in out if not (isinstance(each, Inward) and _is_from(each, client))]
+        return self._say([each for each in out if not (isinstance(each, Inward) and _is_from(each, client))])
 
     def _on_placed(self, placed: Placed) -> list[Out]:
         """Take a new place in the network."""
@@ -249,7 +253,7 @@ class Admitting:
         out: list[Out] = []
         now = self.admission.neighbours, self.admission.books.flows.ways
         if (placed.neighbours, placed.ways) != now:
-            out = self.admission.relink(placed.neighbours, placed.ways)
+            out = self._say(self.admission.relink(placed.neighbours, placed.ways))
         self._turn()
         return out
 

@@ -197,15 +197,18 @@ class Publisher(Client):
         self._open()
         cut = CutPayload(payload, topic, slice_bytes)
         notifies = not self._features.heals
+        event_numbered: EventBatch | None = None  # a call made again is about the same event
 
         async def numbered() -> EventBatch:
-            async with self._turn:
-                with self._machine_turn:
-                    batch, _ = self._machine.publish(cut.batch(), time.time())
-                    self._machine.accept(
-                        self.published, time.time()
-                    )  # it does not pass through this publisher
-            return batch
+            nonlocal event_numbered
+            if event_numbered is None:
+                async with self._turn:
+                    with self._machine_turn:
+                        event_numbered, _ = self._machine.publish(cut.batch(), time.time())
+                        self._machine.accept(
+                            self.published, time.time()
+                        )  # it does not pass through this publisher
+            return event_numbered
 
         async def call(place: Place, again: bool, seconds: float) -> Distribution:
             def answer(call: Any) -> Any:

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...protocol.configs import Limits
+from ...protocol.errors import ClientError
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import Advertise, WouldAdmit
 from ...protocol.messages.pubsub import Back, Cancel, Detach, Events, Numbered, Register, Resume
@@ -125,8 +126,7 @@ class Incoming:
         *since: float,
     ) -> str | Awaitable[str]:
         """Take messages in order from a broker, or from the rendezvous point; give this Ray node."""
-        at_once = self._numbered is None and self._transport.passage is None
-        if at_once and self._transport.knows(source, incarnation):
+        if self._at_once and self._transport.knows(source, incarnation):
             return self._hand_on(to, source, messages, since)
         current = self._transport.current(source, incarnation)
         return self._hand_on_later(current, to, source, messages, since)
@@ -294,7 +294,9 @@ class Incoming:
         if self._numbered is not None and Back in kinds and session:
             self._numbered.reattach(hosted, client, session)
         elif resumes := [message.incarnation for message in messages if isinstance(message, Resume)]:
-            self._attachments.take_over(hosted, client, session, *resumes)
+            if len(resumes) > 1:
+                raise ClientError(f"{client!r} resumes {len(resumes)} times in one request: send one Resume")
+            self._attachments.take_over(hosted, client, session, resumes[0])
         elif Register in kinds:
             self._attachments.own(hosted, client, session)
         elif Advertise in kinds and session:

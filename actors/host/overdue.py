@@ -45,7 +45,9 @@ class Overdue:
     def _look(self) -> None:
         self._timer = None
         now = time.monotonic()
-        while self._calls and (self._calls[0][1].done or self._calls[0][0] <= now):
-            self._calls.popleft()[1].fail(TimeoutError())
-        if self._calls and self._timer is None:
-            self._arm(self._calls[0][0])
+        try:
+            while self._calls and (self._calls[0][1].done or self._calls[0][0] <= now):
+                self._calls.popleft()[1].fail(TimeoutError())
+        finally:  # also if what waits for one call raises: the others are still owed an end
+            if self._calls and self._timer is None:
+                self._arm(self._calls[0][0])

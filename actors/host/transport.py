@@ -391,9 +391,9 @@ class Transport:
             still_dead = isinstance(found, ActorDiedError)
             return found if still_dead else Unreached(time.monotonic() - made, first_line(found))
 
-        if call.error is None:
+        if not call.done:
             call.explain = explained
-        else:
+        elif call.error is not None:
             call.error = explained(call.error)
         if overdue is not None:
             overdue.watch(call)

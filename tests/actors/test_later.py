@@ -1,6 +1,8 @@
 """A value that is given later, in the turn of the event loop in which it comes."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 from rayvous.actors.later import Later, Stream
@@ -17,6 +19,27 @@ def test_whoever_waits_with_a_callback_has_it_at_once_and_only_the_first_value_c
     assert seen == [1] and later.done and later.error is None and not later.awaited
     later.then(lambda given: seen.append(given.value + 10))
     assert seen == [1, 11], "it is there already"
+
+
+@pytest.mark.parametrize("error", [None, OSError("lost")])
+def test_once_it_is_given_it_holds_nothing_of_what_waited(error: Exception | None) -> None:
+    """An answered call is kept until the calls made before it are answered: its load would be kept with it."""
+
+    class Load:
+        """What a call carries."""
+
+    load = Load()
+    kept, later = weakref.ref(load), Later[int]()
+    later.then(lambda given, load=load: None)  # type: ignore[misc]
+    later.explain = lambda error, load=load: error  # type: ignore[misc]
+    del load
+    assert kept() is not None
+    if error is None:
+        later.give(1)
+    else:
+        later.fail(error)
+    gc.collect()
+    assert kept() is None and (later.value, later.error) == (None if error else 1, error)
 
 
 def test_what_is_made_of_it_is_given_with_it_and_an_error_stays_one() -> None:

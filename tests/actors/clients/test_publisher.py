@@ -5,18 +5,22 @@ Reference: promises 2 and 3; docs/decisions/0015-exactly-once.md.
 
 import asyncio
 import threading
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from packed_calls import PackedCalls
 from patience import PATIENCE_SECONDS
+from ray.exceptions import ActorUnavailableError
 from rayvous.actors.clients.client import Context
 from rayvous.actors.clients.process import ClientProcess
 from rayvous.actors.clients.publisher import Publisher
+from rayvous.actors.clients.waits import Pause
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import BrokerUnavailable
 from rayvous.protocol.features import Features
+from rayvous.protocol.messages.payloads import Outcome
 from rayvous.protocol.messages.pubsub import Events, TakenOver
 from rayvous.protocol.messages.recovery import Recovery
 
@@ -159,3 +163,47 @@ def test_the_session_at_a_host_goes_on_while_a_client_is_on_its_way_there() -> N
     finally:
         process.ending = True
         process.close()
+
+
+def test_a_payload_that_is_distributed_again_keeps_the_number_that_it_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The broker's process ended when some targets had notified, and is followed by another one with its state."""
+
+    class Dora(Publisher):
+        """A publisher whose calls are answered at once."""
+
+        async def _answer(self, call: Any, place: Any, seconds: float) -> Any:
+            return call
+
+    monkeypatch.setattr(Pause, "block", lambda pause: None)
+    begun: list[tuple[str, list[int]]] = []
+
+    def answers(method: str, at: int, *said: Any) -> Any:
+        if method == "bulk_begin":
+            (payload,) = said
+            begun.append((payload.name, payload.batch.sequence.tolist()))
+            return 0
+        if method == "bulk_end":
+            if len(begun) == 1:
+                raise ActorUnavailableError("the broker's process has ended", None)
+            return Outcome()
+        return (1,)
+
+    class Bulk:
+        """The actor of the broker, with what payloads need."""
+
+        bulk_targets, bulk_begin, bulk_slices, bulk_end = (
+            SimpleNamespace(remote=partial(answers, method))
+            for method in ("bulk_targets", "bulk_begin", "bulk_slices", "bulk_end")
+        )
+
+    host: Any = Bulk()
+    directory: Any = SimpleNamespace(
+        hosts={0: host}, limits=Limits(call_seconds=PATIENCE_SECONDS), features=Features(stores=True)
+    )
+    process: Any = SimpleNamespace(given_up={host: 0}, hold=lambda client: None)
+    dora = Dora("dora", 0, Context(directory, process))
+    done = dora.distribute(b"abc", topic="maps", slice_bytes=1)
+    assert begun == [(done.payload, [1])] * 2, "one event, with one identity"
+    assert dora.published == 1

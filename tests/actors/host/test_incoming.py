@@ -18,7 +18,7 @@ from rayvous.actors.later import Later
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.configs import Limits
 from rayvous.protocol.errors import ClientError
-from rayvous.protocol.messages.pubsub import Announce, Events, Installed, Register
+from rayvous.protocol.messages.pubsub import Announce, Events, Installed, Register, Resume
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.language.questions import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -224,5 +224,16 @@ def test_a_call_that_is_not_answered_in_time_is_missed() -> None:
         assert landing is not None
         with pytest.raises(Unreached):
             await landing
+
+    run(test)
+
+
+def test_a_request_that_resumes_twice_is_refused_and_changes_nothing() -> None:
+    async def test(wire: Wire) -> None:
+        host = await leaf(wire)
+        said = [Resume({}, 0.0, 0.0, incarnation) for incarnation in (1, 2)]
+        with pytest.raises(ClientError, match=r"'alice' resumes 2 times in one request: send one Resume"):
+            frames.begun(host, [packed(("request", (LEAF, "alice", said, "process")))])
+        assert not host.hosted_brokers[LEAF].owners
 
     run(test)

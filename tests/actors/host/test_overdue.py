@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from patience import PATIENCE_SECONDS
 from rayvous.actors.host.overdue import Overdue
 from rayvous.actors.later import Later
 
@@ -44,3 +45,20 @@ def test_one_timer_serves_many_calls_and_answered_ones_are_let_go(monkeypatch: p
         overdue._timer.cancel()  # type: ignore[union-attr]
 
     asyncio.run(test())
+
+
+def test_a_call_whose_end_raises_does_not_keep_the_others_from_theirs() -> None:
+    async def test() -> None:
+        raised: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: raised.append(context["exception"])
+        )
+        overdue, first, second = Overdue(0.0), Later[bytes](), Later[bytes]()
+        overdue.watch(first)
+        overdue.watch(second)
+        first.then(lambda given: {}["nobody expects this"])
+        with pytest.raises(TimeoutError):
+            await second
+        assert [type(each) for each in raised] == [KeyError]
+
+    asyncio.run(asyncio.wait_for(test(), PATIENCE_SECONDS))
