@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from ...faults.explaining.explain import Explanation, Ran, event_of
 from ...faults.explaining.traces import explain_trace
 from ...faults.plans.case_files import FORM, load_case
 from ...protocol.errors import InputError, ScenarioError
 from ...protocol.ids import ClientId
-from ...protocol.scenarios.files import read_json
+from ...protocol.scenarios.files import check_file, read_json
 from ...protocol.scenarios.scenario import Scenario
 from ...protocol.traces.trace import EventId
 from .. import console
-
-FILE_BYTES_MAX: Final = 64 << 20
-"""More than any scenario or case; a larger file is not read."""
 
 
 def run_explain(
@@ -52,12 +49,7 @@ def _of_file(path: Path, subscriber: ClientId | None, event: EventId | None) -> 
     from ...faults.explaining.scenarios import explain_scenario
     from ...faults.simulated.chaos import explain_case
 
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    if size > FILE_BYTES_MAX:
-        raise InputError(f"{path}: {size:,} bytes are no scenario and no case; a trace is a folder")
+    check_file(path, "no scenario and no case; a trace is a folder")
     try:
         is_case = read_json(path, lambda found: isinstance(found, dict) and FORM in found)
     except RecursionError:

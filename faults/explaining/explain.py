@@ -31,6 +31,8 @@ from .words import told
 
 WANTED_MAX: Final = 1_000
 """How many events are looked at for one that somebody wanted."""
+NUMBER_MAX: Final = 2**63 - 1
+"""The largest number of an event in a trace or in telemetry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +227,19 @@ def event_of(given: EventId | str) -> EventId:
     Raises
     ------
     InputError
-        If it is neither.
+        If it is neither, or the number is none that a table of events can contain.
     """
     if isinstance(given, str):
         publisher, colon, number = given.rpartition(":")
-        if colon and publisher and number.isdecimal():
+        digits = len(number) <= len(str(NUMBER_MAX)) and number.isdecimal()
+        if colon and publisher and digits and int(number) <= NUMBER_MAX:
             return publisher, int(number)
     elif (
         isinstance(given, tuple)
         and len(given) == 2
         and isinstance(given[0], str)
         and isinstance(given[1], int)
+        and 0 <= given[1] <= NUMBER_MAX
     ):
         return given
     raise InputError(f"event is {checks.shown(given)}: it must be publisher:number, such as faa:17")

@@ -60,6 +60,8 @@ Step: TypeAlias = tuple[str, Said]
 """What a client does: a verb, and what it is about."""
 
 ROUTERS: Final = (2, 3)
+COUNT_MAX: Final = 500
+"""The largest number of a setting: far beyond what can be searched, and what a state packs and a publisher keeps."""
 SUBSCRIBER, PUBLISHER = "alice", "bob"
 WANTED, UNWANTED = {"x": 1}, {"x": 0}
 SELECTOR: Final = "x > 0"
@@ -108,8 +110,8 @@ class Setting:
         if self.routers not in ROUTERS:
             raise InputError(f"routers is {self.routers}: it must be 2 or 3")
         for name in ("crashes", "losses", "early", "unwanted"):
-            whole_number(name, getattr(self, name), 0)
-        whole_number("events", self.events, 1)
+            whole_number(name, getattr(self, name), 0, COUNT_MAX)
+        whole_number("events", self.events, 1, COUNT_MAX)
 
     def positions(self) -> list[Position]:
         """Return the places of the brokers."""

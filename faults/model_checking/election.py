@@ -36,7 +36,7 @@ from ...protocol.queries import Survey
 from ...recovery.durability.stores import MemoryStore
 from ...recovery.membership.structure import structure_problems
 from ...routing.topologies.cluster_trees import ClusterTree
-from .crash_recovery import Action
+from .crash_recovery import COUNT_MAX, Action
 from .processes import Numbering, Outcome, Process, Said, Tables, replaced, snapshot_of
 
 BROKERS: Final = range(3, 6)
@@ -88,7 +88,7 @@ class ElectionSetting:
 
     def __post_init__(self) -> None:
         for name in ("crashes", "restarts", "late", "faults_from", "faults_until", "calm"):
-            whole_number(name, getattr(self, name), 0)
+            whole_number(name, getattr(self, name), 0, COUNT_MAX)
         if self.brokers not in BROKERS:
             raise InputError(f"brokers is {self.brokers}: it must be 3, 4 or 5")
         if self.clusters < 1 or self.brokers % self.clusters:

@@ -12,9 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
+from ...protocol.checks import shown
 from ...protocol.errors import InputError
 from ...protocol.messages.pubsub import Ack, Back, Numbered
 from ...protocol.messages.recovery import RENDEZVOUS
+from ...protocol.scenarios.files import check_file
 from ...protocol.traces.trace import describe
 from .crash_recovery import Action, CrashRecovery, Setting, State
 from .election import ElectionSetting
@@ -45,14 +47,16 @@ def load(path: Path, kind: str = "crash") -> tuple[Settings, list[Action]]:
     InputError
         If the file cannot be read, or is no such schedule.
     """
+    check_file(path, "no schedule")
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
         if (said[FORMAT], said["of"]) != (VERSION, kind):
             raise ValueError((said[FORMAT], said["of"]))
         return KINDS[kind](**said["setting"]), [tuple(each) for each in said["actions"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         wanted = f"it is no schedule that `rayvous explore {kind}` has written"
-        raise InputError(f"{path}: {wanted}: {error!r}") from None
+        why = error if isinstance(error, InputError) else shown(error)
+        raise InputError(f"{path}: {wanted}: {why}") from None
 
 
 def follow(system: System[S, Action], actions: Sequence[Action]) -> list[tuple[Action, S]]:

@@ -23,6 +23,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from ...protocol.checks import number, whole_number
+
 S = TypeVar("S")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
@@ -68,11 +70,23 @@ class Bounds:
         The number of states.
     seconds
         The time, on the clock that the search is given.
+
+    Raises
+    ------
+    InputError
+        If a number is below 0, or none.
     """
 
     depth: int | None = None
     states: int | None = None
     seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("depth", "states"):
+            if (most := getattr(self, name)) is not None:
+                whole_number(name, most, 0)
+        if self.seconds is not None:
+            number("seconds", self.seconds)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """``rayvous explain``: scenarios, cases and traces; odd and hostile input gets one line."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rayvous.faults.simulated.chaos import draw_sim_case, run_case
 from rayvous.pipelines.audit import trace_part
 from rayvous.pipelines.audit.trace_files import save_trace
 from rayvous.protocol.errors import InputError
+from rayvous.protocol.scenarios.files import FILE_BYTES_MAX
 from rayvous.protocol.traces.trace import Trace
 
 SMALL = Path(__file__).resolve().parents[2] / "examples" / "scenarios" / "small.json"
@@ -108,11 +110,18 @@ def test_hostile_files_get_one_line(name, content, words):
     assert "\n" not in str(said.value) and len(str(said.value)) < 400
 
 
-def test_a_file_that_is_too_large_is_not_read(monkeypatch):
-    monkeypatch.setattr("rayvous.cli.verbs.explain.FILE_BYTES_MAX", 5)
-    Path("big.json").write_text("[1, 2, 3]")
+def test_a_file_that_is_too_large_is_not_read():
+    with Path("big.json").open("wb") as file:
+        file.truncate(FILE_BYTES_MAX + 1)
     with pytest.raises(InputError, match="no scenario and no case; a trace is a folder"):
         run_explain(Path("big.json"), None, None, None, as_json=True)
+
+
+def test_a_device_or_a_pipe_is_not_read():
+    os.mkfifo("pipe")
+    for path in ("pipe", "/dev/zero"):
+        with pytest.raises(InputError, match="it is no regular file: copy what it contains to one"):
+            run_explain(Path(path), None, None, None, as_json=True)
 
 
 def test_hostile_folders_get_one_line(monkeypatch):

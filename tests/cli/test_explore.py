@@ -47,7 +47,10 @@ def test_a_violation_is_told_written_and_repeated(monkeypatch, rayvous):
     ("option", "value", "said"),
     [
         ("--routers", "5", "routers is 5: it must be 2 or 3"),
-        ("--schedule", "nowhere.json", "nowhere.json: it is no schedule"),
+        ("--schedule", "nowhere.json", "nowhere.json: cannot be read: No such file"),
+        ("--crashes", "3000000000", "crashes is 3000000000: it must be a whole number from 0 to 500"),
+        ("--events", "1000000000", "events is 1000000000: it must be a whole number from 1 to 500"),
+        ("--seconds", "nan", "Invalid value for '--seconds'"),
         ("--scheme", "nonsense", "nonsense"),
     ],
 )

@@ -255,6 +255,16 @@ def test_what_is_not_there_is_refused(subscriber, event, words):
         explain(small(), subscriber, event)
 
 
+@pytest.mark.parametrize("number", ["9" * 5_000, "9223372036854775808", "٣" * 30])
+def test_a_number_that_no_table_can_contain_is_refused(number):
+    with pytest.raises(InputError, match="it must be publisher:number") as said:
+        event_of(f"faa:{number}")
+    assert len(str(said.value)) < 400
+    with pytest.raises(InputError, match="it must be publisher:number"):
+        event_of(("faa", 2**63))
+    assert event_of("faa:9223372036854775807") == ("faa", 2**63 - 1)
+
+
 def test_names_of_publishers_may_have_colons():
     assert event_of("urn:faa:17") == ("urn:faa", 17)
 

@@ -3,18 +3,20 @@
 Reference: paper 4, section 3, definition 9 and theorem 1; promises 1, 2, 3 and 7.
 """
 
+import os
 import random
 
 import pytest
 from draws import seeds, slow, thorough
 from rayvous.broker import Broker
-from rayvous.faults.model_checking.crash_recovery import CrashRecovery, Setting
+from rayvous.faults.model_checking.crash_recovery import COUNT_MAX, CrashRecovery, Setting
 from rayvous.faults.model_checking.processes import COUNTERS, Process, digest
 from rayvous.faults.model_checking.schedules import follow, judged, load, save, story
 from rayvous.faults.model_checking.search import TRAP, Bounds, search
 from rayvous.protocol.effects import Persist
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Ack
+from rayvous.protocol.scenarios.files import FILE_BYTES_MAX
 from rayvous.protocol.snapshots import Part
 from rayvous.recovery.durability.numbered_links import CrashRecover
 from rayvous.recovery.durability.outgoing import Outgoing
@@ -254,13 +256,39 @@ def test_an_action_that_is_not_possible_is_named():
         follow(CrashRecovery(Setting()), [("connect", "alice"), ("publish", "alice")])
 
 
-def test_a_file_that_is_no_schedule_is_refused(tmp_path):
-    (tmp_path / "x.json").write_text("[]")
-    with pytest.raises(InputError, match=r"x\.json: it is no schedule"):
+@pytest.mark.parametrize("content", [b"[]", b"[" * 200_000, b"\xff" * 5_000], ids=["list", "deep", "bytes"])
+def test_a_file_that_is_no_schedule_is_refused(content, tmp_path):
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"x\.json: it is no schedule") as said:
         load(tmp_path / "x.json")
+    assert len(str(said.value)) < 400
 
 
-@pytest.mark.parametrize("wrong", [{"routers": 4}, {"crashes": -1}, {"events": 0}])
+def test_a_schedule_that_is_too_large_or_no_regular_file_is_not_read(tmp_path):
+    with (tmp_path / "x.json").open("wb") as file:
+        file.truncate(FILE_BYTES_MAX + 1)
+    with pytest.raises(InputError, match=r"x\.json: 67,108,865 bytes are no schedule"):
+        load(tmp_path / "x.json")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe: it is no regular file"):
+        load(tmp_path / "pipe")
+
+
+def test_the_largest_setting_has_a_key(tmp_path):
+    most = dict.fromkeys(("crashes", "losses", "early", "events", "unwanted"), COUNT_MAX)
+    system = CrashRecovery(Setting(**most))
+    assert system.key(system.first())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"routers": 4},
+        {"crashes": -1},
+        {"events": 0},
+        *({name: COUNT_MAX + 1} for name in ("crashes", "losses", "early", "events", "unwanted")),
+    ],
+)
 def test_a_setting_out_of_range_is_refused(wrong):
     with pytest.raises(InputError):
         Setting(**wrong)

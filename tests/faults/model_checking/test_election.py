@@ -5,6 +5,7 @@ Reference: paper 1, sections 4.1.1, 4.1.2 and 4.2; promise 6.
 
 import pytest
 from draws import slow
+from rayvous.faults.model_checking.crash_recovery import COUNT_MAX
 from rayvous.faults.model_checking.election import Election, ElectionSetting
 from rayvous.faults.model_checking.schedules import judged, load, plain_story, save
 from rayvous.faults.model_checking.search import Bounds, search
@@ -72,7 +73,15 @@ def test_a_schedule_of_another_kind_is_refused(tmp_path):
         load(tmp_path / "schedule.json", "crash")
 
 
-@pytest.mark.parametrize("wrong", [{"brokers": 6}, {"clusters": 2}, {"late": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"brokers": 6},
+        {"clusters": 2},
+        {"late": -1},
+        *({name: COUNT_MAX + 1} for name in ("crashes", "restarts", "late", "faults_until", "calm")),
+    ],
+)
 def test_a_setting_out_of_range_is_refused(wrong):
     with pytest.raises(InputError):
         ElectionSetting(**wrong)

@@ -1,7 +1,10 @@
 """The search, over systems so small that their states are counted by hand."""
 
+import math
+
 import pytest
 from rayvous.faults.model_checking.search import TRAP, Bounds, search
+from rayvous.protocol.errors import InputError
 
 
 class Grid:
@@ -68,6 +71,12 @@ def test_a_state_from_which_no_end_can_be_reached_is_a_trap():
 def test_bounds_of_states_and_of_time_end_it_too(bounds):
     found = search(Grid(100), bounds)
     assert not found.complete and found.states < 101 * 101
+
+
+@pytest.mark.parametrize("wrong", [{"depth": -1}, {"states": 1.5}, {"seconds": math.nan}, {"seconds": -1.0}])
+def test_a_bound_that_is_none_is_refused(wrong):
+    with pytest.raises(InputError):
+        Bounds(**wrong)
 
 
 def test_progress_is_told():
