@@ -156,8 +156,8 @@ def print_verdict(verdict: Verdict) -> None:
 
 
 def styled(outcome: str) -> str:
-    """Return an outcome in its colour."""
-    return f"[{OUTCOME_STYLES[outcome]}]{outcome}[/]"
+    """Return an outcome in the colour of its first word."""
+    return f"[{OUTCOME_STYLES[outcome.partition(' ')[0]]}]{outcome}[/]"
 
 
 def print_columns(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

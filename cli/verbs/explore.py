@@ -15,6 +15,7 @@ from ...faults.model_checking.election import Election, ElectionSetting
 from ...faults.model_checking.schedules import Settings, judged, load, plain_story, save, story
 from ...faults.model_checking.search import Bounds, Searched, search
 from ...protocol.configs import DEFAULT_SCHEME
+from ...protocol.errors import InputError
 from .. import console
 from ..options import AsJson
 from ..verb_app import VerbApp
@@ -31,11 +32,13 @@ Seconds = Annotated[
 Schedule = Annotated[
     Path | None, typer.Option(help="Run this schedule, as a violation writes it, instead of searching.")
 ]
-STATUS: Final = {HOLDS: 0, VIOLATED: 1, UNDECIDED: 3}
+STATUS: Final = {VIOLATED: 1, UNDECIDED: 3}
+"""Of a verdict; that it holds, if only to the depth that was asked for, is 0."""
 
 
 @explore.command()
 def crash(
+    context: typer.Context,
     routers: Annotated[int, typer.Option(help="2 or 3 brokers.")] = 2,
     events: Annotated[int, typer.Option(help="Events that the publisher publishes.", min=1)] = 1,
     crashes: Annotated[int, typer.Option(help="The most crashes in one run.", min=0)] = 1,
@@ -67,10 +70,11 @@ def crash(
     brokers, stores and clients.
 
     Without --depth and --seconds all states are looked at, and the verdict is that of this network with these numbers.
-    Otherwise it says how far the search came: "holds" up to that depth. A violation is printed as a shortest schedule,
-    and written to crash-schedule.json. A run takes up to 500 bytes of memory a state.
+    With --depth it "holds to depth N". A search that --seconds has cut off is undecided, and so is one in which nothing
+    had to come in any run. A violation is printed as a shortest schedule, and written to crash-schedule.json. A run
+    takes up to 500 bytes of memory a state.
 
-    Exit status: 0 it holds, 1 it is violated.
+    Exit status: 0 it holds, if only to the depth asked for; 1 it is violated; 3 it is undecided.
 
     Examples
     --------
@@ -82,16 +86,18 @@ def crash(
     """
     setting: Settings
     if schedule is not None:
+        _check_alone(context)
         setting, actions = load(schedule, "crash")
         result = _repeat(setting, actions, as_json=as_json)
     else:
         setting = Setting(routers, crashes, losses, early, events, unwanted, cancels, scheme)
         result = _search(setting, Bounds(depth, None, seconds), as_json=as_json)
-    raise typer.Exit(STATUS[result["verdict"]])
+    raise typer.Exit(STATUS.get(result["verdict"], 0))
 
 
 @explore.command()
 def election(
+    context: typer.Context,
     brokers: Annotated[int, typer.Option(help="3 to 5 brokers.")] = 3,
     clusters: Annotated[
         int, typer.Option(help="Clusters, in a row; the brokers are spread evenly over them.", min=1)
@@ -120,7 +126,7 @@ def election(
     may be designated in one epoch of a cluster; with --rivals they may, since the higher of (epoch, broker) prevails.
     At the end every cluster has one designated broker whom all follow, and the clusters are one tree.
 
-    Exit status: 0 it holds, 1 it is violated.
+    Exit status: 0 it holds, if only to the depth asked for; 1 it is violated; 3 it is undecided.
 
     Examples
     --------
@@ -132,15 +138,30 @@ def election(
     """
     setting: Settings
     if schedule is not None:
+        _check_alone(context)
         setting, actions = load(schedule, "election")
         result = _repeat(setting, actions, as_json=as_json)
     else:
         setting = ElectionSetting(brokers, clusters, crashes, restarts, late, calm=calm, rivals=rivals)
         result = _search(setting, Bounds(depth, None, seconds), as_json=as_json)
-    raise typer.Exit(STATUS[result["verdict"]])
+    raise typer.Exit(STATUS.get(result["verdict"], 0))
 
 
 Result: TypeAlias = dict[str, Any]
+
+
+def _check_alone(context: typer.Context) -> None:
+    """Refuse options beside --schedule, whose file has the whole setting."""
+    given = [
+        f"--{name}"
+        for name in context.params
+        if name not in ("schedule", "as_json")
+        and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise InputError(
+            f"a schedule contains its setting, and nothing is searched: leave out {' and '.join(given)}"
+        )
 
 
 def _system(setting: Settings) -> CrashRecovery | Election:
@@ -164,17 +185,19 @@ def _search(setting: Settings, bounds: Bounds, *, as_json: bool) -> Result:
         "depth": found.depth,
         "complete": found.complete,
         "ends": found.ended,
+        "ends_decided": found.decided,
         "process_states": system.local[0],
         "cpu_seconds": round(found.seconds, 1),
         "states_per_second": round(found.states / found.seconds) if found.seconds else None,
         "violations": list(found.violations),
         "schedule": [list(action) for action in found.schedule],
-        "verdict": VIOLATED if found.violations else HOLDS,
+        "verdict": found.outcome(bounds),
     }
     if isinstance(system, CrashRecovery):
         result["traces"] = system.traces_seen
     name = "crash" if isinstance(system, CrashRecovery) else "election"
     written = Path(f"{name}-schedule.json")
+    result["schedule_file"] = str(written) if found.violations else None
     if found.violations:
         save(written, setting, found.schedule)
     if as_json:
@@ -182,6 +205,7 @@ def _search(setting: Settings, bounds: Bounds, *, as_json: bool) -> Result:
         return result
     rows = {
         "states": f"{found.states:,}, of which the network ends in {found.ended:,}",
+        "decided": f"something was due, and was judged, in {found.decided:,} of these ends",
         "steps": f"{found.steps:,}",
         "depth": f"{found.depth} actions, {'all states' if found.complete else 'not all states'}",
         "processor time": f"{found.seconds:.1f} s",

@@ -48,6 +48,7 @@ from ...routing.topologies.cluster_trees import ClusterTree
 from ..checker.conditions import definition_9
 from ..checker.ltl import holds
 from ..checker.reliability import judge
+from ..checker.verdict import UNDECIDED
 from .processes import Numbering, Outcome, Process, Said, replaced, snapshot_of
 
 Node: TypeAlias = "int | str"
@@ -262,6 +263,7 @@ class CrashRecovery:
         self._traces: Numbering[tuple[Operation, ...]] = Numbering()
         self._none, self._nothing = self._queues.number((), ()), self._traces.number((), ())
         self._judged: dict[tuple[int, bool], tuple[str, ...]] = {}
+        self._decided: dict[int, bool] = {}
         self._sound: dict[tuple[int, int], tuple[str, ...]] = {}
         self._done = tuple(len(script) for script in self._scripts.values())
         self._packed = Struct(f"{len(places) + 3 * len(self._names) + len(self.links) + 4}i").pack
@@ -322,9 +324,11 @@ class CrashRecovery:
         """The number of different traces of the clients."""
         return len(self._traces.values)
 
-    def verdict(self, state: State) -> str:
-        """Return the outcome of the trace of a state in which the network has come to rest."""
-        return judge(self.trace(state, settled=True)).outcome
+    def decides(self, state: State) -> bool:
+        """Return whether some event had to come for certain, so that the trace of a network at rest is decided."""
+        if state.trace not in self._decided:
+            self._decided[state.trace] = judge(self.trace(state, settled=True)).outcome != UNDECIDED
+        return self._decided[state.trace]
 
     def trace(self, state: State, *, settled: bool = False) -> Trace:
         """Return what the clients did and heard."""

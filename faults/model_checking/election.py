@@ -205,6 +205,10 @@ class Election:
         """Return whether the run is over."""
         return state.calm >= self.setting.calm and self._is_empty(state)
 
+    def decides(self, state: State) -> bool:
+        """Return True: at every end there must be one tree."""
+        return True
+
     def judge(self, state: State) -> tuple[str, ...]:
         """Return which brokers are not sound, who was designated beside whom and, at the end, what is no tree."""
         wrong = [

@@ -23,7 +23,9 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ...protocol.checks import number, whole_number
+from ...protocol.checks import number as checked_number
+from ...protocol.checks import whole_number
+from ..checker.verdict import HOLDS, UNDECIDED, VIOLATED
 
 S = TypeVar("S")
 A = TypeVar("A")
@@ -57,6 +59,10 @@ class System(Protocol[S, A_co]):
         """Return whether the system has done in this state what it was to do, and is at rest."""
         ...
 
+    def decides(self, state: S) -> bool:
+        """Return whether something was due at an end, so that its judgement says anything."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -86,7 +92,7 @@ class Bounds:
             if (most := getattr(self, name)) is not None:
                 whole_number(name, most, 0)
         if self.seconds is not None:
-            number("seconds", self.seconds)
+            checked_number("seconds", self.seconds)
 
 
 @dataclass(slots=True)
@@ -99,8 +105,8 @@ class Searched(Generic[A]):
         The number of distinct states, and of actions that led to a state, seen before or not.
     depth
         Every state within this many actions was judged.
-    ended
-        The number of states at which the system ends.
+    ended, decided
+        The number of states at which the system ends, and of those of them at which something was due.
     complete
         Whether all states that can be reached were judged.
     seconds
@@ -115,10 +121,23 @@ class Searched(Generic[A]):
     steps: int = 0
     depth: int = 0
     ended: int = 0
+    decided: int = 0
     complete: bool = False
     seconds: float = 0.0
     violations: tuple[str, ...] = ()
     schedule: list[A] = field(default_factory=list)
+
+    def outcome(self, bounds: Bounds) -> str:
+        """Return what a search within these bounds says.
+
+        It holds, or holds to the depth that was asked for, or is violated; it is undecided if another bound has ended
+        it, or if nothing was due at any end.
+        """
+        if self.violations:
+            return VIOLATED
+        if self.complete:
+            return HOLDS if self.decided else UNDECIDED
+        return f"{HOLDS} to depth {self.depth}" if self.depth == bounds.depth else UNDECIDED
 
 
 class _Graph(Generic[S, A]):
@@ -206,6 +225,7 @@ def search(
             number += 1
             if system.ends(state):
                 ends.append(number)
+                found.decided += system.decides(state)
             for _, after in system.actions(state):
                 if graph.add(number, after):
                     beyond.append(after)

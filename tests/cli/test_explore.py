@@ -1,5 +1,6 @@
 """``rayvous explore crash``: its figures, its verdict, and a schedule that is written and run again."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -17,12 +18,35 @@ def test_it_tells_how_far_it_came_and_that_all_holds(rayvous):
     said = json.loads(out)
     assert status == 0 and said["verdict"] == "holds" and said["complete"]
     assert (said["states"], said["steps"], said["ends"], said["traces"]) == (2_961, 8_758, 5, 12)
+    assert said["ends_decided"] == 1 and said["schedule_file"] is None
     assert not Path("crash-schedule.json").exists()
 
 
 def test_a_depth_is_a_bound_that_is_told(rayvous):
     status, out, _ = rayvous("explore", "crash", "--depth", "6")
     assert status == 0 and "6 actions, not all states" in " ".join(out.split())
+    assert "verdict: holds to depth 6" in out
+    status, out, _ = rayvous("explore", "crash", "--depth", "6", "--json")
+    assert status == 0 and json.loads(out)["verdict"] == "holds to depth 6"
+
+
+def test_a_search_that_time_has_cut_off_is_undecided(monkeypatch, rayvous):
+    monkeypatch.setattr("rayvous.faults.model_checking.search.PROGRESS_EVERY", 1)
+    monkeypatch.setattr("rayvous.cli.verbs.explore.time.process_time", itertools.count().__next__)
+    status, out, _ = rayvous("explore", "crash", "--seconds", "10")
+    assert status == 3 and "verdict: undecided" in out
+    status, out, _ = rayvous("explore", "election", "--seconds", "10", "--json")
+    assert status == 3 and json.loads(out)["verdict"] == "undecided"
+
+
+def test_beside_a_schedule_other_options_are_refused(rayvous):
+    for verb, options in (
+        ("crash", ["--crashes", "1", "--cancels"]),
+        ("election", ["--rivals", "--depth", "3"]),
+    ):
+        status, out, err = rayvous("explore", verb, "--schedule", "x.json", *options)
+        names = " and ".join(each for each in options if each.startswith("--"))
+        assert status == 2 and not out and f"leave out {names}" in err and len(err.splitlines()) == 1
 
 
 def test_a_violation_is_told_written_and_repeated(monkeypatch, rayvous):
@@ -37,6 +61,8 @@ def test_a_violation_is_told_written_and_repeated(monkeypatch, rayvous):
         status, out, _ = rayvous("explore", "crash", "--schedule", "crash-schedule.json", "--json")
         said = json.loads(out)
         assert status == 1 and "ends at 1" in said["violations"][0]
+        status, out, _ = rayvous("explore", "crash", "--crashes", "0", "--json")
+        assert status == 1 and json.loads(out)["schedule_file"] == "crash-schedule.json"
         assert len(said["story"]) == len(json.loads(Path("crash-schedule.json").read_text())["actions"])
     # The right broker acknowledges another number, and the rest of the schedule is the same.
     status, out, _ = rayvous("explore", "crash", "--schedule", "crash-schedule.json")

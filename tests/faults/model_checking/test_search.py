@@ -10,8 +10,8 @@ from rayvous.protocol.errors import InputError
 class Grid:
     """Two counters that rise to `most`: (most + 1) squared states, 2 most (most + 1) steps, the end in a corner."""
 
-    def __init__(self, most, bad=None, trap=None):
-        self.most, self.bad, self.trap = most, bad, trap
+    def __init__(self, most, bad=None, trap=None, decisive=True):
+        self.most, self.bad, self.trap, self.decisive = most, bad, trap, decisive
 
     def first(self):
         return (0, 0)
@@ -34,6 +34,9 @@ class Grid:
     def ends(self, state):
         return state == (self.most, self.most)
 
+    def decides(self, state):
+        return self.decisive
+
 
 def test_every_state_and_every_step_is_counted_once():
     found = search(Grid(3))
@@ -44,6 +47,28 @@ def test_every_state_and_every_step_is_counted_once():
 def test_a_bound_of_the_depth_says_so_and_looks_at_all_states_within_it():
     found = search(Grid(3), Bounds(depth=2))
     assert (found.states, found.steps, found.depth, found.complete) == (6, 6, 2, False)
+
+
+@pytest.mark.parametrize(
+    ("grid", "bounds", "outcome"),
+    [
+        (Grid(3), Bounds(), "holds"),
+        (Grid(3), Bounds(depth=2), "holds to depth 2"),
+        (Grid(3), Bounds(depth=7), "holds"),
+        (Grid(3, bad=(1, 1)), Bounds(), "violated"),
+        (Grid(3, decisive=False), Bounds(), "undecided"),
+        (Grid(100), Bounds(seconds=0.0), "undecided"),
+        (Grid(100), Bounds(depth=50, states=1), "undecided"),
+    ],
+)
+def test_the_outcome_tells_a_depth_that_was_asked_for_from_a_search_that_was_cut_off(grid, bounds, outcome):
+    assert search(grid, bounds).outcome(bounds) == outcome
+
+
+def test_ends_at_which_nothing_was_due_are_counted_apart():
+    assert (search(Grid(3)).ended, search(Grid(3)).decided) == (1, 1)
+    found = search(Grid(3, decisive=False))
+    assert (found.ended, found.decided) == (1, 0)
 
 
 def test_a_violation_has_a_shortest_schedule():
