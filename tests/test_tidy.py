@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -358,6 +359,26 @@ def test_each_way_to_look_at_a_configuration_is_seen() -> None:
         names = {getattr(each, "id", None) or getattr(each, "attr", "") for each in nodes}
         assert names & {"recovery", "_recovery", "admission"}, text
     assert not [*looked_at(ast.parse("recovery == 1", mode="eval").body)]
+
+
+MODULE_NAMED = re.compile(r":mod:`~?([.\w]+)`")
+
+
+def named_module(path: Path, name: str) -> Path:
+    """Return where a module is that the text of a file names, without the suffix of a file."""
+    bare = name.lstrip(".")
+    start = path.parents[max(len(name) - len(bare) - 1, 0)]
+    if bare.startswith("rayvous."):
+        start, bare = ROOT, bare.removeprefix("rayvous.")
+    return start / bare.replace(".", "/")
+
+
+@of_every()
+def test_modules_that_a_text_names_exist(path: Path) -> None:
+    for name in MODULE_NAMED.findall(path.read_text(encoding="utf-8")):
+        place = named_module(path, name)
+        known = place.with_suffix(".py").is_file() or place.is_dir() or name in sys.stdlib_module_names
+        assert known, f"{path}: there is no module {name}: name the one that is meant"
 
 
 @of_every()

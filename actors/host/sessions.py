@@ -11,8 +11,9 @@ Rules
 * A delivery batch carries each event once, however many of the process's subscribers get it.
 * The queue is bounded. When it is full, senders wait. After the timeout, the oldest delivery batches are shed, and
   counted at the broker that brought them. A delivery batch that was handed to a poll is not shed: the process has it or
-  will get it. Neither is the newest: it is above the bound by itself, or what was handed out fills the queue. At most
-  as many notifications as may wait are handed out at once, or one delivery batch. What has no notifications, but says
+  will get it. Neither is the newest: it is above the bound by itself, or what was handed out fills the queue. A
+  poll is answered with at most as many notifications as may wait, or one delivery batch; what it brought in parts comes
+  on top of that. What has no notifications, but says
   what is lost or proposes a move, frees nothing and stays.
 """
 

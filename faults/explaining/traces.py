@@ -3,7 +3,7 @@
 Rules
 -----
 * A trace is written outside the system. It says where an event was accepted and whom it reached, and nothing of the
-  brokers between. What brokers did is in the telemetry of a network that traces events (:mod:`.hops`).
+  brokers between. What brokers did is in the telemetry of a network that traces events (:mod:`.seen`).
 * Pure.
 """
 

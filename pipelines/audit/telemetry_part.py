@@ -99,14 +99,18 @@ def _about(table: pa.Table, event: EventId) -> pa.Table:
 def _slowest(notified: pa.Table) -> tuple[EventId, ClientId]:
     if not notified.num_rows:
         raise InputError("nothing to explain: nobody was notified of anything")
-    took = pc.subtract(notified["time_seconds"], notified["published_at"])
-    row = notified.slice(pc.index(took, pc.max(took)).as_py(), 1).to_pylist()[0]
+    notified = notified.append_column("took", pc.subtract(notified["time_seconds"], notified["published_at"]))
+    timed = notified.filter(pc.is_finite(notified["took"]))
+    if not timed.num_rows:
+        raise InputError("nothing to explain: no notification has a time; name an event: --event")
+    row = timed.slice(pc.index(timed["took"], pc.max(timed["took"])).as_py(), 1).to_pylist()[0]
     return (row["publisher"], row["sequence"]), row["subscriber"]
 
 
 def _home(notified: pa.Table, subscriber: ClientId) -> BrokerId | None:
     """Return the broker that last handed something to a subscriber."""
-    mine = notified.filter(pc.equal(notified["subscriber"], subscriber))
+    known = pc.and_(pc.equal(notified["subscriber"], subscriber), pc.is_finite(notified["time_seconds"]))
+    mine = notified.filter(known)
     if not mine.num_rows:
         return None
     last = pc.index(mine["time_seconds"], pc.max(mine["time_seconds"])).as_py()

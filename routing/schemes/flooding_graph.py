@@ -12,6 +12,10 @@ Rules
 * The events of an origin arrive in order, whichever way is the fastest for each. Links keep the order, and each
   broker passes on in the order in which it takes in. Let ``e`` be sent before ``f``, and a broker take in ``f`` from a
   neighbour: that neighbour has either sent it ``e`` before, or has got ``e`` from this broker.
+* All copies of an event are the same: whoever drops a further copy drops nothing that the first one lacked. Admission
+  control reduces a message on its way, under the same number, to what its table says is wanted elsewhere. So every
+  broker must have all filters in that table before it reduces anything: reduced copies then contain all that anybody
+  wants, and differ only in what nobody does.
 * A broadcast behind the events of its origin (`to_all`) follows the shortest paths in the graph from there. By the
   same argument each broker has the events before it has the broadcast.
 * Nobody is asked along a cycle: admission control uses one spanning tree of the graph, and charges each link and each

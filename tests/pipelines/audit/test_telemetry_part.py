@@ -120,3 +120,16 @@ def test_the_command_takes_a_telemetry_folder(tmp_path, capsys):
     part.write_bytes(part.read_bytes()[:50])
     with pytest.raises(InputError, match="cannot be read"):
         run_explain(folder, "alice", "bob:2", None, as_json=False)
+
+
+def test_times_that_are_no_numbers_are_passed_over(tmp_path):
+    found = tables()
+    odd = found["notified"]["time_seconds"].copy()
+    odd[0] = np.nan
+    some = found | {"notified": found["notified"] | {"time_seconds": odd}}
+    said = explain_telemetry(Telemetry.from_folder(folder_of(some, tmp_path / "some")), "alice")
+    assert said.finding.outcome == "delivered"
+    none = found | {"notified": found["notified"] | {"time_seconds": np.full(len(odd), np.nan)}}
+    with pytest.raises(InputError, match="no notification has a time; name an event: --event"):
+        explain_telemetry(Telemetry.from_folder(folder_of(none, tmp_path / "none")), "alice")
+    explain_telemetry(Telemetry.from_folder(tmp_path / "none"), "alice", "bob:1")
