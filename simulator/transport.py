@@ -4,7 +4,7 @@ Rules
 -----
 * A multicast is one message, and one copy for each other reachable member, each over a link of its own.
 * A broker that is busy sending, or must wait for its turn, sends later.
-* A link is created on first use; :mod:`.link_faults` determines how long a message takes over it.
+* A link is created on first use; :class:`~.hosts.Connection` determines how long a message takes over it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Rules
   retained an event, and its size, :class:`Died` which of them died with its events, :class:`Shed` for which
   other limit an event was dropped.
 * A publisher's numbers rise in the order of publication. Where they do not, the trace is refused
-  (:mod:`.numbers`), since no order of its events is known.
+  (:mod:`rayvous.faults.checker.numbers`), since no order of its events is known.
 * A subscriber that subscribes under a number in use cancels the subscription that had the number.
 * The trace is written outside the system, by the clients and by the program that runs them.
 
