@@ -7,7 +7,9 @@ Rules
 * A column has one type. Integers and floats of one attribute share a column of floats, as far as a float holds the
   integer exactly. Any other value whose type is not that of its column goes to a column of its own,
   ``price:string``, and is counted.
-* A layout only grows: columns are added, and one of integers may become one of floats. Nothing else changes.
+* A layout only grows: columns are added, and one of integers may become one of floats, unless it has had an integer
+  that a float cannot hold: then it stays, and floats go to ``price:float``. So each earlier batch can be cast to the
+  schema of a later one.
 * A null is a missing value.
 * Objects are attributes with dotted names. What does not fit into columns is in `_form`, as JSON
   (:mod:`rayvous.protocol.documents`).
@@ -44,7 +46,7 @@ COLUMNS_MAX: Final = 1_024
 """How many columns of attributes a layout has."""
 EXACT_MAX: Final = 2**53
 """The largest integer up to which a float holds every integer."""
-ATTRIBUTE, KIND = b"rayvous.attribute", b"rayvous.kind"
+ATTRIBUTE, KIND, LARGE = b"rayvous.attribute", b"rayvous.kind", b"rayvous.large"
 """What the metadata of a column says of it."""
 
 
@@ -69,6 +71,7 @@ class Layout:
         self._columns: dict[str, ColumnKey] = {}  # by name of the column
         self._main: dict[str, str] = {}  # the first column of each attribute
         self._apart: dict[ColumnKey, str] = {}  # the columns of values of other types
+        self._large: set[str] = set()  # columns of integers that have had one beyond EXACT_MAX
         self.conflicts: dict[str, int] = {}
 
     @classmethod
@@ -80,6 +83,8 @@ class Layout:
             if ATTRIBUTE in said and KIND in said:
                 key = said[ATTRIBUTE].decode(), Kind[said[KIND].decode()]
                 made._columns[field.name] = key
+                if LARGE in said:
+                    made._large.add(field.name)
                 if key[0] in made._main:
                     made._apart[key] = field.name
                 else:
@@ -102,6 +107,8 @@ class Layout:
         for name, (attribute, kind) in self._columns.items():
             arrays.append(self._array(kind, placed.get(name, ()), size))
             said = {ATTRIBUTE: attribute.encode(), KIND: kind.name.encode()}
+            if name in self._large:
+                said[LARGE] = b"1"
             fields.append(pa.field(name, arrays[-1].type, metadata=said))
         for name, texts in ((FORM_COLUMN, self._forms(batch)), (MORE, _json_rows(more, size))):
             arrays.append(texts)
@@ -122,7 +129,7 @@ class Layout:
                 more.append((attribute, column))
                 continue
             here = self._columns[main][1]
-            if here is Kind.INTEGER and kind is Kind.FLOAT:
+            if here is Kind.INTEGER and kind is Kind.FLOAT and main not in self._large:
                 self._columns[main] = attribute, Kind.FLOAT
                 here = Kind.FLOAT
             if here is kind or (here is Kind.FLOAT and kind is Kind.INTEGER):
@@ -133,16 +140,19 @@ class Layout:
         return placed, more
 
     def _leave_exact(self, placed: dict[str, list[Column]], more: list[tuple[str, Column]]) -> None:
-        """Leave in columns of floats only integers that a float holds; it is known late which columns those are."""
+        """Leave in columns of floats only integers that a float holds; note columns of integers that have had others."""
         for name in list(placed):
             attribute, kind = self._columns[name]
             for i, column in enumerate(placed[name]):
-                if kind is not Kind.FLOAT or column.kind is not Kind.INTEGER:
+                if column.kind is not Kind.INTEGER or name in self._large:
                     continue
                 # Not by abs, which has no value for the smallest integer.
                 inside = (column.data >= -EXACT_MAX) & (column.data <= EXACT_MAX)
                 here = np.ones(len(column.data), np.bool_) if column.present is None else column.present
                 if (inside | ~here).all():
+                    continue
+                if kind is Kind.INTEGER:
+                    self._large.add(name)
                     continue
                 placed[name][i] = Column(Kind.INTEGER, column.data, here & inside)
                 large = Column(Kind.INTEGER, column.data, here & ~inside)

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fakes import Ray
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rayvous.actors.clients.inbox import Arrival
-from rayvous.actors.clients.record_batches import Layout
+from rayvous.actors.clients.record_batches import OWN, Layout
 from rayvous.pipelines.ray_data import reading
 from rayvous.pipelines.ray_data.reading import _arriving, _Blocks, _micro_batch, _seconds_until, widened
 from rayvous.pipelines.ray_data.rows import beyond, parts_of
@@ -61,6 +61,24 @@ def test_a_table_is_widened_to_a_later_schema_of_its_layout() -> None:
     table = widened(first, later)
     assert table.schema.equals(later)
     assert (table.column("x").to_pylist(), table.column("y").to_pylist()) == ([1.0], [None])
+
+
+NUMBERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-3, 3), st.floats(allow_nan=False))
+
+
+@given(st.lists(st.lists(NUMBERS, min_size=1, max_size=3), min_size=2, max_size=4))
+@example([[2**60 + 1], [0.5], [7]])
+@example([[7], [0.5], [2**60 + 1]])
+def test_every_block_can_be_widened_and_keeps_its_numbers(blocks: list[list[float]]) -> None:
+    layout = Layout()
+    made = [
+        pa.Table.from_batches([layout.record_batch(batch_of([{"x": x} for x in block]))]) for block in blocks
+    ]
+    for table, block in zip(made, blocks, strict=True):
+        wide = widened(table, made[-1].schema)
+        names = [name for name in wide.column_names if name not in OWN]
+        said = [[row[name] for name in names if row[name] is not None] for row in wide.to_pylist()]
+        assert said == [[x] for x in block]
 
 
 def test_no_events_are_a_dataset_too(put: None) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.fs as pafs
+import pyarrow.parquet
 import pytest
 from rayvous.pipelines.sink.folder import SinkFolder, attempt, opened
 from rayvous.protocol.batch import batch_of
@@ -65,6 +66,22 @@ def test_one_schema_widens_over_restarts(tmp_path: Path) -> None:
     assert whole.column("delay").to_pylist() == [1.0, 0.5, None]
     assert whole.column("gate").to_pylist() == [7, None, None]
     assert whole.column("gate:string").to_pylist() == [None, "B7", None]
+
+
+def test_a_dataset_in_the_schema_of_the_newest_file_has_the_values_of_all(tmp_path: Path) -> None:
+    """As docs/data.md shows it; each file is written by another process of the sink."""
+    large = 2**60 + 1
+    for number, event in enumerate([{"id": large, "delay": 1}, {"id": 0.5, "delay": 0.5, "to": "JFK"}], 1):
+        folder = lake(tmp_path)
+        folder.find()
+        folder.write(number, number, "", batch_of([event], publisher="faa", first_sequence=number))
+    newest = max(tmp_path.rglob("lake-*.parquet"), key=lambda path: (path.name, path))
+    table = pyarrow.dataset.dataset(tmp_path, schema=pyarrow.parquet.read_schema(newest)).to_table()
+    rows = table.sort_by("_sequence").select(["id", "id:float", "delay", "to"]).to_pylist()
+    assert rows == [
+        {"id": large, "id:float": None, "delay": 1.0, "to": None},
+        {"id": None, "id:float": 0.5, "delay": 0.5, "to": "JFK"},
+    ]
 
 
 def test_conflicts_are_counted(tmp_path: Path) -> None:
