@@ -140,7 +140,7 @@ class Layout:
         return placed, more
 
     def _leave_exact(self, placed: dict[str, list[Column]], more: list[tuple[str, Column]]) -> None:
-        """Leave in columns of floats only integers that a float holds; note columns of integers that have had others."""
+        """Leave in columns of floats only integers that a float holds; note which columns of integers had others."""
         for name in list(placed):
             attribute, kind = self._columns[name]
             for i, column in enumerate(placed[name]):

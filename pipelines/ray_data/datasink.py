@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ray.data import Datasink
 
 from ...actors.network.network import Network
+from ...protocol.errors import InputError
 from .rows import beyond, parts_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,19 @@ class EventsDatasink(Datasink):  # type: ignore[misc]  # Ray Data has no types h
 
     def __init__(self, network: str, publisher: str, durable: bool, rows: int) -> None:
         self._network, self._publisher, self._durable, self._rows = network, publisher, durable, rows
+        self._begun = False
+
+    def on_write_start(self, schema: object = None) -> None:
+        """Begin the one write of this sink.
+
+        Raises
+        ------
+        InputError
+            If it has written a dataset before: its publishers would take the rows for those of a repeated task.
+        """
+        if self._begun:
+            raise InputError("this rv.Sink has written a dataset: make another one for each dataset")
+        self._begun = True
 
     @property
     def min_rows_per_write(self) -> int:

@@ -5,6 +5,8 @@ Rules
 * Each write task publishes its rows in their order, under a publisher of its own: tasks run beside each other.
 * In a network that heals, a task that Ray repeats goes on after the last event that the first try had published, since
   its publisher is durable. So each row is published once. Elsewhere a repeated task publishes its rows again.
+* A sink writes one dataset. A second one would begin at the same publishers, and its rows would be taken for repeated
+  ones, so it is refused.
 * `_publisher`, `_sequence` and the other columns that are no attributes (`actors.clients.record_batches`) are left out.
 """
 
@@ -27,7 +29,7 @@ ROWS_PER_WRITE: Final = 100_000
 def Sink(  # noqa: N802  # it makes one, and Ray Data is not imported before
     net: Network, name: str, *, rows_per_write: int = ROWS_PER_WRITE
 ) -> EventsDatasink:
-    """Return what publishes the rows of a dataset: ``dataset.write_datasink(rv.Sink(net, "faa"))``.
+    """Return what publishes the rows of one dataset: ``dataset.write_datasink(rv.Sink(net, "faa"))``.
 
     Parameters
     ----------

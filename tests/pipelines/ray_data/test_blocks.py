@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rayvous.actors.clients.inbox import Arrival
 from rayvous.actors.clients.record_batches import OWN, Layout
 from rayvous.pipelines.ray_data import reading
+from rayvous.pipelines.ray_data.datasink import EventsDatasink
 from rayvous.pipelines.ray_data.reading import _arriving, _Blocks, _micro_batch, _seconds_until, widened
 from rayvous.pipelines.ray_data.rows import beyond, parts_of
 from rayvous.protocol.batch import EventBatch, batch_of, concat
@@ -138,3 +139,11 @@ def test_columns_that_are_no_attributes_are_not_published(monkeypatch: pytest.Mo
     assert events(batches) == [{"x": x, "to": "JFK"} for x in range(3)]
     with pytest.raises(InputError, match="no column that is an attribute"):
         list(parts_of([table.select(["_sequence"])]))
+
+
+def test_a_sink_writes_one_dataset() -> None:
+    """A second one would have publishers of the same names, which leave out as many rows as the first one had."""
+    sink = EventsDatasink("flights", "faa/3fa9", True, 100)
+    sink.on_write_start(pa.schema([]))
+    with pytest.raises(InputError, match="make another one for each dataset"):
+        sink.on_write_start(pa.schema([]))
