@@ -6,7 +6,7 @@ Rule: a sink's name is part of the names of its files and of its actor, so it ha
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final, Literal, TypeAlias
 
 from . import checks
@@ -62,6 +62,28 @@ class SinkConfig:
         checks.whole_number("roll_events", self.roll_events, 1)
         return self
 
+    def beside(self, other: SinkConfig) -> str:
+        """Return the fields that another configuration has otherwise, with what is here and there."""
+        differing = [
+            each.name for each in fields(self) if getattr(self, each.name) != getattr(other, each.name)
+        ]
+        return ", ".join(
+            f"{name} {_said(getattr(self, name))} instead of {_said(getattr(other, name))}"
+            for name in differing
+        )
+
+
+def shown(target: str) -> str:
+    """Return a URL without what may be credentials: its user, its password and the values of its parameters."""
+    if "://" not in target:
+        return target
+    without_user = re.sub(r"://[^/?]*@", "://***@", target)
+    return re.sub(r"([?&][^=&]*=)[^&]*", r"\1***", without_user)
+
+
+def _said(value: object) -> str:
+    return repr(shown(value) if isinstance(value, str) else value)
+
 
 @dataclass(frozen=True, slots=True)
 class SinkStatus:
@@ -70,7 +92,7 @@ class SinkStatus:
     Attributes
     ----------
     name, target
-        Its name, and where it writes.
+        Its name, and where it writes, without credentials.
     state
         ``"writing"``; ``"waiting"`` while its files cannot be written, or nothing is acknowledged; ``"silent"`` while
         it starts, or does not answer.

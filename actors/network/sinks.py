@@ -13,6 +13,7 @@ What they do stands above, in `pipelines/sink`; this names it (`protocol.sinks.A
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,13 +21,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import ray
 from ray import ObjectRef
-from ray.actor import ActorHandle
+from ray.actor import ActorHandle, ActorMethod
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from ...protocol import checks
 from ...protocol.errors import InputError, RayvousError
 from ...protocol.ids import ClientId
-from ...protocol.sinks import ACTOR, Format, Partition, SinkConfig, SinkStatus
+from ...protocol.sinks import ACTOR, Format, Partition, SinkConfig, SinkStatus, shown
 from ...routing.language.questions import to_filter
 from ...routing.schemes.own import own
 from ..host.errors import broker_errors
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from .hosts import Hosts
 
 CALLS_AT_ONCE: Final = 8
+CONTROL: Final = "control"
+"""The concurrency group of calls that are answered also while others wait for a disk."""
 START_SECONDS: Final = 120.0
 """How long a sink may take until it has subscribed and has looked at its folder."""
 END_SECONDS: Final = 20.0
@@ -52,11 +55,11 @@ class FileSink:
     Attributes
     ----------
     name, target
-        Its name in its network, and where it writes.
+        Its name in its network, and where it writes, without credentials.
     """
 
     def __init__(self, config: SinkConfig, made: ActorHandle) -> None:
-        self.name, self.target = config.name, config.target
+        self.name, self.target = config.name, shown(config.target)
         self._actor = made
 
     def status(self) -> SinkStatus:
@@ -67,7 +70,7 @@ class FileSink:
         BrokerUnavailable
             If it does not answer in time, or has ended.
         """
-        status: SinkStatus = self._ask(lambda: self._actor.status.remote(), END_SECONDS)
+        status: SinkStatus = self._ask(lambda: _control(self._actor.status).remote(), END_SECONDS)
         return status
 
     def flush(self, timeout_seconds: float = 60.0) -> None:
@@ -79,7 +82,7 @@ class FileSink:
             If that takes longer, for example because the disk is full; `status` says why.
         """
         wait = checks.seconds("timeout_seconds", timeout_seconds)
-        self._ask(lambda: self._actor.flush.remote(), wait)
+        self._ask(lambda: self._actor.flush.remote(wait), wait)
 
     def close(self) -> None:
         """End the sink after a last file. Its subscription stays in force: the next sink of the name goes on.
@@ -103,7 +106,7 @@ class FileSink:
 
     def _finish(self, last: Literal["close", "end"]) -> None:
         try:
-            self._ask(lambda: self._actor.finish.options(max_task_retries=0).remote(last), END_SECONDS)
+            self._ask(lambda: _control(self._actor.finish, max_task_retries=0).remote(last), END_SECONDS)
         finally:
             ray.kill(self._actor)
 
@@ -158,11 +161,10 @@ class Sinks:
             If a parameter is wrong, the folder cannot be used, the name belongs to another sink, or the network does
             not heal.
         BrokerUnavailable
-            If the sink does not begin in time.
+            If the sink does not begin in time; it goes on trying, and `status` says what it waits for.
         """
         self._hosts.require_open()
-        local = "://" not in str(target)
-        place = str(checks.path("target", target).expanduser().absolute()) if local else str(target)
+        place = place_of(target)
         config = SinkConfig(name, place, selector, format, partition, roll_seconds, roll_events).validate()
         to_filter(config.selector)
         directory = self._hosts.directory
@@ -171,22 +173,47 @@ class Sinks:
         # It outlives its starter, so it is detached. One that runs is found by its name.
         lasting = actor(
             own(ACTOR), sink_name(directory.name, config.name), True,
-            get_if_exists=True, max_restarts=-1, max_task_retries=-1, max_concurrency=CALLS_AT_ONCE,
+            groups={CONTROL: CALLS_AT_ONCE}, get_if_exists=True, max_restarts=-1, max_task_retries=-1,
+            max_concurrency=CALLS_AT_ONCE,
         )  # fmt: skip
         made = lasting.remote(directory.name, config)
         found = FileSink(config, made)
-        known: SinkConfig = found._ask(lambda: made.config.remote(), START_SECONDS)
+        known: SinkConfig = found._ask(lambda: _control(made.config).remote(), START_SECONDS)
         if known != config:
             raise InputError(
-                f"network {directory.name!r} has another sink {config.name!r}: it writes {known.selector} to "
-                f"{known.target} ({known.format}). Close it first, or choose another name"
+                f"network {directory.name!r} has another sink {config.name!r}, with {known.beside(config)}. "
+                "Close it first, or choose another name"
             )
+        begun = made.ready.remote()
         try:
-            found._ask(lambda: made.ready.remote(), START_SECONDS)
+            found._ask(lambda: begun, START_SECONDS)
         except (RayvousError, RayError):
-            ray.kill(made)
+            # Only one that has said that it cannot begin: another may be one that runs, and waits for its disk.
+            if ray.wait([begun], num_returns=1, timeout=0)[0]:
+                ray.kill(made)
             raise
         return found
+
+
+def place_of(target: str | Path) -> str:
+    """Return the absolute path of a folder, or the URL as it was given.
+
+    Raises
+    ------
+    InputError
+        If it is neither, such as a URL that was made a path and has lost a slash.
+    """
+    if "://" in str(target):
+        return str(target)
+    path = checks.path("target", target)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)):
+        raise checks.wrong("target", str(path), "a folder, or a URL as a string, with two slashes")
+    return str(path.expanduser().absolute())
+
+
+def _control(method: ActorMethod, **how: int) -> ActorMethod:
+    """Return a method whose calls do not wait for calls of others, such as `flush`, that wait for a disk."""
+    return method.options(concurrency_group=CONTROL, **how)
 
 
 def subscriber_of(sink: str) -> ClientId:
@@ -204,7 +231,7 @@ def running_sink(network: str, sink: str) -> FileSink:
     """
     for each in _actors_of(network):
         with broker_errors(f"sink {sink!r}", "the sink"):
-            config: SinkConfig = ray.get(each.config.remote(), timeout=END_SECONDS)
+            config: SinkConfig = ray.get(_control(each.config).remote(), timeout=END_SECONDS)
         if config.name == sink:
             return FileSink(config, each)
     raise InputError(f"network {network!r} has no sink {sink!r}")
@@ -230,7 +257,7 @@ def asked_sinks(directory: Directory) -> dict[str, ObjectRef]:
         for name in names:
             with suppress(ValueError):
                 made = ray.get_actor(name, namespace=NAMESPACE)
-                found[name.removeprefix(before)] = made.status.options(max_task_retries=0).remote()
+                found[name.removeprefix(before)] = _control(made.status, max_task_retries=0).remote()
         return found
     return {}
 
@@ -256,7 +283,7 @@ def end_sinks(directory: Directory) -> None:
     if directory.features.heals:
         with suppress(RayError):  # they notice that the network is gone
             actors = _actors_of(directory.name)
-    calls = [each.finish.options(max_task_retries=0).remote("close") for each in actors]
+    calls = [_control(each.finish, max_task_retries=0).remote("close") for each in actors]
     if calls:
         with suppress(RayActorError, RayError):
             ray.wait(calls, num_returns=len(calls), timeout=END_SECONDS)

@@ -8,6 +8,8 @@ Rules
   status, and tries again.
 * It ends when its network has ended, when another process has its name, and with the raylet of its node
   (docs/decisions/0102-a-host-ends-with-its-raylet.md), so that no other process of this sink writes beside it.
+* Who has its name may be its successor, which Ray started when its node was cut off. Ending the actor would end that
+  one, so a process ends only itself, unless Ray has never restarted the actor.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from ...actors.network.network import Network
 from ...actors.network.sinks import subscriber_of
 from ...protocol.errors import BrokerUnavailable, InputError, NameTaken, NetworkNotFound, StorageFailed
 from ...protocol.messages.recovery import Recovery
-from ...protocol.sinks import SinkConfig, SinkState, SinkStatus
+from ...protocol.sinks import SinkConfig, SinkState, SinkStatus, shown
 from ...routing.language.questions import to_filter
 from .folder import SinkFolder, attempt
 from .rolling import Bounds, Roll, Rolling, stem_of
@@ -66,6 +68,7 @@ class SinkActor:
 
     def __init__(self, network: str, config: SinkConfig) -> None:
         self._network, self._config = network, config
+        self._target = shown(config.target)
         self._ready: Future[None] = Future()
         self._problem = ""
         self._looked = time.monotonic()
@@ -95,7 +98,7 @@ class SinkActor:
     def status(self) -> SinkStatus:
         """Return its state now."""
         state: SinkState = "silent" if not self._ready.done() else "waiting" if self._problem else "writing"
-        said = SinkStatus(self._config.name, self._config.target, state, self._problem)
+        said = SinkStatus(self._config.name, self._target, state, self._problem)
         if not self._ready.done() or self._ready.exception() is not None:
             return said
         rolling, folder = self._rolling, self._folder
@@ -104,12 +107,18 @@ class SinkActor:
             rolling.events + self._rolled, rolling.skipped, folder.conflicts, len(self._subscriber.losses),
         )  # fmt: skip
 
-    def flush(self) -> None:
-        """Return when every event that has arrived by now is in a file and acknowledged."""
+    def flush(self, seconds: float) -> None:
+        """Return when every event that has arrived by now is in a file and acknowledged.
+
+        Raises
+        ------
+        TimeoutError
+            If that takes longer. By then nobody waits for the answer.
+        """
         done: Future[None] = Future()
         with self._turn:
             self._flushes.append(done)
-        done.result()
+        done.result(seconds)
 
     def finish(self, last: Last) -> None:
         """Write and acknowledge what has arrived; then leave, and with ``"end"`` forget the subscription."""
@@ -130,17 +139,27 @@ class SinkActor:
             while not self._step():
                 pass
             self._over.set_result(None)
-        except (NetworkNotFound, NameTaken) as error:
+        except NetworkNotFound as error:
+            self._fail(error)
+            end_for_good()
+        except NameTaken as error:
+            if may_have_a_successor():
+                self._exit()
             self._fail(error)
             end_for_good()
         except BaseException as error:
-            if self._ready.done() or ray.get_runtime_context().was_current_actor_reconstructed:
-                os._exit(1)
+            if self._ready.done() or may_have_a_successor():
+                self._exit()
             self._fail(error)
             # Whoever starts it ends it, unless that process has gone.
             while not has_ended(self._network):
                 time.sleep(LOOK_SECONDS)
             end_for_good()
+
+    def _exit(self) -> None:
+        """End this process only. Ray starts the next one, which answers what was asked."""
+        _LOG.exception("this process of sink %s ends", self._config.name)
+        os._exit(1)
 
     def _fail(self, error: BaseException) -> None:
         _LOG.exception("sink %s has ended", self._config.name)
@@ -166,7 +185,7 @@ class SinkActor:
         if ray.get_runtime_context().was_current_actor_reconstructed:
             self._until_done(find)
         elif refused := attempt(find):
-            raise InputError(f"target {self._config.target!r} cannot be used: {refused}")
+            raise InputError(f"target {self._target!r} cannot be used: {self._without_secrets(refused)}")
         self._rolling = found[0]
         self._written = self._rolled = 0
         self._subscribe(self._subscriber)
@@ -239,8 +258,11 @@ class SinkActor:
 
     def _until_done(self, work: Callable[[], object]) -> None:
         while refused := attempt(work):
-            self._wait(f"{self._config.target}: {refused}")
+            self._wait(f"{self._target}: {self._without_secrets(refused)}")
         self._problem = ""
+
+    def _without_secrets(self, text: str) -> str:
+        return text.replace(self._config.target, self._target)
 
     def _wait(self, problem: str) -> None:
         if problem != self._problem:
@@ -259,6 +281,14 @@ def bounds_of(config: SinkConfig, recovery: Recovery) -> Bounds:
     """Return when a sink rolls: as configured, and before its broker has to give unacknowledged events up."""
     events = min(config.roll_events, max(1, recovery.durable_events_max // EVENTS_SHARE))
     return Bounds(events, max(1, recovery.durable_bytes_max // BYTES_SHARE), config.roll_seconds)
+
+
+def may_have_a_successor() -> bool:
+    """Return whether this process may not be the actor's present one: Ray has restarted it, or does not say."""
+    try:
+        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
+    except Exception:  # whatever keeps Ray from answering
+        return True
 
 
 def _end_with_raylet() -> None:

@@ -20,7 +20,7 @@ import pyarrow.fs as pafs
 from ...protocol.batch import EventBatch
 from ...protocol.errors import InputError
 from ...protocol.ids import ClientId
-from ...protocol.sinks import Format
+from ...protocol.sinks import Format, shown
 from .files import Files, files_of
 from .rolling import FileName, Sequences, found_in, held_by, sequences_of
 
@@ -118,7 +118,8 @@ def opened(target: str) -> tuple[pafs.FileSystem, str]:
             other, path = url_to_fs(target)
             system = pafs.PyFileSystem(pafs.FSSpecHandler(other))
     except REFUSED as error:
-        raise InputError(f"target {target!r} cannot be opened: {error}") from None
+        said = str(error).replace(target, shown(target))
+        raise InputError(f"target {shown(target)!r} cannot be opened: {said}") from None
     return system, path.rstrip("/")
 
 
