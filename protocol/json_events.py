@@ -26,6 +26,7 @@ from typing import Any, Final, NoReturn
 
 from .checks import shown
 from .errors import EventError
+from .published import bounded_one
 from .values import Timestamp, is_null, moment_of
 
 CE: Final = "ce_"
@@ -104,8 +105,8 @@ def plain_value(value: object) -> Any:
 
 
 def iso(seconds: float) -> str:
-    """Return a time in ISO 8601, in UTC with millisecond precision."""
-    at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    """Return a time of publication in ISO 8601, in UTC with millisecond precision."""
+    at = datetime.datetime.fromtimestamp(bounded_one(seconds), datetime.UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -31,6 +31,7 @@ import pyarrow as pa
 from ...protocol.batch import Column, ColumnKey, EventBatch, Mask
 from ...protocol.documents import FORM
 from ...protocol.json_events import plain_value
+from ...protocol.published import bounded
 from ...protocol.values import Kind
 
 Unit: TypeAlias = Literal["us", "ns"]
@@ -99,7 +100,7 @@ class Layout:
         own = [
             pa.DictionaryArray.from_arrays(pa.array(batch.publisher), publishers).dictionary_decode(),
             pa.array(batch.sequence),
-            self._times(np.rint(batch.published_at * 1e6).astype(np.int64) * 1_000, None),
+            self._times(np.rint(bounded(batch.published_at) * 1e6).astype(np.int64) * 1_000, None),
         ]
         fields = [pa.field(PUBLISHER, own[0].type), pa.field(SEQUENCE, own[1].type)]
         fields.append(pa.field(PUBLISHED_AT, own[2].type))

@@ -14,6 +14,7 @@ import datetime
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -87,7 +88,7 @@ def stream(
     """Iterate over the events of a selector as datasets: micro-batches of a durable subscription.
 
     Asking for the next dataset acknowledges the last one. Each dataset has at least one event; the iteration waits
-    while none comes, and never ends by itself.
+    while none comes, and ends only when its network is closed.
 
     Parameters
     ----------
@@ -147,7 +148,11 @@ def _batches(subscriber: DurableSubscriber, seconds: float, events_max: int) -> 
     layout = Layout()
     with closing(subscriber):
         while True:
-            yield _dataset(_Blocks(layout), _micro_batch(subscriber, seconds, events_max))
+            arriving = _micro_batch(subscriber, seconds, events_max)
+            first = next(arriving, None)
+            if first is None:  # it was closed meanwhile
+                return
+            yield _dataset(_Blocks(layout), chain([first], arriving))
             subscriber.acknowledge()
 
 

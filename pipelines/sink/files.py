@@ -23,8 +23,12 @@ COMPRESSION: Final = "zstd"
 class Files(Protocol):
     """A format of files."""
 
-    def write(self, batch: EventBatch, out: pa.NativeFile) -> None:
-        """Write a file with these events."""
+    def made(self, batch: EventBatch) -> object:
+        """Return the content of a file with these events, which is made once, however often it is written."""
+        ...
+
+    def write(self, content: object, out: pa.NativeFile) -> None:
+        """Write a file with this content."""
         ...
 
     def identities(self, file: pa.NativeFile) -> Identities:
@@ -43,10 +47,13 @@ class ParquetFiles:
     def __init__(self) -> None:
         self._layout = Layout("us")
 
-    def write(self, batch: EventBatch, out: pa.NativeFile) -> None:
-        """Write a file with these events."""
-        table = pa.Table.from_batches([self._layout.record_batch(batch)])
-        pq.write_table(table, out, compression=COMPRESSION)
+    def made(self, batch: EventBatch) -> pa.Table:
+        """Return the events as a table; counts conflicts."""
+        return pa.Table.from_batches([self._layout.record_batch(batch)])
+
+    def write(self, content: object, out: pa.NativeFile) -> None:
+        """Write a file with this table."""
+        pq.write_table(content, out, compression=COMPRESSION)
 
     def identities(self, file: pa.NativeFile) -> Identities:
         """Return the publisher and the sequence of each event of a file; files after it have its columns, too."""
@@ -66,8 +73,14 @@ class JsonFiles:
 
     conflicts: dict[str, int] = {}  # noqa: RUF012  # JSON has its types in its values
 
-    def write(self, batch: EventBatch, out: pa.NativeFile) -> None:
+    def made(self, batch: EventBatch) -> EventBatch:
+        """Return the events, which become lines as they are written."""
+        return batch
+
+    def write(self, content: object, out: pa.NativeFile) -> None:
         """Write a file with these events."""
+        assert isinstance(content, EventBatch)
+        batch = content
         for row, event in enumerate(batch.documents()):
             publisher, sequence = batch.identity(row)
             said = {

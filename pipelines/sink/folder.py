@@ -3,8 +3,8 @@
 Rules
 -----
 * A file is written under another name and then renamed, so a file that has its name is complete. On a local disk it is
-  also synchronised before, and its folder after.
-* A file is never replaced.
+  also synchronised before, and its folder and those above it after.
+* A file is never replaced: one that has its name, and whose folder could not be synchronised, is only synchronised.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -48,6 +50,8 @@ class SinkFolder:
         self._target, self._stem, self._format = target, stem, format
         self._system, self._root = opened(target)
         self._files: dict[Format, Files] = {format: files_of(format)}
+        self._file: _File | None = None
+        self._parents: set[str] = set()  # of folders that were made, and that a power loss could take away
         self.files = self.bytes = 0
 
     @property
@@ -57,7 +61,7 @@ class SinkFolder:
 
     def find(self) -> tuple[int, dict[int, dict[ClientId, Sequences]]]:
         """Remove unfinished files; return the highest number of a roll, and what recent files hold, by number."""
-        self._system.create_dir(self._root, recursive=True)
+        self._make(self._root)
         infos = self._system.get_file_info(pafs.FileSelector(self._root, recursive=True))
         found = found_in(self._stem, sorted(each.path for each in infos if each.type == pafs.FileType.File))
         for path in found.unfinished:
@@ -71,24 +75,49 @@ class SinkFolder:
             return sequences_of(*files.identities(file))
 
     def write(self, number: int, floor: int, folder: str, batch: EventBatch) -> None:
-        """Write a file of a roll; when this returns, it has its name."""
+        """Write a file of a roll; when this returns, it has its name. What was refused can be tried again."""
         name = FileName(self._stem, number, floor, self._format)
         home = f"{self._root}/{folder}" if folder else self._root
         unfinished, finished = f"{home}/{name.unfinished}", f"{home}/{name}"
+        files = self._files[self._format]
+        if self._file is None or self._file.path != finished:
+            self._file = _File(finished, files.made(batch))
+        file = self._file
         try:
-            self._system.create_dir(home, recursive=True)
-            with self._system.open_output_stream(unfinished) as out:
-                self._files[self._format].write(batch, out)
-                size = out.tell()
-            self._synchronise(unfinished)
-            self._system.move(unfinished, finished)
-            self._synchronise(home)
+            if not file.named:
+                self._make(home)
+                with self._system.open_output_stream(unfinished) as out:
+                    files.write(file.content, out)
+                    file.size = out.tell()
+                self._synchronise(unfinished)
+                self._system.move(unfinished, finished)
+                file.named = True
+            self._synchronise_folders(home)
         except REFUSED:
-            with suppress(*REFUSED):  # a full disk has room again
-                self._system.delete_file(unfinished)
+            if not file.named:
+                with suppress(*REFUSED):  # a full disk has room again
+                    self._system.delete_file(unfinished)
             raise
+        self._file = None
         self.files += 1
-        self.bytes += size
+        self.bytes += file.size
+
+    def _make(self, folder: str) -> None:
+        """Make a folder and those above it, and note in which ones that are."""
+        if isinstance(self._system, pafs.LocalFileSystem):
+            place = Path(folder)
+            while not place.exists():
+                place = place.parent
+                self._parents.add(str(place))
+        self._system.create_dir(folder, recursive=True)
+
+    def _synchronise_folders(self, home: str) -> None:
+        """Synchronise a folder and those above it: an earlier process may have made them and died."""
+        inner = home.removeprefix(self._root).count("/")
+        above = [str(each) for each in Path(home).parents[:inner]]
+        for folder in (home, *above, *self._parents.difference([home, *above])):
+            self._synchronise(folder)
+        self._parents.clear()
 
     def _synchronise(self, path: str) -> None:
         if isinstance(self._system, pafs.LocalFileSystem):
@@ -97,6 +126,16 @@ class SinkFolder:
                 os.fsync(handle)
             finally:
                 os.close(handle)
+
+
+@dataclass(slots=True)
+class _File:
+    """A file that is being written: what is in it, and whether it has its name."""
+
+    path: str
+    content: object
+    size: int = 0
+    named: bool = False
 
 
 def opened(target: str) -> tuple[pafs.FileSystem, str]:

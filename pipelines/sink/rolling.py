@@ -10,7 +10,8 @@ Rules
   begins reads the files from the floor of the last one on.
 * The number of a roll is its *position*: the sum over all publishers of the last number of each. It rises from roll
   to roll, also when files were moved away meanwhile, and is above every number in the folder.
-* The partition of an event follows from the event alone: the hour or the day in which it was published (UTC).
+* The partition of an event follows from the event alone: the hour or the day in which it was published (UTC),
+  within what formats can say (`protocol.published`).
 
 Pure: an actor says what arrives and when, writes what this returns, and says what was acknowledged.
 Source: docs/decisions/0168-a-sink-acknowledges-files.md.
@@ -29,13 +30,12 @@ import numpy.typing as npt
 
 from ...protocol.batch import EventBatch, concat
 from ...protocol.ids import ClientId
+from ...protocol.published import bounded
 from ...protocol.sinks import FORMATS, Format, Partition
 
 Sequences = npt.NDArray[np.int64]
 
 SECONDS: Final[dict[Partition, float]] = {"hour": 3_600.0, "day": 86_400.0}
-LAST_SECONDS: Final = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC).timestamp()
-"""Clocks may be wrong: what was published before 1970 or after the year 9999 is in the first or the last partition."""
 
 # Names of files.
 
@@ -223,8 +223,7 @@ class Rolling:
     def _slots(self, batch: EventBatch) -> Sequences:
         if self.partition == "none":
             return np.zeros(len(batch), np.int64)
-        bounded = np.clip(np.nan_to_num(batch.published_at), 0.0, LAST_SECONDS)
-        return np.floor_divide(bounded, SECONDS[self.partition]).astype(np.int64)
+        return np.floor_divide(bounded(batch.published_at), SECONDS[self.partition]).astype(np.int64)
 
     def due_in(self, now: float) -> float | None:
         """Return in how many seconds a roll is due, 0 if it is now; None if nothing waits."""

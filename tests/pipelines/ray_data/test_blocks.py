@@ -13,7 +13,14 @@ from rayvous.actors.clients.inbox import Arrival
 from rayvous.actors.clients.record_batches import OWN, Layout
 from rayvous.pipelines.ray_data import reading
 from rayvous.pipelines.ray_data.datasink import EventsDatasink
-from rayvous.pipelines.ray_data.reading import _arriving, _Blocks, _micro_batch, _seconds_until, widened
+from rayvous.pipelines.ray_data.reading import (
+    _arriving,
+    _batches,
+    _Blocks,
+    _micro_batch,
+    _seconds_until,
+    widened,
+)
 from rayvous.pipelines.ray_data.rows import beyond, parts_of
 from rayvous.protocol.batch import EventBatch, batch_of, concat
 from rayvous.protocol.errors import InputError
@@ -24,6 +31,13 @@ class Subscriber:
 
     def __init__(self, *sizes: int) -> None:
         self.sizes, self.waits = list(sizes), list[float | None]()
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+    def acknowledge(self) -> None:
+        raise AssertionError("it is closed")
 
     def arrivals(self, timeout_seconds: float | None = None) -> Iterator[Arrival]:
         self.waits.append(timeout_seconds)
@@ -97,6 +111,12 @@ def test_a_micro_batch_waits_for_its_first_event_and_is_complete_when_it_is_larg
     assert alice.waits[0] is None
     assert [*_micro_batch(Subscriber(), 1e6, 5)] == [], "it was closed"
     assert len([*_micro_batch(Subscriber(9), 1e6, 5)]) == 1
+
+
+def test_a_stream_whose_subscriber_was_closed_ends(put: None) -> None:
+    """Without an empty dataset, and without acknowledging anything, which a closed subscriber refuses."""
+    alice = Subscriber()
+    assert [*_batches(alice, 1e6, 5)] == [] and alice.closed
 
 
 def test_what_arrives_is_taken_until_the_time_or_so_many_events() -> None:

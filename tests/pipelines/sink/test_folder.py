@@ -104,6 +104,80 @@ def test_lines_are_events_as_they_were_given(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [(float("nan"), "1970-01-01"), (-5.0, "1970-01-01"), (9.5e9, "2262-04-11"), (1e300, "2262-04-11")],
+)  # fmt: skip
+def test_clocks_of_publishers_may_be_wrong(tmp_path: Path, format: str, at: float, said: str) -> None:
+    lake(tmp_path, format).write(1, 1, "", batch_of([{"x": 1}], published_at=at))
+    (path,) = tmp_path.glob("lake-*")
+    if format == "jsonl":
+        assert json.loads(path.read_text())["published_at"][:10] == said
+    else:
+        (moment,) = pyarrow.parquet.read_table(path).column("_published_at").to_pylist()
+        assert moment.strftime("%Y-%m-%d") == said
+
+
+def test_conflicts_are_counted_once_however_often_a_file_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = lake(tmp_path)
+    batch = batch_of([{"gate": 7}, {"gate": "B7"}])
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "_synchronise", refuse)
+        for _ in range(3):
+            assert "No space left" in attempt(lambda: folder.write(1, 1, "", batch))
+    folder.write(1, 1, "", batch)
+    assert folder.conflicts == (("gate:string", 1),)
+    folder.write(2, 2, "", batch)
+    assert folder.conflicts == (("gate:string", 2),)
+
+
+def test_folders_are_synchronised_up_to_the_first_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, fsync = set[int](), os.fsync
+
+    def synchronise(handle: int) -> None:
+        done.add(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", synchronise)
+    folder = lake(tmp_path / "new" / "lake")
+    folder.find()
+    home = tmp_path / "new" / "lake" / "date=2023-11-14" / "hour=22"
+    folder.write(1, 1, "date=2023-11-14/hour=22", batch_of(EVENTS))
+    assert {each.stat().st_ino for each in (home, *home.parents[:4])} <= done
+    assert tmp_path.parent.stat().st_ino not in done
+    done.clear()
+    lake(tmp_path / "new" / "lake").write(2, 2, "date=2023-11-14/hour=22", batch_of(EVENTS))
+    assert {each.stat().st_ino for each in (home, *home.parents[:2])} <= done, (
+        "another process may have made them"
+    )
+
+
+def test_a_file_that_has_its_name_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = lake(tmp_path)
+    synchronised = folder._synchronise
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            folder, "_synchronise", lambda path: refuse() if Path(path).is_dir() else synchronised(path)
+        )
+        assert "No space left" in attempt(lambda: folder.write(1, 1, "day", batch_of(EVENTS)))
+    (path,) = (tmp_path / "day").iterdir()
+    before = path.stat().st_ino
+    folder.write(1, 1, "day", batch_of(EVENTS))
+    assert [each.stat().st_ino for each in (tmp_path / "day").iterdir()] == [before]
+    assert (folder.files, folder.bytes) == (1, path.stat().st_size)
+
+
+def refuse(*words: object, **more: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_a_dataset_does_not_see_unfinished_files(tmp_path: Path) -> None:
     lake(tmp_path).write(1, 1, "date=2023-11-14", batch_of(EVENTS))
     (tmp_path / "date=2023-11-14" / "_lake-3fa9-000000000009-000000000009.parquet.tmp").write_bytes(
@@ -118,9 +192,6 @@ def test_what_is_refused_leaves_nothing_and_can_be_tried_again(
 ) -> None:
     class Refusing(pafs.LocalFileSystem):
         refuses = True
-
-    def refuse(*words: object, **more: object) -> None:
-        raise OSError(28, "No space left on device")
 
     folder = lake(tmp_path)
     folder.find()

@@ -211,7 +211,7 @@ def test_partitions_are_hours_and_days_of_publication() -> None:
         "date=1970-01-01/hour=00": [3, 4],
         "date=2023-11-14/hour=22": [1],
         "date=2023-11-14/hour=23": [2],
-        "date=9999-12-31/hour=00": [5],
+        "date=2262-04-11/hour=23": [5],
     }
     assert folder_of("day", 19_675) == "date=2023-11-14"
     assert folder_of("none", 0) == ""
