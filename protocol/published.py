@@ -16,7 +16,8 @@ LAST_SECONDS: Final = float((2**63 - 1) // 10**9)
 
 def bounded(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return times of publication (seconds since 1970) that every format can hold."""
-    return np.fmin(LAST_SECONDS, np.fmax(0.0, seconds))
+    within: npt.NDArray[np.float64] = np.fmin(LAST_SECONDS, np.fmax(0.0, seconds))
+    return within
 
 
 def bounded_one(seconds: float) -> float:
