@@ -84,11 +84,8 @@ def crash(
       rayvous explore crash --events 2 --seconds 900 --json
       rayvous explore crash --schedule crash-schedule.json
     """
-    setting: Settings
     if schedule is not None:
-        _check_alone(context)
-        setting, actions = load(schedule, "crash")
-        result = _repeat(setting, actions, as_json=as_json)
+        result = _replay(context, schedule, "crash", as_json=as_json)
     else:
         setting = Setting(routers, crashes, losses, early, events, unwanted, cancels, scheme)
         result = _search(setting, Bounds(depth, None, seconds), as_json=as_json)
@@ -136,11 +133,8 @@ def election(
       rayvous explore election --restarts 1 --rivals
       rayvous explore election --schedule election-schedule.json
     """
-    setting: Settings
     if schedule is not None:
-        _check_alone(context)
-        setting, actions = load(schedule, "election")
-        result = _repeat(setting, actions, as_json=as_json)
+        result = _replay(context, schedule, "election", as_json=as_json)
     else:
         setting = ElectionSetting(brokers, clusters, crashes, restarts, late, calm=calm, rivals=rivals)
         result = _search(setting, Bounds(depth, None, seconds), as_json=as_json)
@@ -164,13 +158,14 @@ def _check_alone(context: typer.Context) -> None:
         )
 
 
-def _system(setting: Settings) -> CrashRecovery | Election:
+def _system(setting: Settings) -> Any:  # the two share no types of states and actions
+    """Return what is searched of a setting."""
     return CrashRecovery(setting) if isinstance(setting, Setting) else Election(setting)
 
 
 def _search(setting: Settings, bounds: Bounds, *, as_json: bool) -> Result:
     """Search, print the result, and return it."""
-    system: Any = _system(setting)
+    system = _system(setting)
     with console.steps() as steps:
 
         def show(found: Searched[Action]) -> None:
@@ -223,13 +218,12 @@ def _story(system: CrashRecovery | Election, actions: list[Action]) -> list[str]
     return story(system, actions) if isinstance(system, CrashRecovery) else plain_story(actions)
 
 
-def _repeat(setting: Settings, actions: list[Action], *, as_json: bool) -> Result:
+def _replay(context: typer.Context, schedule: Path, name: str, *, as_json: bool) -> Result:
     """Run a schedule, print what happens, and return the result."""
+    _check_alone(context)
+    setting, actions = load(schedule, name)
     system = _system(setting)
-    if isinstance(system, CrashRecovery):
-        lines, violations = story(system, actions), judged(system, actions)
-    else:
-        lines, violations = plain_story(actions), judged(system, actions)
+    lines, violations = _story(system, actions), judged(system, actions)
     result: Result = {
         "setting": asdict(setting),
         "story": lines,
