@@ -49,7 +49,7 @@ from ..checker.conditions import definition_9
 from ..checker.ltl import holds
 from ..checker.reliability import judge
 from ..checker.verdict import UNDECIDED
-from .processes import Numbering, Outcome, Process, Said, replaced, snapshot_of
+from .processes import Numbering, Outcome, Process, Said, replaced, snapshot_of, snapshots_of
 
 Node: TypeAlias = "int | str"
 """A broker or a client."""
@@ -140,7 +140,7 @@ class BrokerProcess:
 
     def state(self) -> object:
         """Return its state, without what it only counts."""
-        return [snapshot_of(layer) for layer in self.broker.pipeline.layers]
+        return snapshots_of(self.broker)
 
 
 class ClientProcess:

@@ -37,7 +37,7 @@ from ...recovery.durability.stores import MemoryStore
 from ...recovery.membership.structure import structure_problems
 from ...routing.topologies.cluster_trees import ClusterTree
 from .crash_recovery import COUNT_MAX, Action
-from .processes import Numbering, Outcome, Process, Said, Tables, replaced, snapshot_of
+from .processes import Numbering, Outcome, Process, Said, Tables, replaced, snapshot_of, snapshots_of
 
 BROKERS: Final = range(3, 6)
 TICK_SECONDS: Final = 0.5
@@ -109,7 +109,7 @@ class HealingProcess:
     def state(self) -> object:
         """Return its state, without what it only counts."""
         if isinstance(self.machine, Broker):
-            return [snapshot_of(layer) for layer in self.machine.pipeline.layers]
+            return snapshots_of(self.machine)
         return snapshot_of(self.machine)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from ...broker import Broker
 from ...protocol.effects import Key, Persist, Write
 from ...protocol.snapshots import Part, Restorable, state_of
 from ...recovery.durability.stores import MemoryStore
@@ -209,6 +210,11 @@ def snapshot_of(machine: object) -> object:
     """Return the snapshot of a machine, without what it only counts."""
     kept = machine.snapshot() if isinstance(machine, Restorable) else state_of(machine)
     return _without_counters(kept)
+
+
+def snapshots_of(broker: Broker) -> list[object]:
+    """Return the snapshots of the layers of a broker, without what they only count."""
+    return [snapshot_of(layer) for layer in broker.pipeline.layers]
 
 
 def _without_counters(value: Said) -> Said:
