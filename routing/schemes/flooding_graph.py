@@ -33,12 +33,11 @@ from ...protocol.configs import Placed, Position, Ways
 from ...protocol.effects import Confirm, Deliver, Effect, Plain, Received, Send
 from ...protocol.ids import BrokerId, ClientId, Link
 from ...protocol.messages.pubsub import Answers, Events, Register
-from ...protocol.messages.views import MembershipView, ViewMember, ViewWants
+from ...protocol.messages.views import MembershipView, ViewWants
 from ..filters.filter import Filter
-from ..topologies.cube_members import CubeMembers
 from ..topologies.random_graph import RandomGraph, drawn_order, graph_of
 from .claims import Claims
-from .mesh import CLUSTER_MAX
+from .mesh import single_brokers
 from .viewed import ViewedRouter
 
 
@@ -70,22 +69,7 @@ class GraphFlooding(ViewedRouter):
         """Return the places of the same brokers in a random graph; another tree of the topology gives another graph."""
         tree = [(position.broker, position.parent) for position in positions]
         order = drawn_order([broker for broker, _ in tree], tree)
-        labels = CubeMembers.of_clusters([order]).labels
-        members = tuple(ViewMember(broker, labels[broker], 1) for broker in sorted(labels))
-        view = MembershipView(1, 0, CLUSTER_MAX, members)
-        return [
-            replace(
-                position,
-                members=(position.broker,),
-                designated=position.broker,
-                parent=None,
-                parent_cluster=None,
-                children=graph_of(view).beside(position.broker),
-                child_clusters=(),
-                view=view,
-            )
-            for position in positions
-        ]
+        return single_brokers(positions, order, lambda view, me: graph_of(view).beside(me))
 
     @staticmethod
     def joined(

@@ -14,7 +14,7 @@ Rules, beside those of views
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,6 +30,33 @@ from .viewed import ViewedRouter
 
 CLUSTER_MAX: Final = 1 << 31
 """In the views of a mesh any number of brokers share one vertex."""
+
+
+def single_brokers(
+    positions: Sequence[Position],
+    order: Sequence[BrokerId],
+    beside: Callable[[MembershipView, BrokerId], tuple[BrokerId, ...]],
+) -> list[Position]:
+    """Return the places of brokers each of which is a cluster by itself, in a first view that labels them in `order`.
+
+    `beside` returns the neighbours of a broker in that view.
+    """
+    labels = CubeMembers.of_clusters([order]).labels
+    members = tuple(ViewMember(broker, labels[broker], 1) for broker in sorted(labels))
+    view = MembershipView(1, 0, CLUSTER_MAX, members)
+    return [
+        replace(
+            position,
+            members=(position.broker,),
+            designated=position.broker,
+            parent=None,
+            parent_cluster=None,
+            children=beside(view, position.broker),
+            child_clusters=(),
+            view=view,
+        )
+        for position in positions
+    ]
 
 
 class MeshRouter(ViewedRouter):
@@ -49,23 +76,9 @@ class MeshRouter(ViewedRouter):
     def positions(positions: Sequence[Position]) -> list[Position]:
         """Return the places of the same brokers, each a one-broker cluster with all others below it."""
         everyone = tuple(position.broker for position in positions)
-        labels = CubeMembers.of_clusters([everyone]).labels
-        view = MembershipView(
-            1, 0, CLUSTER_MAX, tuple(ViewMember(broker, labels[broker], 1) for broker in sorted(labels))
+        return single_brokers(
+            positions, everyone, lambda view, me: tuple(other for other in everyone if other != me)
         )
-        return [
-            replace(
-                position,
-                members=(position.broker,),
-                designated=position.broker,
-                parent=None,
-                parent_cluster=None,
-                children=tuple(other for other in everyone if other != position.broker),
-                child_clusters=(),
-                view=view,
-            )
-            for position in positions
-        ]
 
     def enter(self, view: MembershipView) -> None:
         """Make another view the current one."""
