@@ -33,6 +33,15 @@ def _one_ray(request: pytest.FixtureRequest) -> Iterator[None]:
         assert ray.is_initialized(), "this process has left the Ray of all tests"
 
 
+@pytest.fixture(scope="module")
+def healing(ray_started: None) -> Iterator[rv.Network]:
+    """A network that heals, on two hosts, and that suspects nobody who is only slow."""
+    patient = rv.Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
+    with rv.Network.launch(rv.ClusterTree(2, 2, degree=1), brokers_per_actor=2, recovery=patient) as net:
+        net.await_convergence(60.0)
+        yield net
+
+
 class Traffic:
     """Clients at chosen brokers, their events and notifications; a subscriber's name selects its filter."""
 

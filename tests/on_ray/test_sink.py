@@ -5,7 +5,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -22,13 +22,6 @@ from rayvous.protocol.messages.recovery import Recovery
 BOUND_SECONDS = 60.0
 KILLS = 20
 PATIENT = Recovery.for_tests(suspect_after_seconds=4.0, client_patience_seconds=6.0)
-
-
-@pytest.fixture(scope="module")
-def healing(ray_started: None) -> Iterator[rv.Network]:
-    with rv.Network.launch(rv.ClusterTree(2, 2, degree=1), brokers_per_actor=2, recovery=PATIENT) as net:
-        net.await_convergence(BOUND_SECONDS)
-        yield net
 
 
 def until(holds: Callable[[], bool]) -> None:
