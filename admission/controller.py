@@ -3,7 +3,7 @@
 Rules
 -----
 * `spreading` manages the advertisements, `questions` the requests to neighbours, `subscriptions` the clients'
-  subscriptions. Each part owns its state. They share the books and the standing of filters.
+  subscriptions. Each part owns its state. They share the books, and what degrades filters.
 * A filter that no longer fits is reported towards its owners, and reported again when it fits again.
 * Over a link that is new or leads elsewhere, both ends start over. What came over a link that is gone is
   forgotten, together with the reservations for it.
@@ -70,11 +70,11 @@ class Admission:
         self.books = Books(
             broker, capacity, estimator, ways, hand_on, config.of, config.cpu_counts, config.books
         )
-        self.standings = Degradation()
+        self.degradation = Degradation()
         self.questions = Questions(
-            config, self.books, self.standings, lambda request: self.subscriptions.decide(request)
+            config, self.books, self.degradation, lambda request: self.subscriptions.decide(request)
         )
-        self.subscriptions = Subscriptions(config, self.books, self.standings, self.questions)
+        self.subscriptions = Subscriptions(config, self.books, self.degradation, self.questions)
         self.spreading = Spreading(self.books, self.questions)
         self.strays = 0
         for link in neighbours:
@@ -200,16 +200,16 @@ class Admission:
     def _on_degraded(self, source: BrokerId, message: Degraded) -> Out:
         item = message.filter
         if item in self.questions.asked[source]:
-            self.standings.heard(item, source, message.broker, message.refusals)
+            self.degradation.heard(item, source, message.broker, message.refusals)
         return []
 
     def _restand(self) -> Out:
-        """Report changes of standing to the owners of filters. Only the full guarantee makes promises."""
+        """Report changes of guarantees to the owners of filters. Only the full guarantee makes promises."""
         if self.config.refusing_share_max != 0:
             return []
         out: Out = []
         mine: dict[Filter, None] = {}
-        for item, link, broker, refusals in self.standings.news(self.books):
+        for item, link, broker, refusals in self.degradation.news(self.books):
             if link == LOCAL:
                 mine[item] = None
             else:
@@ -246,7 +246,7 @@ class Admission:
         requests = Shared[Request]()
         return {
             "books": self.books.snapshot(),
-            "standings": self.standings.snapshot(),
+            "standings": self.degradation.snapshot(),
             **self.spreading.snapshot(),
             **self.questions.snapshot(requests),
             **self.subscriptions.snapshot(requests),
@@ -258,7 +258,7 @@ class Admission:
         """Restore a snapshot. Only for an instance that has not handled anything."""
         requests = requests_again(plain["requests"])
         self.books.restore(plain["books"])
-        self.standings.restore(plain["standings"])
+        self.degradation.restore(plain["standings"])
         self.spreading.restore(plain)
         self.questions.restore(plain, requests)
         self.subscriptions.restore(plain, requests)

@@ -1,4 +1,4 @@
-"""The standing of admitted filters: which filters some broker can no longer carry, and what was reported of that.
+"""The degradation of admitted filters: which filters some broker can no longer carry, and what was reported of that.
 
 Rule: the report of a broker on a filter goes towards the filter's owners, each change once. Several brokers
 may lack something for one filter, so reports are stored by broker. No report means that nothing is lacking.
@@ -31,7 +31,7 @@ class News(NamedTuple):
 
 
 class Degradation:
-    """What one broker knows of the standing of the filters that it holds."""
+    """What one broker knows of the degradation of the filters that it holds."""
 
     def __init__(self) -> None:
         self._heard: dict[Filter, dict[BrokerLink, ByBroker]] = {}  # by the reporting neighbour

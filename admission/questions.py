@@ -70,8 +70,8 @@ class Questions:
     ----------
     config
         How many brokers may refuse.
-    books, standings
-        The reservations and the standing of filters, shared with the other parts that change them.
+    books, degradation
+        The reservations, and what filters lack, shared with the other parts that change them.
     decide
         Decides a client's request whose verdicts have all arrived, and returns the effects.
 
@@ -85,12 +85,12 @@ class Questions:
         self,
         config: AdmissionConfig,
         books: Books,
-        standings: Degradation,
+        degradation: Degradation,
         decide: Callable[[Request], Out],
     ) -> None:
         self._config = config
         self._books = books
-        self._standings = standings
+        self._degradation = degradation
         self._decide = decide
         self.asked: dict[BrokerId, dict[Filter, Asked]] = {}
         self._tokens: dict[int, tuple[BrokerId, Filter | None, Request | None]] = {}
@@ -144,7 +144,7 @@ class Questions:
     def _on_ask(self, source: BrokerId, message: Ask) -> Out:
         """Judge a neighbour's question, or record what was already admitted."""
         item = message.filter
-        self._standings.dropped(item, source)  # a neighbour that asks again has forgotten what it was told
+        self._degradation.dropped(item, source)  # a neighbour that asks again has forgotten what it was told
         if message.token == 0:
             self._books.hold(item, source, message.priority)
             return self.demand_all(item, source)
@@ -295,7 +295,7 @@ class Questions:
             return []
         # Reports on it may still be in flight when the neighbour asks for it again. They no longer count
         # then.
-        told = self._standings.dropped(item, link)
+        told = self._degradation.dropped(item, link)
         out: Out = []
         if isinstance(link, int) and link in self.asked:
             out += [Send(link, Degraded(item, broker, ())) for broker in told]
@@ -323,7 +323,7 @@ class Questions:
         """Forget that a neighbour was asked for a filter. Requests that wait for its verdict stop waiting."""
         asked = self.asked[link].pop(item)
         self._tokens.pop(asked.token, None)
-        self._standings.unheard(item, link)
+        self._degradation.unheard(item, link)
         out: Out = []
         for request in asked.waiting or ():
             out += self._hear(request, 0, ())

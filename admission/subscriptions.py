@@ -15,7 +15,7 @@ from collections.abc import Container
 from ..protocol.effects import Inform, Plain, Received
 from ..protocol.ids import ClientId
 from ..protocol.layers import Inward
-from ..protocol.messages.admission import AdmissionConfig, Judgement, Refusal, Standing, WouldAdmit
+from ..protocol.messages.admission import AdmissionConfig, GuaranteeStatus, Judgement, Refusal, WouldAdmit
 from ..protocol.messages.pubsub import Cancel, Register
 from ..routing.filters.filter import Filter
 from .advertisements import LOCAL
@@ -31,18 +31,18 @@ class Subscriptions:
     ----------
     config
         How many brokers may refuse.
-    books, standings
-        The reservations and the standing of filters, shared with the other parts that change them.
+    books, degradation
+        The reservations, and what filters lack, shared with the other parts that change them.
     questions
         The requests to the neighbours.
     """
 
     def __init__(
-        self, config: AdmissionConfig, books: Books, standings: Degradation, questions: Questions
+        self, config: AdmissionConfig, books: Books, degradation: Degradation, questions: Questions
     ) -> None:
         self._config = config
         self._books = books
-        self._standings = standings
+        self._degradation = degradation
         self._questions = questions
         self._mine: dict[ClientId, dict[int, Filter]] = {}
         self._wanting: dict[Filter, dict[tuple[ClientId, int], int]] = {}  # the priorities
@@ -128,9 +128,9 @@ class Subscriptions:
         assert request.register is not None
         if not admitted:
             return out + self._let_go(client, number)
-        lacking = self._standings.of_clients(request.filter)
+        lacking = self._degradation.of_clients(request.filter)
         if lacking:
-            out.append(Inform(client, Standing(number, lacking)))
+            out.append(Inform(client, GuaranteeStatus(number, lacking)))
         return [*out, Inward(Received(client, request.register))]
 
     def _admits(self, asked: int, refusals: tuple[Refusal, ...]) -> bool:
@@ -138,13 +138,13 @@ class Subscriptions:
         share = self._config.refusing_share_max
         return share is None or len({refusal.broker for refusal in refusals}) <= share * asked
 
-    # Standing.
+    # Guarantees.
 
     def tell_owners(self, item: Filter) -> Out:
         """Tell the clients that were admitted with a filter what it lacks now."""
-        lacking = self._standings.of_clients(item)
+        lacking = self._degradation.of_clients(item)
         return [
-            Inform(client, Standing(number, lacking))
+            Inform(client, GuaranteeStatus(number, lacking))
             for client, number in self._wanting.get(item, ())
             if (client, number) not in self._requests
         ]
@@ -152,7 +152,7 @@ class Subscriptions:
     def lacking(self, client: ClientId) -> dict[int, tuple[Refusal, ...]]:
         """Return what the subscriptions of a client lack, by number. Those that lack nothing are omitted."""
         found = {
-            number: self._standings.of_clients(item)
+            number: self._degradation.of_clients(item)
             for number, item in self._mine.get(client, {}).items()
             if (client, number) not in self._requests
         }

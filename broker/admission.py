@@ -100,7 +100,7 @@ class Admitting:
         high_water: HighWater | None = None,
     ) -> None:
         self._high_water = high_water
-        self._stands = placed
+        self._place = placed
         self._grace_seconds = grace_seconds
         self._now = 0.0
         self._grace_until = -math.inf
@@ -209,8 +209,8 @@ class Admitting:
     def _goes_up(self, effect: Send | Multicast) -> bool:
         """Return whether an effect sends events towards the root."""
         if isinstance(effect, Multicast):
-            return self._stands.over_group
-        return self._stands.ways.floods or effect.to == self._stands.way_up
+            return self._place.over_group
+        return self._place.ways.floods or effect.to == self._place.way_up
 
     def _cut(self, message: Events) -> Events | None:
         """Return the events that are, or may be (while an answer is missing), wanted over the way up; None if none."""
@@ -249,7 +249,7 @@ class Admitting:
 
     def _on_placed(self, placed: Placed) -> list[Out]:
         """Take a new place in the network."""
-        self._stands = placed
+        self._place = placed
         out: list[Out] = []
         now = self.admission.neighbours, self.admission.books.flows.ways
         if (placed.neighbours, placed.ways) != now:
@@ -259,10 +259,10 @@ class Admitting:
 
     def _turn(self) -> None:
         """Determine the way up, and the filters that are wanted over it."""
-        stands = self._stands
-        upward_links: tuple[int, ...] = () if stands.way_up is None else (stands.way_up,)
-        if stands.ways.floods:
-            upward_links = (LOCAL, *stands.neighbours)
+        place = self._place
+        upward_links: tuple[int, ...] = () if place.way_up is None else (place.way_up,)
+        if place.ways.floods:
+            upward_links = (LOCAL, *place.neighbours)
         if upward_links != self._upward_links:
             self._upward_links, self._above = upward_links, RoutingTable()
             self._expiring.clear()
@@ -302,7 +302,7 @@ class Admitting:
             LacksOf: lambda query: self.admission.subscriptions.lacking(query.client),
             BookSizes: lambda query: {
                 **self.admission.books.describe(),
-                "degraded": self.admission.standings.count(),
+                "degraded": self.admission.degradation.count(),
             },
         }
 
@@ -317,7 +317,7 @@ class Admitting:
         moment = None
         if self._grace_seconds:
             expiring = list(self._expiring.items())
-            moment = self._stands, self._now, self._grace_until, expiring, self._above.snapshot()
+            moment = self._place, self._now, self._grace_until, expiring, self._above.snapshot()
         return {
             "admission": self.admission.snapshot(),
             "unadvertised": self.unadvertised,
@@ -330,7 +330,7 @@ class Admitting:
         self.unadvertised = plain["unadvertised"]
         moment = plain.get("moment")  # stores of earlier versions have none
         if moment is not None:
-            self._stands, self._now, self._grace_until, expiring, above = moment
+            self._place, self._now, self._grace_until, expiring, above = moment
         self._upward_links = ()
         self._turn()
         if moment is not None:
@@ -343,7 +343,7 @@ class Admitting:
         return {
             "advertisements": len(books.adverts),
             "wanted": sum(map(len, books.held.values())),
-            "degraded": self.admission.standings.count(),
+            "degraded": self.admission.degradation.count(),
             "unadvertised_events": self.unadvertised,
         }
 

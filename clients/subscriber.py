@@ -27,7 +27,7 @@ from typing import NotRequired, TypedDict
 
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.ids import ClientId
-from ..protocol.messages.admission import Judgement, Refusal, Standing
+from ..protocol.messages.admission import GuaranteeStatus, Judgement, Refusal
 from ..protocol.messages.pubsub import (
     Answers,
     Cancel,
@@ -238,7 +238,7 @@ class SubscriberMachine:
             self.cancel(news.number)
         return not news.admitted
 
-    def stands(self, news: Standing) -> None:
+    def guarantee_changed(self, news: GuaranteeStatus) -> None:
         """Record what a subscription lacks; no refusals mean that it lacks nothing any more."""
         if news.refusals and news.number in self._subscriptions:
             self.lacking[news.number] = news.refusals

@@ -18,7 +18,7 @@ from ..faults.checker.verdict import HOLDS, UNDECIDED, VIOLATED
 from ..faults.report import ChaosReport
 from ..protocol import checks
 from ..protocol.errors import InputError
-from ..recovery.membership.structure import standing
+from ..recovery.membership.structure import current_position
 from ..simulator.simulation import Simulation
 from ..simulator.survey import survey_of
 
@@ -76,7 +76,7 @@ def _simulation(net: Simulation) -> Picture:
     places = [place for place in net.positions.values() if place.broker in net.living()]
     if net.heals:  # without healing, brokers keep their initial positions
         survey = survey_of(net)
-        places = [standing(place, survey) for place in places]
+        places = [current_position(place, survey) for place in places]
     transfers = net.telemetry.tables().get("transfers")
     if transfers is None:
         raise InputError("draw: no message has been sent over any link yet")

@@ -42,6 +42,7 @@ MOVED: Final = (
 """Where classes stand now that a snapshot of an earlier version names in a module of their old folder."""
 
 RENAMED: Final = {
+    (".protocol.messages.admission", "Standing"): "GuaranteeStatus",
     (".protocol.messages.rounds", "Doubt"): "FailureNotice",
     (".protocol.messages.views", "CubeSeat"): "ViewMember",
     (".protocol.messages.views", "CubeView"): "MembershipView",

@@ -32,12 +32,12 @@ from ..protocol.features import NONE
 from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import (
     Everywhere,
+    GuaranteeStatus,
     HeldBack,
     Judgement,
     LetIn,
     News,
     OverQuota,
-    Standing,
     required,
 )
 from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
@@ -416,8 +416,8 @@ class Sessions:
         session.news.append(news)
         if isinstance(news, Everywhere) and session.publisher is not None:
             self.tell(session, session.publisher.everywhere(news.number, now))
-        elif isinstance(news, Standing) and session.subscriber is not None:
-            session.subscriber.stands(news)
+        elif isinstance(news, GuaranteeStatus) and session.subscriber is not None:
+            session.subscriber.guarantee_changed(news)
         elif isinstance(news, Judgement) and not news.dry and session.subscriber is not None:
             if news.admitted:
                 self.admitted.add((session.name, news.number))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def survey(network: SimulatedNetwork, broker: BrokerId) -> Said:
     """Return the place that one broker reports; a broker that does not heal stays at its initial position."""
     said = network.broker(broker).ask(Survey())
-    return _standing(network, broker) if said is None else said
+    return _initial_survey(network, broker) if said is None else said
 
 
 def survey_of(network: SimulatedNetwork, *, paused: bool = True) -> structure.Survey:
@@ -27,7 +27,7 @@ def survey_of(network: SimulatedNetwork, *, paused: bool = True) -> structure.Su
     }
 
 
-def _standing(network: SimulatedNetwork, broker: BrokerId) -> Said:
+def _initial_survey(network: SimulatedNetwork, broker: BrokerId) -> Said:
     positions = network.positions
     place = positions[broker]
     common: Said = {

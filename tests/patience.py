@@ -15,8 +15,8 @@ TIMES = float(os.environ.get("HURRY", "1"))
 PATIENCE_SECONDS = 300.0 * TIMES
 
 
-class StandingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock stands, and which a test puts forward with ``loop.ahead += seconds``."""
+class FrozenLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock is frozen, and which a test puts forward with ``loop.ahead += seconds``."""
 
     ahead = 0.0
 
@@ -24,12 +24,12 @@ class StandingLoop(asyncio.SelectorEventLoop):
         return self.ahead
 
 
-def run_standing(test: Callable[[StandingLoop], Awaitable[None]]) -> None:
+def run_frozen(test: Callable[[FrozenLoop], Awaitable[None]]) -> None:
     """Run a test in such a loop; it fails if it has not ended in time."""
 
     async def bounded() -> None:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, StandingLoop)
+        assert isinstance(loop, FrozenLoop)
         work = asyncio.ensure_future(test(loop))
         bound = Timer(PATIENCE_SECONDS / TIMES, lambda: loop.call_soon_threadsafe(work.cancel))
         bound.daemon = True
@@ -39,5 +39,5 @@ def run_standing(test: Callable[[StandingLoop], Awaitable[None]]) -> None:
         finally:
             bound.cancel()
 
-    with asyncio.Runner(loop_factory=StandingLoop) as runner:
+    with asyncio.Runner(loop_factory=FrozenLoop) as runner:
         runner.run(bounded())

@@ -106,6 +106,7 @@ FORMER_WORDS = {
     "Parcel|(.*_)?parcels?(_.*)?": "delivery batch",
     "Wish|(.*_)?wish(es)?(_.*)?": "request",
     "(.*_)?(come|coming)_back": "reattach",
+    "Standing|_?standings?(_by|_of)?": "guarantee, current position, survey; a standing heartbeat",
     "(.*_)?fellows?(_.*)?": "member; other members, for those of a broker's cluster but itself",
     "(.*_)?heirs?(_.*)?": "successor",
     "(.*_)?(un)?seat(s|ed)?(_.*)?": "hosted broker",
@@ -121,6 +122,7 @@ WORD = re.compile(r"\b[A-Za-z_]\w*")
 NAMED = ("id", "attr", "arg", "name")
 
 OTHER_MEANINGS = {
+    "standing": ("actors/host/standing.py", "actors/host/resting.py"),
     "life": ("faults/checker/", "pipelines/audit/", "protocol/traces/", "clients/subscriber.py"),
     "lives": (
         "faults/checker/",

@@ -46,11 +46,11 @@ from rayvous.protocol.messages.admission import (
     Ask,
     AskAnswer,
     Degraded,
+    GuaranteeStatus,
     Judgement,
     News,
     Refusal,
     Release,
-    Standing,
     Unadvertised,
     WouldAdmit,
 )
@@ -245,8 +245,8 @@ def _news(news: News) -> str:
     if isinstance(news, Judgement):
         word = "admitted" if news.admitted else "refused"
         return f"{word} {news.number} by {news.asked}: {_refusals(news.refusals)}"
-    if isinstance(news, Standing):
-        return f"standing of {news.number}: {_refusals(news.refusals)}"
+    if isinstance(news, GuaranteeStatus):
+        return f"guarantee of {news.number}: {_refusals(news.refusals)}"
     return f"advertisement {news.number} is everywhere"
 
 

@@ -36,7 +36,7 @@ from ...protocol.errors import (
     SubscriptionTimeout,
 )
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.admission import Judgement, Refusal, Standing
+from ...protocol.messages.admission import GuaranteeStatus, Judgement, Refusal
 from ...protocol.messages.pubsub import Answers, Cancel, Detach, Lost
 from ...routing.filters.filter import Filter
 from ...routing.language.questions import to_filter
@@ -356,7 +356,7 @@ class Subscriber(Client):
         self._open()
         found: dict[int, tuple[Refusal, ...]] = self._answer_to(Lacking())
         for number in self.subscriptions:
-            self._machine.stands(Standing(number, found.get(number, ())))
+            self._machine.guarantee_changed(GuaranteeStatus(number, found.get(number, ())))
         return dict(self._machine.lacking)
 
     def answers(self, number: int) -> Answers:

@@ -26,12 +26,12 @@ from ...protocol.messages.admission import (
     Advertise,
     CapacityMeasured,
     Everywhere,
+    GuaranteeStatus,
     HeldBack,
     Judgement,
     LetIn,
     News,
     OverQuota,
-    Standing,
     WouldAdmit,
     required,
 )
@@ -94,7 +94,7 @@ class HostAdmission:
                 hosted.answers.refuse((client, Events, news.number), RateExceeded(news.reason))
             case Answers(here=True):
                 hosted.answers.give((client, Register, news.number), news.begins)
-            case Standing() | Answers() | Unanswered():
+            case GuaranteeStatus() | Answers() | Unanswered():
                 pass  # the broker keeps it and answers queries
 
     # Overload.

@@ -480,8 +480,8 @@ class BrokerHost:
     async def survey(self) -> dict[BrokerId, Said]:
         """Return the place of each broker here, in a network that heals."""
         self.ticking.raise_error()
-        found = {broker: host_survey.standing_of(hosted) for broker, hosted in self.hosted_brokers.items()}
-        return {broker: standing for broker, standing in found.items() if standing is not None}
+        found = {broker: host_survey.survey_of(hosted) for broker, hosted in self.hosted_brokers.items()}
+        return {broker: said for broker, said in found.items() if said is not None}
 
     async def describe(self) -> dict[BrokerId, dict[str, int]]:
         """Return the sizes of the state of each broker here, its queues included."""

@@ -31,7 +31,7 @@ from ...protocol.queries import ListensTo
 from .clock import Clock
 from .hosted_broker import Drive, Handle, HostedBroker
 from .outbox import Outbox, first_line
-from .standing import HERE, Host, Standing, Stands
+from .standing import HERE, Host, StandingHeartbeats, Stands
 from .transport import Transport
 
 
@@ -92,7 +92,7 @@ class Resting(Awake):
         drive: Drive,
         tell_time: Callable[[HostedBroker], None],
     ) -> None:
-        self.standing = Standing(heartbeat_seconds, ways.host_of, ways.own_incarnation)
+        self.standing = StandingHeartbeats(heartbeat_seconds, ways.host_of, ways.own_incarnation)
         self._hosted_brokers = hosted_brokers
         self._ways = ways
         self._seconds = heartbeat_seconds

@@ -67,7 +67,7 @@ class _Receiver:
     dead: bool = False
 
 
-class Standing:
+class StandingHeartbeats:
     """The standing heartbeats between the brokers of one host and others.
 
     Parameters

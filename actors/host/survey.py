@@ -27,7 +27,7 @@ from ...protocol.queries import (
 )
 from ...recovery.durability.durable_clients import Letters
 from ...recovery.durability.durable_cursor import DeadLetter
-from ...recovery.membership.structure import standing
+from ...recovery.membership.structure import current_position
 from .hosted_broker import HostedBroker
 from .requests import Accepted, Lacking, WhoAnswers
 
@@ -78,15 +78,15 @@ def seen_of(broker: Broker) -> Seen:
     return Seen(routes_of(broker), seen_books(broker))
 
 
-def standing_of(hosted: HostedBroker) -> Said | None:
+def survey_of(hosted: HostedBroker) -> Said | None:
     """Return a broker's place in the network; None in a network that does not heal."""
     return hosted.broker.ask(Survey())
 
 
 def place_of(hosted: HostedBroker) -> Position:
     """Return a broker's current place, also in a network that does not heal."""
-    position, here = hosted.broker.position, standing_of(hosted)
-    return position if here is None else standing(position, {position.broker: here})
+    position, here = hosted.broker.position, survey_of(hosted)
+    return position if here is None else current_position(position, {position.broker: here})
 
 
 def sizes_of(hosted: HostedBroker) -> dict[str, int]:

@@ -30,7 +30,7 @@ from ...protocol.errors import BrokerUnavailable, ClientError, InputError
 from ...protocol.features import Features
 from ...protocol.ids import BrokerId
 from ...protocol.queries import Said
-from ...recovery.membership.structure import Survey, standing
+from ...recovery.membership.structure import Survey, current_position
 from ..forks import require_same_process
 from ..host.errors import broker_errors
 from ..host.group import machine_here
@@ -224,16 +224,18 @@ class Hosts:
         sizes: dict[BrokerId, Mapping[str, int]] = {}
         for answer in self.ask("describe", timeout_seconds=60):
             sizes |= answer
-        return graph_of_places(self.name, self.directory.scheme, self.standing(), sizes)
+        return graph_of_places(self.name, self.directory.scheme, self.current_positions(), sizes)
 
-    def standing(self) -> tuple[Position, ...]:
+    def current_positions(self) -> tuple[Position, ...]:
         """Return every living broker's current position; in a network that does not heal, `positions`."""
-        return self.standing_by(self.survey()) if self.features.heals else self.directory.positions
+        return self.positions_in(self.survey()) if self.features.heals else self.directory.positions
 
-    def standing_by(self, survey: Survey) -> tuple[Position, ...]:
+    def positions_in(self, survey: Survey) -> tuple[Position, ...]:
         """Return the position of every broker of a survey."""
         return tuple(
-            standing(position, survey) for position in self.directory.positions if position.broker in survey
+            current_position(position, survey)
+            for position in self.directory.positions
+            if position.broker in survey
         )
 
     def kill_broker(self, broker: BrokerId) -> list[BrokerId]:

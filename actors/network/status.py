@@ -212,7 +212,7 @@ def status_of(
     said, silent = _said(hosts, ("look", "survey") if heals else ("look",), answer_seconds)
     looks: dict[BrokerId, Look] = said["look"]
     survey = said.get("survey", {})
-    positions = {one.broker: one for one in (*hosts.directory.positions, *hosts.standing_by(survey))}
+    positions = {one.broker: one for one in (*hosts.directory.positions, *hosts.positions_in(survey))}
     brokers = [_one(positions[broker], looks.get(broker), broker in silent) for broker in sorted(positions)]
     if heals:
         problems = convergence.problems_by(survey)

@@ -50,7 +50,7 @@ Found = int | dict[ClientId, int]
 Accepted = tuple[float, BrokerId, EventBatch]
 """The broker, the time, and the events that it has accepted."""
 
-Standing = tuple[BrokerId, dict[int, Filter], dict[int, tuple[Refusal, ...]]]
+ClientState = tuple[BrokerId, dict[int, Filter], dict[int, tuple[Refusal, ...]]]
 """The broker of a client, its subscriptions, and what these lack."""
 
 
@@ -63,7 +63,7 @@ def arrived(subscriber: Subscriber) -> list[tuple[float, ClientId, int]]:
     ]
 
 
-def standing(client: Publisher | Subscriber) -> Standing:
+def state_of(client: Publisher | Subscriber) -> ClientState:
     """Return the broker of a client, and the subscriptions of a subscriber and what they lack, by number."""
     if isinstance(client, Publisher):
         return client.broker, {}, {}
@@ -107,9 +107,9 @@ class ClientActor:
         """Call a method of the client."""
         return getattr(self._client, method)(*arguments, **options)
 
-    def standing(self) -> Standing:
+    def state(self) -> ClientState:
         """Return the broker of the client, its subscriptions, and what these lack."""
-        return standing(self._client)
+        return state_of(self._client)
 
     def place(self) -> tuple[Any, int]:
         """Return the actor of its broker, and how often it has moved."""
@@ -264,9 +264,9 @@ class KillableClients:
         """Return what brokers have accepted of it since the last call."""
         return self._ask("accepted")  # type: ignore[no-any-return]
 
-    def standing(self) -> Standing:
+    def state(self) -> ClientState:
         """Return its broker, its subscriptions, and what these lack."""
-        return self._ask("standing")  # type: ignore[no-any-return]
+        return self._ask("state")  # type: ignore[no-any-return]
 
     def host(self) -> Any:
         """Return the actor of its broker."""

@@ -101,17 +101,17 @@ class Operator:
             return f"cluster {made} with brokers {self._fill(brokers)}"
         if what == "reoptimise":
             return self._reoptimise()
-        standing = self._net.inspect.survey(without=self._breaker.silent())
+        survey = self._net.inspect.survey(without=self._breaker.silent())
         if what in ("remove_cluster", "remove_root_cluster"):
             if what == "remove_root_cluster":
-                cluster = next((self._cluster(b) for b, one in standing.items() if one.get("root")), cluster)
+                cluster = next((self._cluster(b) for b, one in survey.items() if one.get("root")), cluster)
             leaving = [broker for broker in self._breaker.staying() if self._cluster(broker) == cluster]
-            return f"cluster {cluster}" + self._remove(leaving, standing)
+            return f"cluster {cluster}" + self._remove(leaving, survey)
         speaks = what == "remove_designated"
         staying = self._breaker.staying()
-        among = [broker for broker in staying if _speaks(standing, broker) == speaks] or staying
+        among = [broker for broker in staying if _speaks(survey, broker) == speaks] or staying
         broker = among[int(pick * len(among))]
-        return f"broker {broker}" + self._remove([broker], standing)
+        return f"broker {broker}" + self._remove([broker], survey)
 
     def _cluster(self, broker: BrokerId) -> ClusterId:
         return self._breaker.positions[broker].cluster
@@ -130,13 +130,13 @@ class Operator:
         words = [f"cluster {each} from below {former} to below {parent}" for each, former, parent in moved]
         return ", ".join(words) or "nobody found a nearer parent"
 
-    def _remove(self, brokers: list[BrokerId], standing: Mapping[BrokerId, Mapping[str, object]]) -> str:
+    def _remove(self, brokers: list[BrokerId], survey: Mapping[BrokerId, Mapping[str, object]]) -> str:
         with self._turn:
             leaving = [broker for broker in self._breaker.staying() if broker in brokers]
             if not leaving or len(leaving) == len(self._breaker.staying()):
                 return ", which is kept"
             self._breaker.retire(leaving)
-        order = sorted(leaving, key=lambda broker: _speaks(standing, broker))
+        order = sorted(leaving, key=lambda broker: _speaks(survey, broker))
         try:
             while living := self._living(order):
                 try:
@@ -156,5 +156,5 @@ class Operator:
         return [broker for broker in brokers if broker in living]
 
 
-def _speaks(standing: Mapping[BrokerId, Mapping[str, object]], broker: BrokerId) -> bool:
-    return bool(standing.get(broker, {}).get("designated"))
+def _speaks(survey: Mapping[BrokerId, Mapping[str, object]], broker: BrokerId) -> bool:
+    return bool(survey.get(broker, {}).get("designated"))

@@ -35,7 +35,7 @@ from ...protocol.traces.account import Account
 from ...routing.language.questions import to_filter
 from ..checker.books import Clients
 from ..plans.cases import Action, DrawnAdvertisement, publishes
-from .killable_clients import KillableClients, ProcessIsDead, Spares, arrived, standing
+from .killable_clients import KillableClients, ProcessIsDead, Spares, arrived, state_of
 
 LISTEN_SECONDS: Final = 0.05
 ACKNOWLEDGE_SECONDS: Final = 0.3
@@ -187,7 +187,7 @@ class RunningWorkload:
         clients = Clients(refused=self.refused)
         for name, client in self._clients.items():
             home, wanted, lacking = (
-                client.standing() if isinstance(client, KillableClients) else standing(client)
+                client.state() if isinstance(client, KillableClients) else state_of(client)
             )
             clients.homes[name] = home
             if name in self._adverts:

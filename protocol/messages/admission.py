@@ -368,7 +368,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GuaranteeStatus:
     """The refusals that keep an admitted subscription from its guarantee; empty when the guarantee holds again."""
 
     number: int
@@ -407,4 +407,6 @@ class OverQuota:
     reason: str
 
 
-News: TypeAlias = Judgement | Standing | Everywhere | HeldBack | LetIn | OverQuota | Answers | Unanswered
+News: TypeAlias = (
+    Judgement | GuaranteeStatus | Everywhere | HeldBack | LetIn | OverQuota | Answers | Unanswered
+)

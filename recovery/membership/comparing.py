@@ -61,7 +61,7 @@ class Tables(Protocol):
         """Return the filters that other brokers were told, by link and broker."""
 
 
-class Standing(Protocol):
+class ComparedPlace(Protocol):
     """The part of a broker's position in the network that is compared."""
 
     def agreed(self) -> Mapping[BrokerId, Hashable]:
@@ -112,7 +112,7 @@ class Compared:
     """
 
     tables: Tables
-    place: Standing
+    place: ComparedPlace
     streams: Streams
     check: Callable[[], None]
     books: Accounts | None = None

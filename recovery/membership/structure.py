@@ -166,7 +166,7 @@ def above_each(survey: Survey) -> dict[BrokerId, BrokerId | None]:
     return above
 
 
-def standing(position: Position, survey: Survey) -> Position:
+def current_position(position: Position, survey: Survey) -> Position:
     """Return the current place of a broker."""
     one = survey[position.broker]
     if "view_members" in one:

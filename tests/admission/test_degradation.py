@@ -21,21 +21,23 @@ def books(own=()):
 
 
 def test_what_a_neighbour_lacks_is_told_once_and_so_is_that_all_is_well_again():
-    standings = Degradation()
-    standings.heard(ITEM, 2, 7, LACKS)
-    assert list(standings.news(books())) == [News(ITEM, 1, 7, LACKS)] and list(standings.news(books())) == []
+    degradation = Degradation()
+    degradation.heard(ITEM, 2, 7, LACKS)
+    assert (
+        list(degradation.news(books())) == [News(ITEM, 1, 7, LACKS)] and list(degradation.news(books())) == []
+    )
     own = (Refusal(3, "memory", 1, 2),)
-    assert list(standings.news(books(own))) == [News(ITEM, 1, 3, own)]
-    standings.heard(ITEM, 2, 7, ())
-    assert list(standings.news(books())) == [News(ITEM, 1, 7, ()), News(ITEM, 1, 3, ())]
-    assert standings.count() == 0 and list(standings.news(books())) == []
+    assert list(degradation.news(books(own))) == [News(ITEM, 1, 3, own)]
+    degradation.heard(ITEM, 2, 7, ())
+    assert list(degradation.news(books())) == [News(ITEM, 1, 7, ()), News(ITEM, 1, 3, ())]
+    assert degradation.count() == 0 and list(degradation.news(books())) == []
 
 
 def test_that_all_is_well_is_no_news_to_who_has_never_heard_of_anything_else():
     """The end of a degradation may be reported repeatedly, or to a broker that was restarted."""
-    standings = Degradation()
-    standings.heard(ITEM, 2, 7, ())
-    assert list(standings.news(books())) == []
-    standings.heard(ITEM, 2, 7, LACKS)
-    standings.heard(ITEM, 2, 9, ())
-    assert list(standings.news(books())) == [News(ITEM, 1, 7, LACKS)]
+    degradation = Degradation()
+    degradation.heard(ITEM, 2, 7, ())
+    assert list(degradation.news(books())) == []
+    degradation.heard(ITEM, 2, 7, LACKS)
+    degradation.heard(ITEM, 2, 9, ())
+    assert list(degradation.news(books())) == [News(ITEM, 1, 7, LACKS)]

@@ -17,10 +17,10 @@ from rayvous.protocol.messages.admission import (
     Degraded,
     Everywhere,
     Greeting,
+    GuaranteeStatus,
     KnownBehind,
     Refusal,
     Release,
-    Standing,
     Unadvertise,
     Unadvertised,
 )
@@ -77,7 +77,7 @@ def test_who_no_longer_gets_what_was_promised_is_told_and_told_when_all_is_well(
             out = machine.handle(1, message)
             news = [each.news for each in out if isinstance(each, Inform) and each.client == "s"]
             assert [(type(each), each.number, bool(each.refusals)) for each in news] == (
-                [(Standing, 1, lacks)] if told else []
+                [(GuaranteeStatus, 1, lacks)] if told else []
             )
             assert bool(machine.subscriptions.lacking("s")) == (told and lacks)
 

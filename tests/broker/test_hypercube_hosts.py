@@ -18,7 +18,7 @@ from rayvous.protocol.errors import BrokerUnavailable
 from rayvous.protocol.messages.pubsub import Events, Register
 from rayvous.protocol.messages.recovery import RENDEZVOUS, LeaveNetwork, Recovery
 from rayvous.protocol.messages.views import MembershipView, ViewBeat, ViewMember
-from rayvous.recovery.membership.structure import problems, standing
+from rayvous.recovery.membership.structure import current_position, problems
 from rayvous.recovery.membership.views import HealingViews
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.schemes.hypercube import Hypercube
@@ -78,7 +78,7 @@ def survey() -> dict[int, dict[str, Any]]:
 def test_a_cube_as_it_was_built_has_no_problem() -> None:
     found = survey()
     assert problems(found) == [] and state_of(found) == state_of(survey())
-    assert standing(POSITIONS[0], found).children == POSITIONS[0].children
+    assert current_position(POSITIONS[0], found).children == POSITIONS[0].children
 
 
 @pytest.mark.parametrize(

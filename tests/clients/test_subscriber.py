@@ -10,9 +10,9 @@ from rayvous.protocol.batch import batch_of, concat
 from rayvous.protocol.messages.admission import (
     AdmissionConfig,
     Advertise,
+    GuaranteeStatus,
     Judgement,
     Refusal,
-    Standing,
     Unadvertise,
 )
 from rayvous.protocol.messages.pubsub import (
@@ -296,7 +296,7 @@ def test_a_subscription_that_was_admitted_says_so_elsewhere_and_one_that_is_refu
     assert not machine.judged(Judgement(1, True, 2, ())) and machine.judged(Judgement(2, False, 2, ()))
     assert not machine.judged(Judgement(9, False, 2, ())), "it was only asked whether"
     lack = (Refusal(0, "cpu", 1.0, 0.0),)
-    machine.stands(Standing(1, lack))
+    machine.guarantee_changed(GuaranteeStatus(1, lack))
     assert machine.lacking == {1: lack}
     assert len(machine.arrive(5.0)) == 1, "neither is in force"
     assert machine.request() == [Register(1, item, 1, admitted=True), Register(3, item, 3)]
@@ -311,11 +311,11 @@ def test_what_a_subscription_lacks_is_known_until_all_is_well_and_only_of_what_t
     machine.subscribe(1, to_filter("x > 1"), 0.0)
     refusals = (Refusal(3, "cpu", 2.0, 1.0),)
     for number in (1, 2):
-        machine.stands(Standing(number, refusals))
+        machine.guarantee_changed(GuaranteeStatus(number, refusals))
     assert machine.lacking == {1: refusals}
-    machine.stands(Standing(2, ()))
+    machine.guarantee_changed(GuaranteeStatus(2, ()))
     assert machine.lacking == {1: refusals}
-    machine.stands(Standing(1, ()))
+    machine.guarantee_changed(GuaranteeStatus(1, ()))
     assert machine.lacking == {}
 
 

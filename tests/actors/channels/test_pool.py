@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from fakes import HERE, Ray
-from patience import PATIENCE_SECONDS, StandingLoop, run_standing
+from patience import PATIENCE_SECONDS, FrozenLoop, run_frozen
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from rayvous.actors.channels import pool as pool_file
 from rayvous.actors.channels.channel import Channel
@@ -337,7 +337,7 @@ def test_a_host_that_does_not_greet_in_time_is_called_by_ray_and_its_connection_
             known.append(channel)
             return channel
 
-    async def test(loop: StandingLoop) -> None:
+    async def test(loop: FrozenLoop) -> None:
         by_ray: list[tuple[str, Ref]] = []
         way = Patient(CONFIG, loop=loop).way(Actor(b"h"))
         request(way, "x", by_ray)
@@ -350,7 +350,7 @@ def test_a_host_that_does_not_greet_in_time_is_called_by_ray_and_its_connection_
         for pool in EVERY:
             await pool.close()
 
-    run_standing(test)
+    run_frozen(test)
 
 
 def test_unproven_connections_are_few_and_the_oldest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:

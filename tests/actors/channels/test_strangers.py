@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from patience import StandingLoop, run_standing
+from patience import FrozenLoop, run_frozen
 from rayvous.actors.channels import channel as channel_file
 from rayvous.actors.channels import pool as pool_file
 from rayvous.actors.channels.channel import Channel, Refusals, Waiting
@@ -101,13 +101,13 @@ async def closed(stranger: socket.socket) -> bytes:
     return said
 
 
-def run(test: Callable[[StandingLoop, Host], Awaitable[None]]) -> None:
-    async def with_host(loop: StandingLoop) -> None:
+def run(test: Callable[[FrozenLoop, Host], Awaitable[None]]) -> None:
+    async def with_host(loop: FrozenLoop) -> None:
         host = Host()
         await test(loop, host)
         await host.close()
 
-    run_standing(with_host)
+    run_frozen(with_host)
 
 
 def channels_alive() -> int:
@@ -118,7 +118,7 @@ def channels_alive() -> int:
 def test_silent_connections_are_few_and_end_in_time(caplog: pytest.LogCaptureFixture) -> None:
     before = channels_alive()
 
-    async def test(loop: StandingLoop, host: Host) -> None:
+    async def test(loop: FrozenLoop, host: Host) -> None:
         calm, strangers = await friend(host), list[socket.socket]()
         for batch in range(SILENT // BATCH):
             strangers = [*strangers, *[await knock(host) for _ in range(BATCH)]][-UNPROVEN_MAX:]
@@ -144,7 +144,7 @@ def test_silent_connections_are_few_and_end_in_time(caplog: pytest.LogCaptureFix
 
 
 def test_who_greets_half_and_leaves_or_waits_is_noticed() -> None:
-    async def test(loop: StandingLoop, host: Host) -> None:
+    async def test(loop: FrozenLoop, host: Host) -> None:
         hello = b"".join(Peer(b"x").channel._connection.out)
         for said, why in (
             (b"", None),
@@ -174,7 +174,7 @@ def test_who_greets_half_and_leaves_or_waits_is_noticed() -> None:
 def test_strangers_take_no_room_from_channels_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_file, "OPEN_MAX", 2)
 
-    async def test(loop: StandingLoop, host: Host) -> None:
+    async def test(loop: FrozenLoop, host: Host) -> None:
         parted: list[bool] = []
         friends = [await friend(host, name, parted.append) for name in (b"1", b"2")]
         strangers = [await knock(host) for _ in range(20)]
@@ -210,7 +210,7 @@ def tls_in_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_silent_connections_of_tls_are_few_and_end_in_time() -> None:
     before = channels_alive()
 
-    async def test(loop: StandingLoop, host: Host) -> None:
+    async def test(loop: FrozenLoop, host: Host) -> None:
         calm, strangers = await friend(host), list[socket.socket]()
         for _ in range(4):
             strangers = [*strangers, *[await knock(host) for _ in range(BATCH)]]
@@ -232,7 +232,7 @@ def test_silent_connections_of_tls_are_few_and_end_in_time() -> None:
 
 @pytest.mark.usefixtures("tls_in_ray")
 def test_who_has_no_certificate_of_ray_or_speaks_no_tls_is_refused() -> None:
-    async def test(loop: StandingLoop, host: Host) -> None:
+    async def test(loop: FrozenLoop, host: Host) -> None:
         stranger = await knock(host)
         await loop.sock_sendall(stranger, b"".join(Peer(b"x").channel._connection.out))
         await closed(stranger)

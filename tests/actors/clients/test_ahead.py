@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
-from patience import StandingLoop, run_standing
+from patience import FrozenLoop, run_frozen
 from rayvous.actors.clients.ahead import AHEAD_SECONDS, PLACES_MAX, PlacesAhead
 from rayvous.protocol.errors import BrokerUnavailable
 
@@ -31,7 +31,7 @@ class Point:
 
 
 def test_the_more_attach_the_more_places_a_call_gives() -> None:
-    async def story(loop: StandingLoop) -> None:
+    async def story(loop: FrozenLoop) -> None:
         point = Point()
         places = PlacesAhead("alice", point.ask, point.give_back)
         taken = [await places.take() for _ in range(100)]
@@ -40,21 +40,21 @@ def test_the_more_attach_the_more_places_a_call_gives() -> None:
         assert all(point.used[place.name] == place.ticket for place in taken)
         assert all(place.name.startswith("alice/") for place in taken)
 
-    run_standing(story)
+    run_frozen(story)
 
 
 def test_who_asks_at_the_same_time_gets_a_place_of_its_own() -> None:
-    async def story(loop: StandingLoop) -> None:
+    async def story(loop: FrozenLoop) -> None:
         point = Point()
         places = PlacesAhead("alice", point.ask, point.give_back)
         taken = await asyncio.gather(*(places.take() for _ in range(10)))
         assert len({place.name for place in taken}) == 10 and len(point.asked) < 10
 
-    run_standing(story)
+    run_frozen(story)
 
 
 def test_what_nobody_takes_is_given_back_and_then_one_is_enough() -> None:
-    async def story(loop: StandingLoop) -> None:
+    async def story(loop: FrozenLoop) -> None:
         point = Point()
         places = PlacesAhead("alice", point.ask, point.give_back)
         taken = [await places.take() for _ in range(4)]
@@ -66,11 +66,11 @@ def test_what_nobody_takes_is_given_back_and_then_one_is_enough() -> None:
         await places.take()
         assert point.asked == [1, 2, 4, 1] and not len(places)
 
-    run_standing(story)
+    run_frozen(story)
 
 
 def test_places_are_in_use_while_they_are_asked_for() -> None:
-    async def story(loop: StandingLoop) -> None:
+    async def story(loop: FrozenLoop) -> None:
         point = Point()
         places = PlacesAhead("alice", point.ask, point.give_back)
         assert not places.in_use
@@ -82,11 +82,11 @@ def test_places_are_in_use_while_they_are_asked_for() -> None:
         await asyncio.gather(*(places.take() for _ in range(2)))
         assert places.in_use == bool(len(places))
 
-    run_standing(story)
+    run_frozen(story)
 
 
 def test_a_call_that_fails_takes_no_name() -> None:
-    async def story(loop: StandingLoop) -> None:
+    async def story(loop: FrozenLoop) -> None:
         point = Point()
         point.error = ConnectionError("gone")
         places = PlacesAhead("alice", point.ask, point.give_back)
@@ -98,11 +98,11 @@ def test_a_call_that_fails_takes_no_name() -> None:
         places.clear()
         assert len(point.used) == 1, "what was taken is not given back"
 
-    run_standing(story)
+    run_frozen(story)
 
 
 def test_at_full_pace_nobody_waits_for_the_rendezvous_point() -> None:
-    async def story(loop: StandingLoop) -> None:
+    async def story(loop: FrozenLoop) -> None:
         point = Point()
         places = PlacesAhead("alice", point.ask, point.give_back)
         while len(point.asked) < 6:
@@ -114,11 +114,11 @@ def test_at_full_pace_nobody_waits_for_the_rendezvous_point() -> None:
                 await asyncio.sleep(0)
         places.clear()
 
-    run_standing(story)
+    run_frozen(story)
 
 
 def test_a_call_ahead_that_fails_concerns_nobody_and_ends_with_the_others() -> None:
-    async def story(loop: StandingLoop) -> None:
+    async def story(loop: FrozenLoop) -> None:
         point = Point()
         places = PlacesAhead("alice", point.ask, point.give_back)
         while len(point.asked) < 6:
@@ -136,4 +136,4 @@ def test_a_call_ahead_that_fails_concerns_nobody_and_ends_with_the_others() -> N
             await asyncio.sleep(0)
         assert left <= point.used.keys() and len(places) == 0
 
-    run_standing(story)
+    run_frozen(story)

@@ -15,7 +15,7 @@ from rayvous.actors.host.host import BrokerHost
 from rayvous.actors.host.hosted_broker import HostedBroker
 from rayvous.actors.host.requests import Accepted, Away, Lacking, Question, WhoAnswers
 from rayvous.actors.host.sessions import DeliveryBatch, Farewell, GivenUp, Taken
-from rayvous.actors.host.survey import answer, books_of, dead_letters, sizes_of, standing_of
+from rayvous.actors.host.survey import answer, books_of, dead_letters, sizes_of, survey_of
 from rayvous.actors.host.telemetry import HostTelemetry
 from rayvous.actors.telemetry.accounts import HandOver
 from rayvous.broker import Broker
@@ -390,12 +390,12 @@ def test_without_admission_control_nothing_can_be_asked_of_it() -> None:
 
 def test_a_broker_without_a_feature_says_nothing_of_it() -> None:
     (hosted,) = hosted_brokers().values()
-    assert standing_of(hosted) is None and books_of(hosted.broker) is None
+    assert survey_of(hosted) is None and books_of(hosted.broker) is None
     assert answer(hosted.broker, "alice", Lacking()) == answer(hosted.broker, "alice", WhoAnswers()) == {}
     assert answer(hosted.broker, "bob", Accepted()) == (0, []) and list(dead_letters(hosted.broker)) == []
     (healing,) = hosted_brokers(recovery=Recovery.for_tests()).values()
-    standing = standing_of(healing)
-    assert standing is not None and standing["broker"] == 0
+    said = survey_of(healing)
+    assert said is not None and said["broker"] == 0
 
 
 # Telemetry.

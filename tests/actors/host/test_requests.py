@@ -239,7 +239,7 @@ async def quick(config: AdmissionConfig, rate: float) -> BrokerHost:
     return host
 
 
-def standing(host: BrokerHost) -> AbstractContextManager[object]:
+def no_time_passing(host: BrokerHost) -> AbstractContextManager[object]:
     """Let no time pass for the brokers of a host: however slow the machine is, what waits for a rate waits on."""
     return patch.object(host.clock, "now", return_value=host.clock.now())
 
@@ -247,7 +247,7 @@ def standing(host: BrokerHost) -> AbstractContextManager[object]:
 def test_a_publisher_that_is_too_fast_is_answered_when_its_events_are_let_in() -> None:
     async def test() -> None:
         host = await quick(AdmissionConfig(), 20.0)
-        with standing(host):
+        with no_time_passing(host):
             await host.request(0, "bob", [events(1, 40)])
             late = asyncio.create_task(host.request(0, "bob", [events(41, 4)]))
             await turns()
@@ -263,7 +263,7 @@ def test_a_publisher_that_is_too_fast_is_answered_when_its_events_are_let_in() -
 def test_a_publisher_that_goes_while_its_events_wait_is_told_that_they_were_not_taken() -> None:
     async def test() -> None:
         host = await quick(AdmissionConfig(), 20.0)
-        with standing(host):
+        with no_time_passing(host):
             await host.request(0, "bob", [events(1, 40)])
             late = asyncio.create_task(host.request(0, "bob", [events(41, 4)]))
             await turns()
@@ -279,7 +279,7 @@ def test_a_publisher_that_goes_while_its_events_wait_is_told_that_they_were_not_
 def test_past_the_bounds_it_is_refused_with_the_reason_and_other_publishers_are_not() -> None:
     async def test() -> None:
         host = await quick(AdmissionConfig(held_events_max=5), 20.0)
-        with standing(host):
+        with no_time_passing(host):
             calls = [
                 asyncio.create_task(host.request(0, "bob", [events(first, 40 if first == 1 else 4)]))
                 for first in (1, 41, 45)

@@ -2,27 +2,29 @@
 
 from typing import Any
 
-from rayvous.actors.host.standing import LAPSE_HEARTBEATS, SILENT_HEARTBEATS, Standing, Stands
+from rayvous.actors.host.standing import LAPSE_HEARTBEATS, SILENT_HEARTBEATS, StandingHeartbeats, Stands
 from rayvous.protocol.ids import GROUP, BrokerId
 
 AWAY = {7: "there", 8: "there", 9: "elsewhere"}
 """Which brokers are on other hosts; 1 and 2 are here."""
 
 
-def standing() -> Standing:
+def standing() -> StandingHeartbeats:
     def host_of(broker: BrokerId) -> str | None:
         return None if broker < 7 else AWAY[broker]
 
-    machine = Standing(1.0, host_of, lambda broker: 0)
+    machine = StandingHeartbeats(1.0, host_of, lambda broker: 0)
     machine.goes_on(0.0)
     return machine
 
 
-def says(machine: Standing, beat: Any, now: float, to: tuple[int, ...] = (7,), *, clear: bool = True) -> bool:
+def says(
+    machine: StandingHeartbeats, beat: Any, now: float, to: tuple[int, ...] = (7,), *, clear: bool = True
+) -> bool:
     return machine.says(1, GROUP if len(to) > 1 else to[0], to, beat, now, clear=clear)
 
 
-def held(machine: Standing, beat: Any = "all is well") -> None:
+def held(machine: StandingHeartbeats, beat: Any = "all is well") -> None:
     """Let broker 1 repeat a heartbeat to broker 7 until it stands."""
     says(machine, beat, 0.0)
     says(machine, beat, 1.0)

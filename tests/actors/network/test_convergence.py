@@ -8,7 +8,7 @@ import pytest
 from rayvous.actors.network.convergence import state_of
 from rayvous.broker import Broker
 from rayvous.protocol.messages.recovery import Recovery
-from rayvous.recovery.membership.structure import problems, standing
+from rayvous.recovery.membership.structure import current_position, problems
 from rayvous.recovery.membership.tree import HealingBroker
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 
@@ -37,7 +37,7 @@ def test_a_network_as_it_was_built_has_no_problem() -> None:
     assert problems(found) == []
     assert state_of(found) == state_of(survey())
     for position in POSITIONS:
-        assert standing(position, found) == position or position.role == "NEB"
+        assert current_position(position, found) == position or position.role == "NEB"
 
 
 def test_a_label_follows_the_role_of_its_broker() -> None:
@@ -47,9 +47,9 @@ def test_a_label_follows_the_role_of_its_broker() -> None:
     view = replace(found[member.broker]["view"], designated=member.broker)
     found[member.broker] |= {"view": view, "parent": found[former.broker]["parent"]}
     found[former.broker] |= {"view": view}
-    assert (standing(member, found).role, standing(member, found).label) == ("DEB", "DEB 2")
-    assert (standing(former, found).role, standing(former, found).label) == ("NEB", "NEB 3")
-    assert standing(POSITIONS[1], found).label == "REB"
+    assert (current_position(member, found).role, current_position(member, found).label) == ("DEB", "DEB 2")
+    assert (current_position(former, found).role, current_position(former, found).label) == ("NEB", "NEB 3")
+    assert current_position(POSITIONS[1], found).label == "REB"
 
 
 @pytest.mark.parametrize(

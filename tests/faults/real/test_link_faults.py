@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from patience import PATIENCE_SECONDS, StandingLoop, run_standing
+from patience import PATIENCE_SECONDS, FrozenLoop, run_frozen
 from rayvous.faults.plans.plans import Shake
 from rayvous.faults.real.link_faults import HostLinkFaults, LinkFaultTable
 
@@ -84,7 +84,7 @@ def test_cut_again_before_all_that_waits_has_left() -> None:
 
 
 def test_a_bad_period_makes_messages_late_and_keeps_their_order() -> None:
-    async def test(loop: StandingLoop) -> None:
+    async def test(loop: FrozenLoop) -> None:
         link_faults = HostLinkFaults(0.2, seed=4)
         shaken, calm = Link(link_faults, 1, 2), Link(link_faults, 5, 6)
         link_faults.set(LinkFaultTable(shakes=((60.0, Shake(0.0, 60.0, delay_seconds=0.02, brokers=(1,))),)))
@@ -101,11 +101,11 @@ def test_a_bad_period_makes_messages_late_and_keeps_their_order() -> None:
         await turn()
         assert shaken.left[-1] == 10
 
-    run_standing(test)
+    run_frozen(test)
 
 
 def test_a_slow_broker_takes_its_messages_one_after_the_other_and_others_do_not_wait() -> None:
-    async def test(loop: StandingLoop) -> None:
+    async def test(loop: FrozenLoop) -> None:
         link_faults = HostLinkFaults(0.01)
         link_faults.set(LinkFaultTable(factors={1: 100.0}))  # a millisecond per message
         order: list[str] = []
@@ -127,4 +127,4 @@ def test_a_slow_broker_takes_its_messages_one_after_the_other_and_others_do_not_
         await asyncio.gather(*slow)
         assert order == ["quick", "a", "b", "c"]
 
-    run_standing(test)
+    run_frozen(test)
