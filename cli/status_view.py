@@ -12,6 +12,7 @@ from rich.tree import Tree
 
 from ..actors.network.gateways import GatewayStatus
 from ..actors.network.status import BrokerStatus, NetworkStatus
+from ..protocol.durables import DurableStatus
 from ..protocol.ids import BrokerId
 from ..protocol.printable import printable
 from ..protocol.sinks import SinkStatus
@@ -68,6 +69,8 @@ def status_view(
         parts.append(gateways_view(status.gateways[:rows]))
     if status.sinks:
         parts.append(sinks_view(status.sinks[:rows]))
+    if status.durables:
+        parts.append(durables_view(status.durables[:rows]))
     return Group(*parts)
 
 
@@ -102,6 +105,29 @@ def sinks_view(sinks: Sequence[SinkStatus]) -> RenderableType:
             cell(one.state, SINK_STYLES[one.state]),
             *(f"{figure:,.0f}" for figure in figures),
             cell(one.problem or one.target),
+        )
+    return table
+
+
+def durables_view(durables: Sequence[DurableStatus]) -> RenderableType:
+    """Return the printed form of durable subscribers: a row for each, with how far it is behind."""
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="cyan")
+    table.add_column("durable subscriber", overflow="fold")
+    table.add_column("broker", justify="right", no_wrap=True)
+    table.add_column("process", no_wrap=True)
+    for name in ("events behind", "seconds", "MB"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in durables:
+        away = "away" if one.away_seconds is None else f"away {one.away_seconds:,.0f} s"
+        table.add_row(
+            cell(one.name),
+            "-" if one.broker is None else str(one.broker),
+            cell("attached" if one.attached else away, "green" if one.attached else "yellow"),
+            *(
+                ("-", "-", "-")
+                if one.broker is None
+                else (f"{one.events:,}", f"{one.seconds:,.0f}", f"{one.bytes / 1e6:,.1f}")
+            ),
         )
     return table
 

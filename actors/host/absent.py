@@ -14,6 +14,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -23,16 +24,32 @@ from ...protocol.ids import ClientId
 from ...protocol.messages.pubsub import Lost
 from .sessions import DeliveryBatch, Session
 
+LEFT_MAX: Final = 10_000
+"""Of how many subscribers to remember when they left; of others the rendezvous point knows when they acknowledged."""
+
 
 class Absent:
     """The durable subscribers of one broker that are behind, with the first withheld sequence of each publisher."""
 
     def __init__(self) -> None:
         self._behind: dict[ClientId, dict[str, int]] = {}
+        self._left_at: dict[ClientId, float] = {}
 
     def here(self, client: ClientId) -> None:
         """Note that a subscriber has reconnected: the broker delivers everything to it again."""
         self._behind.pop(client, None)
+        self._left_at.pop(client, None)
+
+    def left(self, client: ClientId, now: float) -> None:
+        """Note that no process has a subscriber any more, at `now` seconds."""
+        self._left_at[client] = now
+        if len(self._left_at) > LEFT_MAX:
+            del self._left_at[next(iter(self._left_at))]
+
+    def away_seconds(self, client: ClientId, now: float) -> float | None:
+        """Return for how long no process has had a subscriber; None if that is not known here."""
+        at = self._left_at.get(client)
+        return None if at is None else now - at
 
     def reachable(
         self, deliver: Deliver, owners: Mapping[ClientId, Session], durable: Container[ClientId]

@@ -108,7 +108,7 @@ class Attachments:
         for hosted in list(self._hosted_brokers.values()):
             for client in [client for client, owner in hosted.owners.items() if owner is queue]:
                 if client in hosted.durable:
-                    del hosted.owners[client]
+                    self.away(hosted, client)
                 else:
                     self.let_go(hosted, client)
             self._withdraw(hosted, [client for client, owner in hosted.offering.items() if owner is queue])
@@ -261,6 +261,11 @@ class Attachments:
         if not any(queue in hosted.owners.values() for hosted in self._hosted_brokers.values()):
             self.sessions.pop(queue.name, None)
             queue.end()
+
+    def away(self, hosted: HostedBroker, client: ClientId) -> None:
+        """Note that no process has a durable subscriber any more; its subscriptions stay."""
+        if hosted.owners.pop(client, None) is not None:
+            hosted.absent.left(client, time.monotonic())
 
     def let_go(self, hosted: HostedBroker, client: ClientId) -> None:
         """Detach a client and end its subscriptions; events that waited for its quota are refused."""

@@ -56,6 +56,7 @@ Question: TypeAlias = Literal[
     "cpu_seconds",
     "dead_letters",
     "describe",
+    "durables",
     "flush_telemetry",
     "inject",
     "look",

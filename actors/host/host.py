@@ -32,6 +32,7 @@ from ray.exceptions import RayError
 from ...broker import Broker
 from ...protocol.batch import EventBatch
 from ...protocol.configs import Limits, Position
+from ...protocol.durables import DurableStatus
 from ...protocol.effects import Died, Missed
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.features import Features
@@ -519,6 +520,10 @@ class BrokerHost:
             for hosted in self.hosted_brokers.values()
             for letter in host_survey.dead_letters(hosted.broker)
         ]
+
+    async def durables(self) -> list[DurableStatus]:
+        """Return the durable subscribers here: attached or away, and how far they are behind."""
+        return [each for hosted in self.hosted_brokers.values() for each in host_survey.durables_of(hosted)]
 
     async def books(self) -> dict[BrokerId, dict[str, Any]]:
         """Return the books of every broker here."""

@@ -320,7 +320,7 @@ class Incoming:
             case Detach():
                 self._attachments.let_go(hosted, client)
             case Away():
-                hosted.owners.pop(client, None)
+                self._attachments.away(hosted, client)
             case Accepted() | Lacking() | WhoAnswers():
                 return host_survey.answer(hosted.broker, client, message)
             case Stored(about):

@@ -186,9 +186,13 @@ class Session:
         """Note a sign of life of the process, at `now` seconds."""
         self._heard_at = now
 
+    def silent_seconds(self, now: float) -> float:
+        """Return for how long the process has given no sign of life."""
+        return now - self._heard_at
+
     def silent(self, now: float, seconds: float) -> bool:
         """Return whether the process gave no sign of life for more than these seconds."""
-        return now - self._heard_at > seconds
+        return self.silent_seconds(now) > seconds
 
     def gone(self, now: float) -> bool:
         """Return whether the process has been silent for too long."""

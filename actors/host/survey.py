@@ -14,6 +14,7 @@ from ...broker import books_of as seen_books
 from ...broker.books import SeenBooks
 from ...broker.routes import SeenRoutes
 from ...protocol.configs import Position
+from ...protocol.durables import DurableStatus, furthest_behind
 from ...protocol.ids import GROUP, BrokerLink, ClientId
 from ...protocol.queries import (
     AcceptedOf,
@@ -25,7 +26,7 @@ from ...protocol.queries import (
     Said,
     Survey,
 )
-from ...recovery.durability.durable_clients import Letters
+from ...recovery.durability.durable_clients import Backlogs, Letters
 from ...recovery.durability.durable_cursor import DeadLetter
 from ...recovery.membership.structure import current_position
 from .hosted_broker import HostedBroker
@@ -54,6 +55,8 @@ class Look(NamedTuple):
         What is reserved and what is available, by resource; None without admission control.
     store_seconds
         How long its store has not answered; 0 if nothing waits for it.
+    durables
+        The durable subscribers that are furthest behind.
     """
 
     sizes: dict[str, int]
@@ -61,6 +64,7 @@ class Look(NamedTuple):
     latencies: dict[int, int]
     books: dict[str, Any] | None
     store_seconds: float = 0.0
+    durables: tuple[DurableStatus, ...] = ()
 
 
 def look_at(hosted: HostedBroker, links: Mapping[str, int]) -> Look:
@@ -70,7 +74,9 @@ def look_at(hosted: HostedBroker, links: Mapping[str, int]) -> Look:
         sent[GROUP] = hosted.group.sent_events
     sizes, latencies = {**sizes_of(hosted), **links}, hosted.latencies.counts(time.time())
     seconds = 0.0 if hosted.commits is None else hosted.commits.seconds
-    return Look(sizes, sent, latencies, books_of(hosted.broker), seconds)
+    return Look(
+        sizes, sent, latencies, books_of(hosted.broker), seconds, furthest_behind(durables_of(hosted))
+    )
 
 
 def seen_of(broker: Broker) -> Seen:
@@ -140,6 +146,22 @@ def answer(broker: Broker, client: ClientId, question: Accepted | Lacking | WhoA
             return broker.ask(LacksOf(client))
         case WhoAnswers():
             return broker.ask(AnswersOf(client))
+
+
+def durables_of(hosted: HostedBroker) -> list[DurableStatus]:
+    """Return the durable subscribers of a broker."""
+    now, broker = time.monotonic(), hosted.broker.position.broker
+    found = []
+    for each in hosted.broker.ask(Backlogs()):
+        owner = hosted.owners.get(each.name)
+        attached = owner is not None and not owner.gone(now)
+        if owner is None:
+            away = hosted.absent.away_seconds(each.name, now)
+        else:
+            away = 0.0 if attached else owner.silent_seconds(now)
+        figures = each.events, each.bytes, each.seconds, each.selectors
+        found.append(DurableStatus(each.name, broker, attached, away, *figures))
+    return found
 
 
 def dead_letters(broker: Broker) -> Sequence[DeadLetter]:

@@ -16,6 +16,7 @@ Rules
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import Any, Final
 
 from ...protocol.errors import ClientError, NameTaken
@@ -58,6 +59,24 @@ class LastingNames:
             "seen": time.time(),
         }  # fmt: skip
         return self._store.get(f"{SUBSCRIBER}{name}") or fresh
+
+    def seen(self, held: Collection[ClientId], also: Collection[ClientId]) -> dict[ClientId, float]:
+        """Return when subscribers were last heard of, in seconds since 1970.
+
+        Parameters
+        ----------
+        held
+            Subscribers that brokers hold. Of the others those are returned that have subscriptions.
+        also
+            Those of them that are returned, too.
+        """
+        names = [name.removeprefix(SUBSCRIBER) for name in self._store.names(SUBSCRIBER)]
+        records = {name: self.subscriber(name) for name in names if name in also or name not in held}
+        return {
+            name: record["seen"]
+            for name, record in records.items()
+            if name in also or record["subscriptions"]
+        }
 
     def _put(self, name: ClientId, record: dict[str, Any]) -> None:
         self._store.put(f"{SUBSCRIBER}{name}", record | {"seen": time.time()})

@@ -43,6 +43,7 @@ from ..telemetry.telemetry import Telemetry
 from .admission import NetworkAdmission
 from .convergence import Convergence
 from .directory import NAMESPACE, PROTOCOL, Directory, rendezvous_name
+from .durables import Durables
 from .ending import end_network
 from .gateways import start_gateways, urls_of
 from .hosts import Hosts
@@ -82,6 +83,7 @@ class Network:
         self._rolling = Rolling(self._hosts, self._operations, self._convergence)
         self._admission = NetworkAdmission(self._hosts, self._process)
         self._sinks = Sinks(self._hosts)
+        self._durables = Durables(self._hosts, self._attached)
         self._inspection = Inspection(self._hosts, self._attached, self._convergence, self._admission)
         self._supervisor: Any = None  # of its gateways: an actor lives as long as a handle to it exists
 
@@ -110,6 +112,9 @@ class Network:
     would_admit = of("_admission", NetworkAdmission.would_admit)
 
     sink = of("_sinks", Sinks.sink)
+
+    durable = of("_durables", Durables.durable)
+    end_durable = of("_durables", Durables.end_durable)
 
     @overload
     def subscriber(

@@ -371,6 +371,7 @@ class Rendezvous:
     acknowledge = of("names", LastingNames.acknowledge)
     subscriptions = of("names", LastingNames.subscriptions)
     end_durable = of("names", LastingNames.end)
+    durables_seen = of("names", LastingNames.seen)
     home_of_publisher = of("names", LastingNames.home)
     reserve = of("names", LastingNames.reserve)
 

@@ -22,6 +22,7 @@ import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayError
 
 from ...protocol.configs import Position, broker_name
+from ...protocol.durables import DurableStatus, furthest_behind
 from ...protocol.ids import BrokerId, BrokerLink, ClusterId
 from ...protocol.sinks import SinkStatus
 from ..host.errors import broker_errors
@@ -123,6 +124,9 @@ class NetworkStatus:
         go by Ray. The same of a broker is in its `sizes`.
     sinks
         Every sink. Sinks do not count for the network's health.
+    durables
+        The durable subscribers that are furthest behind (`protocol.durables`); `Network.durable` has all. They do not
+        count for the network's health.
     """
 
     name: str
@@ -136,6 +140,7 @@ class NetworkStatus:
     collector: State = "alive"
     hosts_by_ray: int = 0
     sinks: tuple[SinkStatus, ...] = ()
+    durables: tuple[DurableStatus, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -236,6 +241,7 @@ def status_of(
         gateways,
         state,
         sinks=written,
+        durables=furthest_behind(each for look in looks.values() for each in look.durables),
     )
 
 

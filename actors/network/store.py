@@ -64,6 +64,10 @@ class RendezvousStore(Protocol):
         """Return a value, or None if there is none."""
         ...
 
+    def names(self, prefix: str) -> list[str]:
+        """Return the names of the stored values that begin with this."""
+        ...
+
     def write(self, stored: Values, copied: Values) -> None:
         """Store some values, and copy some others, in one commit; None deletes a value from the copy."""
         ...
@@ -109,9 +113,13 @@ class RayStore:
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Return every name with its value."""
-        for key in internal_kv._internal_kv_list(self._prefix, namespace=_NAMESPACE):
-            name = key.removeprefix(self._prefix).decode()
+        for name in self.names(""):
             yield name, self.get(name)
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names of the values that begin with this."""
+        keys = internal_kv._internal_kv_list(self._prefix + prefix.encode(), namespace=_NAMESPACE)
+        return [key.removeprefix(self._prefix).decode() for key in keys]
 
     def write(self, stored: Values, copied: Values) -> None:
         """Store some values."""
@@ -165,6 +173,10 @@ class LastingStore:
     def get(self, name: str) -> Any:
         """Return a value, or None if there is none."""
         return self._in_ray.get(name)
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names of the stored values that begin with this."""
+        return self._in_ray.names(prefix)
 
     def write(self, stored: Values, copied: Values) -> None:
         """Store some values, and copy some others.

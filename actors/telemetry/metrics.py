@@ -37,6 +37,8 @@ GAUGES: Final[Mapping[str, tuple[str, str]]] = {
     "rayvous_queue_events": ("outbox_events", "Events that wait for a link"),
     "rayvous_subscribers": ("subscribers", "Subscribers that are attached"),
     "rayvous_filters": ("filters", "Filters in the routing table"),
+    "rayvous_durable_events": ("durable_events", "Events that durable subscribers have not acknowledged"),
+    "rayvous_durable_seconds": ("durable_seconds", "Time that the oldest of these has waited"),
 }
 """Gauges, in the same form."""
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -153,12 +154,32 @@ def unsubscribe(
       rayvous unsubscribe flights alice
     """
     with joined(network, address) as net:
-        subscriber = net.subscriber(durable, durable=True)
-        known = len(subscriber.subscriptions)
-        subscriber.end()
-    if not known:
-        raise InputError(f"{durable}: no durable subscriber of network {network!r} has that name")
+        net.end_durable(durable)
     console.out.print(f"ended: {durable}", markup=False)
+
+
+def durable(network: NetworkName, address: Address = None, as_json: AsJson = False) -> None:
+    """List the durable subscribers: where each is, for how long it is away, and how far it is behind.
+
+    Those come first whose events have waited longest. An event waits until it is acknowledged. rayvous unsubscribe
+    ends a durable subscriber.
+
+    Examples
+    --------
+      rayvous durable flights
+      rayvous durable flights --json
+    """
+    with joined(network, address) as net:
+        found = net.durable()
+    if as_json:
+        console.print_json({"network": network, "durables": [asdict(each) for each in found]})
+        return
+    from ..status_view import durables_view
+
+    if found:
+        console.out.print(durables_view(found))
+    else:
+        console.out.print(f"network {network} has no durable subscribers", markup=False)
 
 
 def publish(

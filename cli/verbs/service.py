@@ -10,7 +10,9 @@ HEADINGS: Final[dict[str, tuple[object, ...]]] = {
     "A network, from its start to its end": (
         networks.init, networks.up, networks.networks, networks.status, networks.top, gateway.ui, networks.down,
     ),
-    "Clients of a network": (clients.subscribe, clients.unsubscribe, clients.publish, sink.sink),
+    "Clients of a network": (
+        clients.subscribe, clients.unsubscribe, clients.durable, clients.publish, sink.sink,
+    ),
     "Clients outside Ray": (gateway.gateway, gateway.token),
     "Operating a network": (
         operate.add_broker, operate.add_cluster, operate.remove, operate.restart, operate.reoptimise, operate.kill,

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 from ray.exceptions import RayError
 
 from ...actors.network.status import BrokerStatus, NetworkStatus
+from ...protocol.durables import DurableStatus
 from ...protocol.errors import RayvousError
 from ...protocol.printable import printable
 
@@ -106,6 +107,7 @@ def frame_of(now: NetworkStatus, before: NetworkStatus | None, at: float) -> dic
         "brokers": [_broker(one, rates.get(one.broker, {})) for one in now.brokers],
         "links": [] if before is None else _links(now, before),
         "books": _books(now),
+        "durables": [_durable(one) for one in now.durables],
     }
 
 
@@ -125,6 +127,11 @@ def _broker(one: BrokerStatus, rates: Mapping[str, float]) -> dict[str, Any]:
         "queued": one.queued,
         "lost": one.lost,
     }
+
+
+def _durable(one: DurableStatus) -> dict[str, Any]:
+    shown = {name: getattr(one, name) for name in ("broker", "attached", "away_seconds", "events", "seconds")}
+    return {"name": printable(one.name), **shown}
 
 
 def _links(now: NetworkStatus, before: NetworkStatus) -> list[tuple[int, int, float]]:

@@ -29,6 +29,7 @@ from typing import Final
 
 import numpy as np
 
+from ...protocol.durables import Backlog
 from ...protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLost, Ticked, Write
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import CameBack, Handler, Held, Inward, Out, Released, Restored
@@ -55,6 +56,12 @@ HOLDS_HEARTBEATS: Final = 10
 
 class Letters(Query[Sequence[DeadLetter]]):
     """The dead letters of the durable subscribers of a broker, oldest first."""
+
+    otherwise = ()
+
+
+class Backlogs(Query[Sequence[Backlog]]):
+    """What each durable subscriber of a broker has not acknowledged."""
 
     otherwise = ()
 
@@ -128,6 +135,7 @@ class DurableClients(Restorable):
             DurableHere: lambda query: self.entries,
             IncarnationOf: lambda query: self._incarnation_of(query.client),
             Letters: lambda query: list(self.letters),
+            Backlogs: lambda query: [entry.backlog(self._now) for entry in self.entries.values()],
         }
 
     def _incarnation_of(self, client: ClientId) -> int:
@@ -334,6 +342,10 @@ class DurableClients(Restorable):
         """Return the sizes and counters of this layer."""
         return {
             "durable_subscribers": len(self.entries),
+            "durable_events": sum(entry.outstanding for entry in self.entries.values()),
+            "durable_seconds": int(
+                max((each.waited(self._now) for each in self.entries.values()), default=0.0)
+            ),
             "notes_kept": sum(map(len, self.entries.values())),
             "notes_lost": self.notes_lost,
             "dead_letters": len(self.letters),
@@ -341,5 +353,7 @@ class DurableClients(Restorable):
         }
 
     def check(self) -> None:
-        """Assert that each subscriber is stored under its name; for tests."""
+        """Assert that each subscriber is stored under its name, and counts right; for tests."""
         assert all(name == entry.name for name, entry in self.entries.items())
+        for entry in self.entries.values():
+            entry.check()

@@ -16,6 +16,8 @@ Rules
 
 * Where each subscription begins has a row of its own, because it is long and does not change. Without a row the
   subscription was made by an earlier version, and begins at 0.
+* How many notifications the position has not passed is counted as they come and are passed (`Outstanding`), since
+  monitoring asks for it often, and what is retained may be much.
 
 Pure: a broker tells these objects what happened, and makes stable the rows that they return.
 """
@@ -30,6 +32,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...protocol.batch import EventBatch, Rows
+from ...protocol.durables import Backlog
 from ...protocol.effects import Write
 from ...protocol.ids import ClientId
 from ...protocol.messages.pubsub import Lost, Register
@@ -83,6 +86,39 @@ class Bounds:
     seconds: float
 
 
+class Outstanding:
+    """Counts the notifications that a position has not passed, in constant time for each."""
+
+    def __init__(self) -> None:
+        self._sequences: dict[ClientId, deque[int]] = {}  # rising for each publisher
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, batch: EventBatch) -> None:
+        """Count the events of a batch; those of a publisher come in order."""
+        for code, name in enumerate(batch.publishers):
+            of = batch.sequence if len(batch.publishers) == 1 else batch.sequence[batch.publisher == code]
+            self._sequences.setdefault(name, deque()).extend(of.tolist())
+        self._count += len(batch)
+
+    def advance(self, marks: Mapping[ClientId, int]) -> None:
+        """Count those no more that these marks pass."""
+        for name, mark in marks.items():
+            waiting = self._sequences.get(name)
+            while waiting and waiting[0] <= mark:
+                waiting.popleft()
+                self._count -= 1
+            if waiting is not None and not waiting:
+                del self._sequences[name]
+
+    def clear(self) -> None:
+        """Count nothing."""
+        self._sequences.clear()
+        self._count = 0
+
+
 @dataclass(slots=True, eq=False)
 class DurableCursor:
     """One durable subscriber, as its broker knows it.
@@ -121,6 +157,7 @@ class DurableCursor:
     _bytes: int = 0
     _next: int = 1
     _passed: bool = False  # whether the position may have advanced within the retained notifications
+    _outstanding: Outstanding = field(default_factory=Outstanding)
 
     @classmethod
     def restored(cls, name: ClientId, row: tuple[Any, ...]) -> DurableCursor:
@@ -211,6 +248,11 @@ class DurableCursor:
 
     def restore(self, note: Note) -> None:
         """Retain notifications under their number. Numbers rise."""
+        self._outstanding.add(note.batch)
+        self._outstanding.advance({name: self.marks.get(name, 0) for name in note.batch.publishers})
+        self._retain(note)
+
+    def _retain(self, note: Note) -> None:
         self._notes.append(note)
         self._events += len(note.batch)
         self._bytes += note.batch.nbytes
@@ -223,6 +265,7 @@ class DurableCursor:
         if not news and losses == self.losses:
             return []
         self.marks |= news
+        self._outstanding.advance(news)
         self.losses = losses
         self._passed = bool(self._notes)
         writes = [self.row()]
@@ -240,6 +283,7 @@ class DurableCursor:
         """Set the position to what the subscriber says, and discard all notifications; return all rows anew."""
         self.marks, self.losses = dict(marks), []
         self._notes.clear()
+        self._outstanding.clear()
         self._events = self._bytes = 0
         begins = [Write(BEGINS, (self.name, number), begun) for number, begun in self.begins.items()]
         return [self.row(), *begins]
@@ -265,7 +309,7 @@ class DurableCursor:
             if len(rows) < len(note.batch):
                 note = Note(note.number, note.at, note.batch.take(rows))
                 writes.append(Write(NOTES, key, (note.at, note.batch)))
-            self.restore(note)
+            self._retain(note)
         self._next, self._passed = following, False
         return writes
 
@@ -316,10 +360,29 @@ class DurableCursor:
             writes.append(self._drop())
         if lost:
             lost = merged(lost)
+            self._outstanding.advance({each.publisher: each.last for each in lost})
             self.lose(lost)
         if writes:
             writes.append(self.row())
         return writes, lost, letters
+
+    def backlog(self, now: float) -> Backlog:
+        """Return what it has not acknowledged."""
+        wanted = tuple(map(str, self.subscriptions.values()))
+        return Backlog(self.name, self.incarnation, self.outstanding, self._bytes, self.waited(now), wanted)
+
+    @property
+    def outstanding(self) -> int:
+        """How many notifications its position has not passed."""
+        return len(self._outstanding)
+
+    def waited(self, now: float) -> float:
+        """Return for how many seconds the oldest of these has waited; 0 if there is none."""
+        return max(0.0, now - self._notes[0].at) if self._outstanding else 0.0
+
+    def check(self) -> None:
+        """Assert that what is counted is what is retained; for tests."""
+        assert len(self._outstanding) == sum(len(rows) for _, rows in self.unacknowledged())
 
     def lose(self, losses: Sequence[Lost]) -> None:
         """Record losses, which are reported to the subscriber until its position has passed them."""

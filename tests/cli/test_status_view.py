@@ -5,6 +5,7 @@ from dataclasses import replace
 from rayvous.actors.network.gateways import GatewayStatus
 from rayvous.actors.network.status import BrokerStatus, NetworkStatus
 from rayvous.cli.status_view import status_view
+from rayvous.protocol.durables import DurableStatus
 from rayvous.protocol.sinks import SinkStatus
 from rich.console import Console
 
@@ -138,3 +139,16 @@ def test_a_sink_has_a_row_with_what_it_has_written_and_why_it_waits():
     assert "lake writing 12,480 3 2 104 0 /data/lake" in text
     assert "late waiting 0 0 0 0 0 /data/late: No space\\x1b left" in text
     assert status.healthy and status.to_dict()["sinks"][1]["state"] == "waiting"
+
+
+def test_a_durable_subscriber_has_a_row_with_where_it_is_and_how_far_it_is_behind():
+    durables = (
+        DurableStatus("workers", 3, True, 0.0, 12_480, 6_100_000, 41.0),
+        DurableStatus("al\x1bice", 0, False, 310.0, 96, 100_000, 309.0),
+        DurableStatus("bob", None, False, 12.0),
+    )
+    status = replace(network(*TREE), durables=durables)
+    text = " ".join(printed(status).split())
+    assert "workers 3 attached 12,480 41 6.1" in text
+    assert "al\\x1bice 0 away 310 s 96 309 0.1" in text and "bob - away 12 s - - -" in text
+    assert status.healthy and status.to_dict()["durables"][1]["away_seconds"] == 310.0

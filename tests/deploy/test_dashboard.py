@@ -5,10 +5,24 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from rayvous.actors.telemetry.metrics import COUNTERS, GAUGES, LABELS, LATENCY
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "deploy/grafana/rayvous.json"
 EXPORTED = {f"ray_{name}" for name in (*COUNTERS, *GAUGES, f"{LATENCY}_bucket")}
+
+
+ALERTS = DASHBOARD.with_name("alerts.yaml")
+
+
+def test_an_alert_asks_for_what_is_exported_and_names_labels_that_are_there():
+    (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
+    for rule in group["rules"]:
+        assert set(re.findall(r"\bray_\w+", rule["expr"])) <= EXPORTED
+        (grouped,) = re.findall(r"by \(([^)]*)\)", rule["expr"])
+        said = " ".join(rule["annotations"].values())
+        assert set(re.findall(r"\$labels\.(\w+)", said)) <= set(grouped.split(", ")) <= set(LABELS)
+        assert {"alert", "for", "labels"} < rule.keys()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import ray
 import rayvous as rv
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, RayTaskError
 from rayvous.actors.network import launching
 from rayvous.faults.real.crash import crash
 from rayvous.protocol.errors import BrokerUnavailable, InputError, StorageFailed
@@ -124,6 +124,9 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
         kill(reader, pid)
         assert ray.get(writer.publish.remote(10)) == 20
         ray.get(writer.flush.remote())
+        (behind,) = net.durable()
+        assert (behind.name, behind.broker, behind.events) == ("alice", home, 16) and behind.seconds > 0
+        assert net.status().durables[0].events == 16
         reader = start(Reader, "lasting")
         assert ray.get(reader.broker.remote()) == home
         acknowledged += ray.get(reader.read.remote(12))
@@ -137,6 +140,8 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
         kill(reader, ray.get(reader.pid.remote()))
         crash(net, home)
         assert next(beside.notifications(PATIENCE_SECONDS)).sequence == 21, "it publishes"
+        (lost,) = net.durable()
+        assert (lost.name, lost.broker, lost.attached) == ("alice", None, False) and lost.away_seconds >= 0
         kill(writer, pid)
         net.release(beside)
         writer = start(Writer, "lasting")
@@ -154,6 +159,13 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
         assert ray.get(reader.position.remote()) == {"bob": last + 5}
         ray.get(writer.flush.remote())
         assert net.dead_letters() == []
+        until(lambda: net.durable()[0].events == 0)  # the broker is told after the rendezvous point
+        (whole,) = net.durable()
+        assert whole.attached and whole.away_seconds == 0 and whole.selectors == ("n >= 0",)
+        net.end_durable("alice")
+        assert net.durable() == []
+        with pytest.raises(RayTaskError, match="another process|taken over"):
+            ray.get(reader.read.remote(1))
 
 
 def started_by_two(net: rv.Network, broker: int) -> int:

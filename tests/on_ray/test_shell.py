@@ -210,7 +210,11 @@ def test_verbs_on_a_network_of_this_ray(rayvous, net_that_heals, lasting_ray, tm
     assert status == 0, said
     assert json.loads(rayvous("status", name, "--json", "--every", "0.1")[1])["healthy"]
     assert rayvous("subscribe", name, "x > 0", "--durable", "bob", "--timeout", "0.1")[0] == 0
+    (bob,) = json.loads(rayvous("durable", name, "--json")[1])["durables"]
+    assert (bob["name"], bob["attached"], bob["events"], bob["selectors"]) == ("bob", False, 0, ["x > 0"])
+    assert "bob" in rayvous("durable", name)[1] and rayvous("status", name)[1].count("bob") == 1
     assert rayvous("unsubscribe", name, "bob")[:2] == (0, "ended: bob\n")
+    assert "no durable subscribers" in rayvous("durable", name)[1]
     (tmp_path / "wrong.jsonl").write_text('{"x": 1}\n{"x": 1e400}\n{"x": 3}\n')
     status, _, said = rayvous("publish", name, str(tmp_path / "wrong.jsonl"))
     assert status == 2 and "wrong.jsonl:2: " in said and "published before it: 1" in said

@@ -94,6 +94,8 @@ function show(look) {
   fill("timeline", look.timeline.map(entryOf).reverse());
   find("books-part").hidden = look.books.length === 0;
   fill("books", look.books.map(bookOf));
+  find("durables-part").hidden = look.durables.length === 0;
+  fill("durables", look.durables.map(durableOf));
 }
 
 function rowOf(one, mayKill) {
@@ -137,6 +139,15 @@ function bookOf(book) {
   share.append(meter);
   row.append(element("td", String(book.broker)), element("td", book.of), element("td", short(book.reserved), "n"),
     element("td", short(book.limit), "n"), share);
+  return row;
+}
+
+function durableOf(one) {
+  const row = document.createElement("tr");
+  const away = one.away_seconds === null ? "away" : `away ${whole(Math.round(one.away_seconds))} s`;
+  row.append(element("td", one.name), element("td", String(one.broker)),
+    element("td", one.attached ? "attached" : away, one.attached ? "alive" : "silent"),
+    element("td", whole(one.events), "n"), element("td", whole(Math.round(one.seconds)), "n"));
   return row;
 }
 

@@ -22,6 +22,9 @@ class Shelf:
     def get(self, name: str) -> Any:
         return self.values.get(name)
 
+    def names(self, prefix: str) -> list[str]:
+        return [name for name in self.values if name.startswith(prefix)]
+
     def clear(self) -> None:
         self.values.clear()
 
@@ -75,3 +78,15 @@ def test_what_a_subscription_is_outlives_the_process() -> None:
     back.restore(names.come("alice", 1, "another"))
     _, said = back.arrive(0.0)
     assert isinstance(said, Register) and said.priority == 7 and said.local_first
+
+
+def test_whom_no_broker_holds_is_listed_with_when_he_was_seen_if_he_has_subscriptions() -> None:
+    shelf = Shelf()
+    names = LastingNames(shelf)
+    for name in ("alice", "bob", "carol", "dave"):
+        life = names.come(name, 3, f"{name}'s")["life"]
+        names.subscriptions(name, life, {"subscriptions": {1: to_filter("x > 1")}, "since": 1.0})
+    names.end("dave", 1)
+    seen = {name: names.subscriber(name)["seen"] for name in ("alice", "bob", "carol")}
+    assert names.seen(["alice", "bob"], ["bob"]) == {"bob": seen["bob"], "carol": seen["carol"]}
+    assert names.seen([], ["nobody"]) == seen

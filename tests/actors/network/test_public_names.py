@@ -8,13 +8,22 @@ import rayvous as rv
 from rayvous.actors.network.inspection import Inspection
 
 LIFE = {"launch", "attach", "close", "shutdown", "name"}
-CLIENTS = {"publisher", "publishers", "subscriber", "subscribers", "release", "dead_letters", "would_admit"}
+CLIENTS = {
+    "publisher",
+    "publishers",
+    "subscriber",
+    "subscribers",
+    "release",
+    "dead_letters",
+    "would_admit",
+    "end_durable",
+}
 WAITING = {"settle", "await_convergence"}
 OPERATIONS = {
     "add_broker", "add_cluster", "kill_broker", "remove_broker", "remove_cluster", "reoptimise", "restart_broker",
     "restart_rolling",
 }  # fmt: skip
-VIEWS = {"status", "telemetry", "draw", "gateways", "inspect"}
+VIEWS = {"status", "telemetry", "draw", "gateways", "inspect", "durable"}
 FILES = {"sink"}
 HARNESS = {"inject"}
 
@@ -32,7 +41,7 @@ def public(kind: type) -> dict[str, Any]:
 def test_a_network_has_what_users_call_and_two_doors() -> None:
     names = LIFE | CLIENTS | WAITING | OPERATIONS | VIEWS | FILES | HARNESS
     assert set(public(rv.Network)) == names
-    assert len(names) == 29, "before adding one: is it a look (`inspect`), or a fault (`inject`)?"
+    assert len(names) == 31, "before adding one: is it a look (`inspect`), or a fault (`inject`)?"
 
 
 def test_what_can_be_looked_at() -> None:

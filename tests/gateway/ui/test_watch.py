@@ -3,8 +3,10 @@
 import asyncio
 import json
 from contextlib import aclosing
+from dataclasses import replace
 
 from rayvous.gateway.ui.watch import BOOKS_MAX, ENTRIES_MAX, Timeline, Watch, frame_of
+from rayvous.protocol.durables import DurableStatus
 from rayvous.protocol.errors import BrokerUnavailable
 
 
@@ -29,6 +31,14 @@ def test_what_differs_between_looks_is_told_and_how_long_healing_took(look):
     ]
     timeline.look(look(4, {}, {"role": "REB"}), 105.0)
     assert said(timeline)[-1] == ("broker 0 is back", "good")
+
+
+def test_durable_subscribers_are_shown_with_how_far_they_are_behind(look):
+    behind = DurableStatus("al\x1bice", 1, False, None, 7, 100, 3.0, ("TRUE",))
+    (shown,) = frame_of(replace(look(0, {}), durables=(behind,)), None, 1.0)["durables"]
+    assert shown == {
+        "name": "al\\x1bice", "broker": 1, "attached": False, "away_seconds": None, "events": 7, "seconds": 3.0,
+    }  # fmt: skip
 
 
 def test_what_heals_between_two_looks_is_told_to_have_healed_within_that_time(look):

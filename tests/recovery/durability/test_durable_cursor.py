@@ -41,6 +41,34 @@ def test_it_keeps_what_is_not_acknowledged_in_order():
     assert entry.acknowledge({"p": 2}) == [], "a position never goes back"
 
 
+MARKS = st.dictionaries(st.sampled_from("pq"), st.integers(0, 12))
+
+
+@given(st.lists(st.tuples(st.sampled_from("pq"), st.integers(1, 3), MARKS), max_size=12))
+def test_what_it_is_behind_by_is_what_the_position_has_not_passed(steps):
+    entry, last = DurableCursor("s", 1, 0.0), dict.fromkeys("pq", 0)
+    shelf = MemoryStore()
+    for at, (publisher, count, marks) in enumerate(steps):
+        first = last[publisher] + 1
+        last[publisher] += count
+        shelf.commit([entry.add(float(at), batch(publisher, *range(first, first + count)))])
+        shelf.commit(entry.acknowledge(marks))
+        shelf.commit(entry.shed(float(at), Bounds(8, 1_000_000, 5.0))[0])
+        found = entry.backlog(20.0)
+        left = waiting(entry)
+        assert (found.events, entry.outstanding) == (len(left), len(left))
+        assert (found.seconds > 0) == bool(left) and found.bytes >= len(left)
+        entry.check()
+    again = DurableCursor("s", 1, 0.0, marks=dict(entry.marks))
+    for (_, number), (at, events) in shelf.rows(NOTES):
+        again.restore(Note(int(number), at, events))
+    again.check()
+    assert again.outstanding == entry.outstanding
+    assert again.backlog(20.0).seconds == entry.backlog(20.0).seconds
+    entry.begin_anew({})
+    assert entry.outstanding == 0 and entry.backlog(20.0).seconds == 0.0
+
+
 def test_what_goes_beyond_is_lost_by_name_and_a_dead_letter():
     entry = DurableCursor("alice", 1, 0.0)
     for number in range(1, 6):

@@ -1,0 +1,96 @@
+"""The durable subscribers of a network: where they are, how far they are behind, and how one is ended.
+
+Rules
+-----
+* Brokers say how far the subscribers are behind that they hold. The rendezvous point knows the others: those whose
+  broker has died, until they return, and since when nobody was heard in a name.
+* What a broker has released, and another one holds, is that one's: a subscriber counts where more is known of it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from itertools import chain
+from typing import Final
+
+import ray
+
+from ...protocol import checks
+from ...protocol.durables import DurableStatus
+from ...protocol.errors import InputError
+from ...protocol.ids import ClientId
+from ..clients.attaching import Attaching
+from ..clients.durable import DurableSubscriber
+from ..host.errors import broker_errors
+from .hosts import Hosts
+
+ASK_SECONDS: Final = 60.0
+
+
+class Durables:
+    """The durable subscribers of one network, as this process lists and ends them."""
+
+    def __init__(self, hosts: Hosts, attached: Attaching) -> None:
+        self._hosts = hosts
+        self._attached = attached
+
+    def durable(self) -> list[DurableStatus]:
+        """Return the durable subscribers, those first whose events have waited longest.
+
+        Returns
+        -------
+        durables
+            One for each name: its broker, whether a process is attached in its name or for how long none was, and the
+            events, bytes and seconds that it is behind. None in a network that does not heal.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If a broker does not answer and is not known to be dead, or the rendezvous point does not answer.
+        """
+        self._hosts.require_open()
+        if not self._hosts.features.heals:
+            return []
+        self._hosts.find_reborn()
+        answers = self._hosts.ask("durables", timeout_seconds=ASK_SECONDS, all_living=True)
+        held: dict[ClientId, DurableStatus] = {}
+        for each in chain.from_iterable(answers):
+            other = held.get(each.name)
+            if other is None or (each.attached, -_away(each)) > (other.attached, -_away(other)):
+                held[each.name] = each
+        unknown = [name for name, each in held.items() if each.away_seconds is None]
+        with broker_errors(f"durable subscribers of {self._hosts.name!r}", "the rendezvous point"):
+            call = self._hosts.rendezvous.durables_seen.remote(list(held), unknown)
+            seen: dict[ClientId, float] = ray.get(call, timeout=ASK_SECONDS)
+        now = time.time()
+        for name, at in seen.items():
+            known = held.get(name, DurableStatus(name, None, False, None))
+            held[name] = replace(known, away_seconds=max(0.0, now - at))
+        return sorted(held.values(), key=lambda one: (-one.seconds, -one.events, one.name))
+
+    def end_durable(self, name: ClientId) -> None:
+        """End a durable subscriber for good: its subscriptions are cancelled, and its position is deleted.
+
+        A process that is attached in its name is told that the name was taken over.
+
+        Raises
+        ------
+        InputError
+            If there is no durable subscriber of that name.
+        BrokerUnavailable
+            As `durable`.
+        """
+        checks.text("name", name)
+        known = [each.name for each in self.durable()]
+        if name not in known:
+            others = f": there is {', '.join(map(repr, sorted(known)[:10]))}" if known else ", and no other"
+            raise InputError(f"network {self._hosts.name!r} has no durable subscriber {name!r}{others}")
+        subscriber = self._attached.subscriber(name, durable=True)
+        assert isinstance(subscriber, DurableSubscriber)
+        subscriber.end()
+        self._attached.forget(subscriber)
+
+
+def _away(one: DurableStatus) -> float:
+    return float("inf") if one.away_seconds is None else one.away_seconds
