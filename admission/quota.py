@@ -77,7 +77,7 @@ class Quotas(Generic[T]):
         Returns what a publisher advertises at this broker, by number.
     config
         The bounds of what may wait.
-    again_seconds
+    retransmission_seconds
         For how long publishers retain what they publish again after a move.
 
     Attributes
@@ -90,12 +90,12 @@ class Quotas(Generic[T]):
         self,
         advertised: Callable[[ClientId], Mapping[int, AdvertisedRate]],
         config: AdmissionConfig,
-        again_seconds: float = 0.0,
+        retransmission_seconds: float = 0.0,
     ) -> None:
         self.held = 0
         self._advertised = advertised
         self._events_max, self._bytes_max = config.held_events_max, config.held_bytes_max
-        self._again_seconds = again_seconds
+        self._retransmission_seconds = retransmission_seconds
         self._lines: dict[ClientId, _Line[T]] = {}
 
     def sources(self) -> Collection[ClientId]:
@@ -103,11 +103,11 @@ class Quotas(Generic[T]):
         return self._lines.keys()
 
     def enter(
-        self, publisher: ClientId, batch: EventBatch, what: T, now: float, *, again: bool = False
+        self, publisher: ClientId, batch: EventBatch, what: T, now: float, *, retransmitted: bool = False
     ) -> Outcome:
         """Process a message of a publisher: it passes now, waits for a later `release`, or is refused."""
         line = self._lines.setdefault(publisher, _Line())
-        charges = self._charges(publisher, batch, again)
+        charges = self._charges(publisher, batch, retransmitted)
         if not line.waiting and self._pay(publisher, line, charges, now):
             return "passes"
         size = batch.nbytes
@@ -174,18 +174,18 @@ class Quotas(Generic[T]):
 
     # Tokens.
 
-    def _charges(self, publisher: ClientId, batch: EventBatch, again: bool) -> dict[Key, int]:
+    def _charges(self, publisher: ClientId, batch: EventBatch, retransmitted: bool) -> dict[Key, int]:
         """Return how many events each bucket pays for: that of the first advertisement that covers them."""
         adverts = self._advertised(publisher)
         if len(adverts) == 1:
-            return {(number, again): len(batch) for number in adverts}
+            return {(number, retransmitted): len(batch) for number in adverts}
         left = np.ones(len(batch), np.bool_)
         charges: dict[Key, int] = {}
         for number, advert in adverts.items():
             mine = left & advert.filter.evaluate_batch(batch, every=True)
             left &= ~mine
             if mine.any():
-                charges[number, again] = int(mine.sum())
+                charges[number, retransmitted] = int(mine.sum())
         return charges  # admission handles events that no advertisement covers
 
     def _due(
@@ -210,15 +210,17 @@ class Quotas(Generic[T]):
     def _bucket(
         self, line: _Line[T], key: Key, adverts: Mapping[int, AdvertisedRate], now: float
     ) -> TokenBucket:
-        number, again = key
+        number, retransmitted = key
         rate = adverts[number].rate / MICRO
-        burst = max(1.0, rate) * BURST_SECONDS + (rate * self._again_seconds if again else 0.0)
+        burst = max(1.0, rate) * BURST_SECONDS + (
+            rate * self._retransmission_seconds if retransmitted else 0.0
+        )
         bucket = line.buckets.get(key)
         if bucket is None:
             left = [
                 other.fill(now)
                 for (former, kind), other in line.buckets.items()
-                if former not in adverts and kind == again
+                if former not in adverts and kind == retransmitted
             ]
             return TokenBucket(rate, burst, burst * min(left, default=1.0), now)
         return bucket if (bucket.rate, bucket.burst) == (rate, burst) else bucket.at_rate(rate, burst, now)

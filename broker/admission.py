@@ -194,7 +194,7 @@ class Admitting:
     def _on_send(self, effect: Send | Multicast) -> list[Out]:
         """Reduce events that go up to those that are wanted above."""
         message = effect.message
-        if not isinstance(message, Events) or message.again or not self._goes_up(effect):
+        if not isinstance(message, Events) or message.retransmitted or not self._goes_up(effect):
             return [effect]
         if self._now < self._grace_until:
             return [effect]

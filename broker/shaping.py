@@ -38,7 +38,7 @@ class Shaping(Restorable):
         Returns the advertisements of a publisher at this broker, by number.
     config
         How much may wait.
-    again_seconds
+    retransmission_seconds
         How long publishers retain events that they republish after a move.
     timed
         Whether a layer inside takes ticks.
@@ -55,12 +55,12 @@ class Shaping(Restorable):
         self,
         advertised: Callable[[ClientId], Mapping[int, AdvertisedRate]],
         config: AdmissionConfig,
-        again_seconds: float,
+        retransmission_seconds: float,
         *,
         timed: bool,
     ) -> None:
         self.refused = 0
-        self._quotas: Quotas[Received] = Quotas(advertised, config, again_seconds)
+        self._quotas: Quotas[Received] = Quotas(advertised, config, retransmission_seconds)
         self._advertised = advertised
         self._now = 0.0
         self._timed = timed
@@ -78,7 +78,7 @@ class Shaping(Restorable):
         batch = message.batch
         if not isinstance(source, str) or not len(batch):
             return [Inward(event)]
-        outcome = self._quotas.enter(source, batch, event, self._now, again=message.again)
+        outcome = self._quotas.enter(source, batch, event, self._now, retransmitted=message.retransmitted)
         if outcome == "passes":
             return [Inward(event)]
         last = int(batch.sequence[-1])

@@ -195,8 +195,11 @@ class Stack:
 
 def _shaping(asked: Asked, stack: Stack) -> Shaping:
     admitting = stack[Admitting]
-    config, again_seconds = admitting.admission.config, asked.times.retention_seconds if asked.heals else 0.0
-    return Shaping(admitting.advertised_by, config, again_seconds, timed=Ticked in stack.takes)
+    config, retransmission_seconds = (
+        admitting.admission.config,
+        asked.times.retention_seconds if asked.heals else 0.0,
+    )
+    return Shaping(admitting.advertised_by, config, retransmission_seconds, timed=Ticked in stack.takes)
 
 
 def _links(asked: Asked, stack: Stack) -> CrashRecover:

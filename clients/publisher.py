@@ -240,7 +240,7 @@ class PublisherMachine:
         known = {**self.adverts, **self.withdrawn}
         said: list[Said] = [self._advertise(number, advertised) for number, advertised in known.items()]
         ends = [Unadvertise(number, self.version) for number in self.withdrawn]
-        return [*said, *self._say([*self._again(now), *ends], now)]
+        return [*said, *self._say([*self._republished(now), *ends], now)]
 
     def _renew(self, now: float) -> None:
         """Begin a new version, above those of earlier processes of the publisher."""
@@ -250,9 +250,9 @@ class PublisherMachine:
         """Return the messages for a broker that the publisher leaves, or has left for the present one."""
         return [Unadvertise(number, self.version) for number in (*self.adverts, *self.withdrawn)]
 
-    def _again(self, now: float) -> list[Events]:
+    def _republished(self, now: float) -> list[Events]:
         """Return all retained events for a new broker, as events published again; unaccepted ones get age 0."""
-        again: list[Events] = []
+        repeated: list[Events] = []
         forgot_at = self._forgot_at
         for at, batch in self._kept:
             accepted = self._is_accepted(batch)
@@ -260,8 +260,10 @@ class PublisherMachine:
                 forgot_at = at
                 continue
             age = max(0.0, now - at) if accepted else 0.0
-            again.append(Events(batch, again=True, age_seconds=age, forgot_seconds=now - forgot_at))
-        return again
+            repeated.append(
+                Events(batch, retransmitted=True, age_seconds=age, forgot_seconds=now - forgot_at)
+            )
+        return repeated
 
     def taken_over(self) -> TakenOver:
         """Return the message for a broker that was left, once another broker has accepted all retained events."""
@@ -296,6 +298,6 @@ class PublisherMachine:
 
 def _aged(message: Said, seconds: float) -> Said:
     """Return a message that was held for this long. Events that are published again carry their age."""
-    if isinstance(message, Events) and message.again:
+    if isinstance(message, Events) and message.retransmitted:
         return replace(message, age_seconds=message.age_seconds + seconds)
     return message

@@ -27,7 +27,7 @@ class Origins:
         self.alters = {}  # what it looks at on its way out: nothing
 
     def _on_events(self, event):
-        if isinstance(event.source, str) and not event.message.again:  # from a client, and for the first time
+        if isinstance(event.source, str) and not event.message.retransmitted:  # from a client, and for the first time
             for each in event.message.batch.events():
                 value = each.get(ATTRIBUTE)
                 if value in self.counts or len(self.counts) < VALUES_MAX:

@@ -64,10 +64,10 @@ class Tell:
 class RoundWanted:
     """A client here may lack events: a round of retransmission should begin as soon as it is useful.
 
-    With `again` the round was requested a while ago, and a message that it waits for may have been lost.
+    With `repeated` the round was requested a while ago, and a message that it waits for may have been lost.
     """
 
-    again: bool = False
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ MOVED: Final = (
 
 RENAMED: Final = {
     (".protocol.messages.admission", "Standing"): "GuaranteeStatus",
+    (".protocol.messages.pubsub", "Again"): "Resend",
     (".protocol.messages.rounds", "Doubt"): "FailureNotice",
     (".protocol.messages.views", "CubeSeat"): "ViewMember",
     (".protocol.messages.views", "CubeView"): "MembershipView",

@@ -106,6 +106,7 @@ FORMER_WORDS = {
     "Parcel|(.*_)?parcels?(_.*)?": "delivery batch",
     "Wish|(.*_)?wish(es)?(_.*)?": "request",
     "(.*_)?(come|coming)_back": "reattach",
+    "Again|_on_again|AGAIN_(KIND|EVENTS_MAX)|SENT_AGAIN": "Resend, retransmitted",
     "Standing|_?standings?(_by|_of)?": "guarantee, current position, survey; a standing heartbeat",
     "(.*_)?fellows?(_.*)?": "member; other members, for those of a broker's cluster but itself",
     "(.*_)?heirs?(_.*)?": "successor",

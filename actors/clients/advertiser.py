@@ -155,7 +155,7 @@ class Advertiser:
             await self._count(links, seconds)
             self._number(begin())
 
-        async def call(place: Place, again: bool, left: float) -> Any:
+        async def call(place: Place, retrying: bool, left: float) -> Any:
             said: list[Any] = await self._calls.settle(place, begin) if links is None else links.back()
             asked = self._calls.handle(place.host).request(place.broker, self._name, said, self._session)
             answer = await self._calls.answer(asked, place, left)
@@ -177,7 +177,7 @@ class Advertiser:
         if self._counted:
             return
 
-        async def call(place: Place, again: bool, left: float) -> int:
+        async def call(place: Place, retrying: bool, left: float) -> int:
             asked: list[Request] = [Detach(), Stored("subscriptions")]
             return int(
                 await Given(self._calls.handle(place.host).request(place.broker, self._name, asked), left)

@@ -166,12 +166,12 @@ class Client:
             The time limit for all attempts.
         """
         deadline = time.monotonic() + seconds
-        again = False
+        retrying = False
         while True:
             place, left = self._place, deadline - time.monotonic()
             with broker_errors(self):
                 try:
-                    return await call(place, again, max(left, 0.0))
+                    return await call(place, retrying, max(left, 0.0))
                 except _Moved:
                     await Behind(self._process, self._move_from(place, False))
                     await Behind(self._process, self._forsake(place))
@@ -184,7 +184,7 @@ class Client:
                         await Behind(self._process, self._move_from(place, isinstance(error, ActorDiedError)))
                     else:
                         await Pause(CALL_AGAIN_SECONDS)
-            again = True
+            retrying = True
 
     async def _answer(self, call: Any, place: Place, seconds: float) -> Any:
         """Return the answer to a call; stop waiting if the client leaves that broker meanwhile.

@@ -210,7 +210,7 @@ class Publisher(Client):
                         )  # it does not pass through this publisher
             return event_numbered
 
-        async def call(place: Place, again: bool, seconds: float) -> Distribution:
+        async def call(place: Place, retrying: bool, seconds: float) -> Distribution:
             def answer(call: Any) -> Any:
                 return in_thread(self._answer(call, place, seconds))
 
@@ -246,7 +246,7 @@ class Publisher(Client):
                     await self._call(part)
             return self.published
 
-    async def _count(self, place: Place, again: bool, seconds: float) -> None:
+    async def _count(self, place: Place, retrying: bool, seconds: float) -> None:
         """Continue after the last number that a stable broker has of a publisher of this name."""
         assert self._links is not None
         stored = await Given(self._request(place, [Stored()]), seconds)
@@ -289,12 +289,12 @@ class Publisher(Client):
         events: Events = message if isinstance(message, Events) else message.message
         last = int(events.batch.sequence[-1])
 
-        async def call(place: Place, again: bool, seconds: float) -> None:
-            if held and not again:
-                place, again = await Behind(self._process, self._arrived()), True
-            if again and self._taken[0] == place.broker and self._taken[1] >= last:
+        async def call(place: Place, retrying: bool, seconds: float) -> None:
+            if held and not retrying:
+                place, retrying = await Behind(self._process, self._arrived()), True
+            if retrying and self._taken[0] == place.broker and self._taken[1] >= last:
                 return  # the move has published it
-            said = _repeated(message) if again else message
+            said = _repeated(message) if retrying else message
             asked = self._handle(place.host).publish(
                 place.broker, self.name, [said], time.time(), self.ticket
             )
@@ -448,7 +448,7 @@ class Publisher(Client):
             with self._machine_turn:
                 return self._machine.flush(next(_QUESTIONS), time.time())
 
-        async def call(place: Place, again: bool, left: float) -> None:
+        async def call(place: Place, retrying: bool, left: float) -> None:
             question = await self._settle(place, ask)
             asked = self._request(place, question)
             await self._answer(asked, place, left)
@@ -488,4 +488,4 @@ def _repeated(message: Events | Numbered) -> Events | Numbered:
     """Return a message about which a broker has perhaps been told before."""
     if isinstance(message, Numbered):
         return replace(message, message=_repeated(message.message))
-    return Events(message.batch, again=True)
+    return Events(message.batch, retransmitted=True)

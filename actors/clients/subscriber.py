@@ -181,7 +181,7 @@ class Subscriber(Client):
             for number, item in zip(numbers, items, strict=True):
                 self._machine.subscribe(number, item, time.time(), priority, local_first=local_first)
 
-        async def call(place: Place, again: bool, left: float) -> bool:
+        async def call(place: Place, retrying: bool, left: float) -> bool:
             registers = self._machine.request(numbers)
             waiting = self._request(place, registers, self._process.session)
             try:
@@ -313,8 +313,8 @@ class Subscriber(Client):
             return
         await self._write_down()  # whether it is installed in time or later
 
-        async def call(place: Place, again: bool, left: float) -> bool:
-            said = self._machine.request([number], awaited=True) if again else first
+        async def call(place: Place, retrying: bool, left: float) -> bool:
+            said = self._machine.request([number], awaited=True) if retrying else first
             try:
                 begins = await self._answer(self._request(place, said, self._process.session), place, left)
             except GetTimeoutError:
@@ -345,7 +345,7 @@ class Subscriber(Client):
         self._open()
         self._check_number(number)
 
-        async def call(place: Place, again: bool, left: float) -> None:
+        async def call(place: Place, retrying: bool, left: float) -> None:
             await self._answer(self._cancelled(place, [number]), place, left)
             await self._settle(place, lambda: self._machine.cancel(number))
 
@@ -382,7 +382,7 @@ class Subscriber(Client):
     def _answer_to(self, question: Lacking | WhoAnswers) -> Any:
         """Return the broker's answer to a question about this subscriber's subscriptions."""
 
-        async def call(place: Place, again: bool, left: float) -> Any:
+        async def call(place: Place, retrying: bool, left: float) -> Any:
             asked = self._request(place, [question])
             return await self._answer(asked, place, left)
 

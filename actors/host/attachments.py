@@ -32,7 +32,7 @@ from ...protocol.configs import Limits
 from ...protocol.effects import Drained
 from ...protocol.errors import BrokerLeaving, BrokerUnavailable, ClientError, NameTaken
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.pubsub import Again, Detach, Events, Lost, Register
+from ...protocol.messages.pubsub import Detach, Events, Lost, Register, Resend
 from ...protocol.queries import IncarnationOf, TurnsAway
 from .absent import loss_batch
 from .departures import Departures
@@ -294,7 +294,7 @@ class Attachments:
         """Have withheld events redelivered to durable subscribers of a process that has read everything."""
         for hosted in list(self._hosted_brokers.values()):
             for client, first in hosted.absent.catching_up(queue, hosted.owners):
-                self._handle(hosted, client, Again(first))
+                self._handle(hosted, client, Resend(first))
 
     def tell_losses(self, hosted: HostedBroker, client: ClientId, losses: tuple[Lost, ...]) -> None:
         """Tell a subscriber which events it may have lost, if its process is connected."""

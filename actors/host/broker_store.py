@@ -40,7 +40,7 @@ T = TypeVar("T")
 class NoStores:
     """Of brokers without stores."""
 
-    def store_of(self, broker: BrokerId, incarnation: int, *, again: bool = False) -> Store | None:
+    def store_of(self, broker: BrokerId, incarnation: int, *, reopened: bool = False) -> Store | None:
         """Return no store."""
         return None
 
@@ -63,10 +63,10 @@ class BrokerStores(NoStores):
         self._backend = stable.backend()
         self._claimed = False
 
-    def store_of(self, broker: BrokerId, incarnation: int, *, again: bool = False) -> Store:
+    def store_of(self, broker: BrokerId, incarnation: int, *, reopened: bool = False) -> Store:
         """Return the store of a broker, with what its earlier incarnations have written.
 
-        `again` says that Ray has restarted the process; the former process may still be ending. In that case,
+        `reopened` says that Ray has restarted the process; the former process may still be ending. In that case,
         and in a later incarnation, opening waits longer.
 
         Raises
@@ -75,22 +75,22 @@ class BrokerStores(NoStores):
             If the store cannot be read, or a network that heals starts on the store of another network.
         """
         how = replace(
-            self._how(again=again or incarnation > 0),
+            self._how(reopened=reopened or incarnation > 0),
             incarnation=incarnation,
             fresh=self._heals and not incarnation,
         )
         store = self._backend.open(broker, how)
         return SummedStore(store) if self._sums else store
 
-    def of_network(self, *, again: bool) -> Store:
-        """Return the store of the network itself; `again` as in `store_of`.
+    def of_network(self, *, reopened: bool) -> Store:
+        """Return the store of the network itself; `reopened` as in `store_of`.
 
         Raises
         ------
         StorageFailed
             If the store cannot be read, or another process holds it.
         """
-        how = self._how(again=again)
+        how = self._how(reopened=reopened)
         self._backend.claim(how)
         self._claimed = True
         return self._backend.open(RENDEZVOUS, how)
@@ -108,10 +108,10 @@ class BrokerStores(NoStores):
             If another process has claimed the stores meanwhile.
         """
         if self._claimed:
-            self._backend.claim(self._how(again=False))
+            self._backend.claim(self._how(reopened=False))
 
-    def _how(self, *, again: bool) -> Opening:
-        waits = SUCCESSOR_SECONDS if again else OPEN_SECONDS
+    def _how(self, *, reopened: bool) -> Opening:
+        waits = SUCCESSOR_SECONDS if reopened else OPEN_SECONDS
         return Opening(self.stable.synchronous, self.stable.pages_max, wait_seconds=waits)
 
 

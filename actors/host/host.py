@@ -271,11 +271,11 @@ class BrokerHost:
         self._asleep = False
 
     def _host_broker(
-        self, position: Position, incarnation: int, *, joins: bool = False, again: bool = False
+        self, position: Position, incarnation: int, *, joins: bool = False, reopened: bool = False
     ) -> None:
         """Make a broker, from its store if it has one."""
         broker = position.broker
-        store = self._stores.store_of(broker, incarnation, again=again)
+        store = self._stores.store_of(broker, incarnation, reopened=reopened)
         self.transport.born(broker, incarnation)
         telemetry = TelemetryBuffer(position, self._limits, trace_events=self._trace_events)
         log = self.transport.log_of(broker)
@@ -394,7 +394,7 @@ class BrokerHost:
             me = ray.get_runtime_context().current_actor
             for place in directory.positions:
                 if directory.hosts[place.broker] == me and place.broker not in self.hosted_brokers:
-                    self._host_broker(place, 0, again=True)
+                    self._host_broker(place, 0, reopened=True)
             await self.connect(directory.hosts)
             await self.begin()
             self._asleep = False

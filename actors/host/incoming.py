@@ -52,7 +52,7 @@ BEGINNING: Final = (Events, Register, Resume)
 """What no client may start any more at a broker that leaves."""
 OWNED: Final = (Events, Detach, Away)
 """What only the client that has the name may send."""
-SENT_AGAIN: Final = (MembershipView, ViewWants)
+RETRANSMITTED_AFTER: Final = (MembershipView, ViewWants)
 """After these, retained events are sent again."""
 
 
@@ -160,8 +160,12 @@ class Incoming:
         departures.hold()
         try:
             for message in messages:
-                again = isinstance(message, SENT_AGAIN)  # events leave in all directions: nobody waits
-                self._driver.handle(hosted, source, message, pressure.from_clients() if again else pressure)
+                repaired = isinstance(
+                    message, RETRANSMITTED_AFTER
+                )  # events leave in all directions: nobody waits
+                self._driver.handle(
+                    hosted, source, message, pressure.from_clients() if repaired else pressure
+                )
         finally:
             left = departures.go()
         if left and hosted.commits is None and not pressure.filled:
@@ -307,7 +311,7 @@ class Incoming:
         """Take one message of a client; return the answer, if it is a question that the host can answer."""
         match message:
             case Events():
-                if not message.again:
+                if not message.retransmitted:
                     hosted.telemetry.published(time.time(), message.batch)
                 self._driver.handle(hosted, client, message, pressure)
             case Cancel(number):

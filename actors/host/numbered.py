@@ -68,7 +68,7 @@ class NumberedLinks:
             If earlier events of the publisher are missing.
         """
         batch, broker, last = adv.message.batch, hosted.broker, adv.number
-        if not adv.message.again:
+        if not adv.message.retransmitted:
             hosted.telemetry.published(batch.published_at[-1], batch)
         adv = replace(adv, message=Events(batch))  # to the broker a retransmission is the same message
         question = publisher, Numbered, last

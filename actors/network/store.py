@@ -237,7 +237,7 @@ class LastingStore:
         if self._copy is not None:
             return self._copy
         runs = self._in_ray.get(DIRECTORY) is not None
-        copy = self._stores.of_network(again=runs)
+        copy = self._stores.of_network(reopened=runs)
         try:
             found = {str(name): value for (name,), value in copy.rows(_TABLE)}
         except BaseException:

@@ -130,7 +130,7 @@ class _Run:
     def _count(self, step: Step) -> None:
         for effect in step.effects:
             if isinstance(effect, Send | Multicast) and isinstance(effect.message, Events):
-                self.again += len(effect.message.batch) if effect.message.again else 0
+                self.again += len(effect.message.batch) if effect.message.retransmitted else 0
 
     def build(self) -> None:
         """Subscribe all clients, wait until everything is installed, and schedule the events."""

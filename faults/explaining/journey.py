@@ -42,7 +42,7 @@ class Copy(NamedTuple):
         Whether it carries the event.
     wants
         Whether it is about a filter of the subscriber.
-    again
+    retransmitted
         Whether the events in it are retransmitted.
     """
 
@@ -54,7 +54,7 @@ class Copy(NamedTuple):
     lost: str = ""
     carries: bool = False
     wants: bool = False
-    again: bool = False
+    retransmitted: bool = False
 
 
 class Entry(NamedTuple):
@@ -96,7 +96,7 @@ class Taken:
         When, and who.
     source
         Who it came from; the broker itself when it sends again what it retains.
-    round, again
+    round, retransmitted
         The round under which it went on, or else came, and whether it was retransmitted.
     entries
         The entries of the broker's table that match the event.
@@ -126,7 +126,7 @@ class Taken:
     source: Process
     incarnation: int = 0
     round: tuple[int, int] = (0, 0)
-    again: bool = False
+    retransmitted: bool = False
     entries: tuple[Entry, ...] = ()
     to: tuple[Link, ...] = ()
     stops: tuple[Stop, ...] = ()

@@ -26,7 +26,7 @@ AROUND_SECONDS: Final = 1.0
 SPAN_SECONDS_MAX: Final = 60.0
 
 EVENT_KIND: Final = "the event"
-AGAIN_KIND: Final = "the event, sent again"
+RETRANSMITTED_KIND: Final = "the event, sent again"
 WANTS_KIND: Final = "the subscription"
 CONTROL_KIND: Final = "other messages"
 KEPT_BACK_KIND: Final = "kept back by a rule"
@@ -124,7 +124,10 @@ def key_of(process: Process) -> str:
 def _arrow(copy: Copy, *, on_way: bool) -> Arrow:
     kind, style = CONTROL_KIND, "other"
     if copy.carries:
-        kind, style = (AGAIN_KIND if copy.again else EVENT_KIND), ("path" if on_way else "event")
+        kind, style = (
+            (RETRANSMITTED_KIND if copy.retransmitted else EVENT_KIND),
+            ("path" if on_way else "event"),
+        )
     elif copy.wants:
         kind, style = WANTS_KIND, "wants"
     text = f"{copy.kind} from {_who(copy.source)} to {_who(copy.to)}, sent at {copy.sent_at:.4f} s"

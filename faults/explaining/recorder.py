@@ -235,7 +235,7 @@ class Recorder:
                 source,
                 getattr(self._host(here), "incarnation", 0),
                 (0, 0) if last is None else (last.round.term, last.round.number),
-                last is not None and last.again,
+                last is not None and last.retransmitted,
                 tuple(self._entries(broker, step, calls)),
                 to,
                 tuple(self._stops(calls)),
@@ -373,7 +373,7 @@ class _Flight:
     """A message on its way."""
 
     __slots__ = (
-        "again", "arrives_at", "carries", "held", "kind", "leaves", "lost", "received", "source", "to", "wants"
+        "arrives_at", "carries", "held", "kind", "leaves", "lost", "received", "retransmitted", "source", "to", "wants"
     )  # fmt: skip
 
     def __init__(
@@ -382,7 +382,7 @@ class _Flight:
         message = message.message if isinstance(message, Numbered) else message
         self.leaves, self.source, self.to, self.kind = leaves, source, to, type(message).__name__
         self.carries, self.wants, self.lost = carries, wants, ""
-        self.again = carries and _events_of(message).again
+        self.retransmitted = carries and _events_of(message).retransmitted
         self.arrives_at: float | None = None
         self.held: list[Connection] | None = None
         self.received: Received | None = None
@@ -394,7 +394,8 @@ class _Flight:
                 "" if self.held else ", and one of its ends died then"
             )
         return Copy(
-            self.leaves, self.source, self.to, self.kind, self.arrives_at, lost, self.carries, self.wants, self.again
+            self.leaves, self.source, self.to, self.kind, self.arrives_at, lost, self.carries, self.wants,
+            self.retransmitted,
         )  # fmt: skip
 
 

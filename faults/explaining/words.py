@@ -68,7 +68,7 @@ def _story(journey: Journey) -> Iterator[tuple[float, str]]:
     have_it = min(journey.notified, default=float("inf"))
     afterwards: dict[tuple[int, int], Taken] = {}
     for step in journey.taken:
-        if step.at > have_it and step.again:
+        if step.at > have_it and step.retransmitted:
             afterwards.setdefault(step.round, step)
             continue
         if _matters(journey, step):
@@ -114,10 +114,10 @@ def _of_step(journey: Journey, step: Taken) -> str:
     if label := journey.names.get(step.broker):
         name += f" ({label})"
     if step.source == step.broker:
-        how = f"{name} sends it again" if step.again else f"{name} lets it go on"
+        how = f"{name} sends it again" if step.retransmitted else f"{name} lets it go on"
     else:
         how = f"{name} takes it from {_who(step.source)}"
-    if step.again:
+    if step.retransmitted:
         how += f", round {step.round[0]}.{step.round[1]}"
     shown = [_to(step, link) for link in dict.fromkeys(step.to)]
     if len(shown) > NAMES_MAX:

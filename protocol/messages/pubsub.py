@@ -36,7 +36,7 @@ class Events:
     ----------
     round
         The round in which the publisher's broker sent them.
-    again
+    retransmitted
         Whether they are retransmitted, that is, were sent before in an earlier round.
     ballot
         Over a group that heals: the ballot of the designated broker under which they were sent.
@@ -56,7 +56,7 @@ class Events:
 
     batch: EventBatch
     round: RoundNumber = FIRST_ROUND
-    again: bool = False
+    retransmitted: bool = False
     ballot: Ballot | None = None
     age_seconds: float = 0.0
     forgot_seconds: float = 0.0
@@ -250,7 +250,7 @@ class TakenOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Resend:
     """The host of a durable subscriber could not hand on everything: resend retained events from these sequences on."""
 
     first: Mapping[str, int]
@@ -421,7 +421,7 @@ ClientMessage: TypeAlias = (
     | HasConsumed
     | HasPublished
     | TakenOver
-    | Again
+    | Resend
     | Flush
     | NumberedMessage
 )

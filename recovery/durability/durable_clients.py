@@ -34,13 +34,13 @@ from ...protocol.effects import Confirm, Deliver, Inform, Received, Send, TellLo
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.layers import CameBack, Handler, Held, Inward, Out, Released, Restored
 from ...protocol.messages.pubsub import (
-    Again,
     Answers,
     Cancel,
     Consumed,
     Detach,
     HasConsumed,
     Register,
+    Resend,
     Resume,
 )
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
@@ -109,7 +109,7 @@ class DurableClients(Restorable):
             Held(name, register) for name, entry in self.entries.items() for register in entry.registers()
         ]
         self.takes: Mapping[type, Handler] = {
-            Again: self._on_again,
+            Resend: self._on_resend,
             LetGo: self._on_let_go,
             HasConsumed: self._on_has_consumed,
         }
@@ -199,7 +199,7 @@ class DurableClients(Restorable):
         moved: list[Out] = [Inward(event)] if message.incarnation > 1 else []
         return [*moved, *self._written(writes), self._holds()]
 
-    def _on_again(self, event: Received[ClientId, Again]) -> list[Out]:
+    def _on_resend(self, event: Received[ClientId, Resend]) -> list[Out]:
         client, message = event.source, event.message
         entry = self.entries.get(client)
         out: list[Out] = []

@@ -214,7 +214,7 @@ class CrashRecover:
         out = self._acknowledged(source, back.number, back.group)
         if out is None:
             return []
-        effects: list[Out] = [*out.again(source), *out.pump()]
+        effects: list[Out] = [*out.retransmit(source), *out.pump()]
         interface: Interface = ("group" if back.group else "link", source)
         if interface in self._heard:
             effects.append(self._ack(interface, self._heard[interface]))

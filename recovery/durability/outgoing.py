@@ -107,7 +107,7 @@ class Outgoing:
             done.append(kept)
         return done
 
-    def again(self, receiver: BrokerId) -> list[Effect]:
+    def retransmit(self, receiver: BrokerId) -> list[Effect]:
         """Return the retransmission of everything sent that this receiver has not acknowledged."""
         missing = range(self._acked[receiver] + 1, self._handed + 1)
         self.resent += len(missing)
@@ -124,7 +124,7 @@ class Outgoing:
             return []
         self._wait = min(2 * self._wait, self._stability.retransmit_seconds_max)
         self._due = now + self._wait
-        return [effect for receiver in self._acked for effect in self.again(receiver)]
+        return [effect for receiver in self._acked for effect in self.retransmit(receiver)]
 
     def _adv(self, number: int) -> Numbered:
         return Numbered(number, number - 1, self._frames[number], self._group)

@@ -108,7 +108,7 @@ class TreeRounds:
         """Handle a layer's request for a round; if it has waited long, announce this broker's filters again."""
         self.wanted = True
         router = self._place.router
-        if event.again and not self._place.designated and not router.settled():
+        if event.repeated and not self._place.designated and not router.settled():
             return [Multicast(Wants(router.wants()))]
         return []
 

@@ -290,7 +290,7 @@ class HealingViews(Restorable):
 
     def _on_events(self, source: Link, message: Events) -> list[Out]:
         if isinstance(source, str):
-            if not message.again:  # retransmissions include publishers that have moved away
+            if not message.retransmitted:  # retransmissions include publishers that have moved away
                 self._clients[source] = None
             if not self.takes_part:
                 return []  # they are retained, and go out when the round begins

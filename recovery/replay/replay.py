@@ -239,13 +239,13 @@ class Replay(Restorable):
         out: list[Out] = []
         if self._taken_over.pop(publisher, None) is not None and self._stable:
             out.append(Write(TAKEN_OVER, (publisher,), None))  # the publisher is back here
-        if message.again and self._stable:
+        if message.retransmitted and self._stable:
             fresh = np.flatnonzero(batch.sequence > last)
             batch = batch.take(fresh)
         if not len(batch):
             return out
         # The latest time at which events that the publisher no longer retains may have been published.
-        forgot = message.forgot_seconds if message.again else self._recovery.retention_seconds
+        forgot = message.forgot_seconds if message.retransmitted else self._recovery.retention_seconds
         lost_at = self._now - forgot
         gap = self._note_gap(publisher, batch, lost_at)
         self._accepted[publisher] = max(last, int(batch.sequence[-1]))
@@ -384,7 +384,7 @@ class Replay(Restorable):
         out = [*self._tidied(TIDY_ROWS), *self._ask()]
         if self._awaited and (self._remind_at is None or event.now >= self._remind_at):
             if self._remind_at is not None:  # at first, others have yet to learn of this broker
-                out.append(Inward(RoundWanted(again=True)))
+                out.append(Inward(RoundWanted(repeated=True)))
             self._remind_at = event.now + self._recovery.answer_seconds
         return [*out, Inward(event)]
 
@@ -405,7 +405,7 @@ class Replay(Restorable):
             news,
             *self._say_gone([name for name, at in gone.items() if at >= since or name in in_doubt]),
         ]
-        for publisher, age, batch in rounds.again(self._answers_for, self._now):
+        for publisher, age, batch in rounds.retransmissions(self._answers_for, self._now):
             events = Events(
                 batch,
                 rounds.current,
@@ -492,7 +492,7 @@ class Replay(Restorable):
         assert events is not None, "a delivery says which message has brought it"
         clients: list[str] = []
         pieces = []
-        accepted = self._now - events.age_seconds if events.again else None
+        accepted = self._now - events.age_seconds if events.retransmitted else None
         for place, client in enumerate(deliver.clients):
             if not self.rounds.passes(client, events.round):
                 continue

@@ -37,7 +37,7 @@ REMEMBERED_RETENTIONS: Final = 10
 
 FAILURES_MAX: Final = 1024
 
-AGAIN_EVENTS_MAX: Final = 4096
+RETRANSMISSION_EVENTS_MAX: Final = 4096
 """The maximum number of retransmitted events in one message."""
 
 
@@ -306,7 +306,7 @@ class Rounds:
         """Return the retained batches, in the order of publication."""
         return list(self._kept)
 
-    def again(
+    def retransmissions(
         self, wanted: Callable[[ClientId], bool], now: float
     ) -> Iterator[tuple[ClientId, float, EventBatch]]:
         """Yield the events of these publishers to retransmit, in order, in few batches, each of one age in seconds."""
@@ -315,7 +315,7 @@ class Rounds:
             found: list[Kept] = []
             size = 0
             for kept in group:
-                if found and size + len(kept.batch) > AGAIN_EVENTS_MAX:
+                if found and size + len(kept.batch) > RETRANSMISSION_EVENTS_MAX:
                     yield found[0].publisher, age, concat([each.batch for each in found])
                     found, size = [], 0
                 found.append(kept)

@@ -4,7 +4,7 @@ Rules
 -----
 * Each filter that a broker holds is announced, under a token of its own, whether or not another covers it.
 * A filter that is wanted once more, by another client or by a broker below that already wants it, is announced once
-  more (`again`), with the same token: a broker above that has it already passes it on.
+  more (`reannounce`), with the same token: a broker above that has it already passes it on.
 * Tables hold a filter once for each link, whoever wants it there. So a withdrawal goes up when nobody below wants
   the filter any more, and not for each subscription.
 
@@ -28,7 +28,7 @@ class ForwardingAnnouncer(Announcer):
         self._announce(item, steps)
         return steps
 
-    def again(self, item: Filter) -> AnnouncerSteps:
+    def reannounce(self, item: Filter) -> AnnouncerSteps:
         """Announce a held filter once more, since it is wanted once more."""
         if self._top:
             return AnnouncerSteps()

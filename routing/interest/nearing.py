@@ -62,7 +62,7 @@ class Nearing(Restorable):
 
     def _on_deliver(self, deliver: Deliver) -> list[Out]:
         events = deliver.brought_by
-        if events is not None and events.entry is not None and not events.again:
+        if events is not None and events.entry is not None and not events.retransmitted:
             for place, client in enumerate(deliver.clients):
                 count = deliver.starts[place + 1] - deliver.starts[place]
                 self.affinity.note(client, events.entry, int(count))

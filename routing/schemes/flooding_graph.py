@@ -107,9 +107,9 @@ class GraphFlooding(ViewedRouter):
         self._sent = 0
         self._had.clear()
 
-    def install(self, view: MembershipView, again: Iterable[BrokerId] = ()) -> list[Effect]:
+    def install(self, view: MembershipView, resend_to: Iterable[BrokerId] = ()) -> list[Effect]:
         """Switch to a view that includes this broker; return the messages to send under it."""
-        return [*super().install(view, again), *self._confirmed()]
+        return [*super().install(view, resend_to), *self._confirmed()]
 
     def adopt(self, source: BrokerId, wants: ViewWants) -> list[Effect]:
         """Note that another broker of the view has told that it wants nothing."""

@@ -160,15 +160,15 @@ class Lbdd(MeshRouter):
         """Remove a broker that is gone from all paths, and serve the brokers that were behind it."""
         effects = super().forget(broker)
         self._numbers.forget(broker)
-        again = []
+        others = []
         for load in self._kept:
             if broker in load.targets and (behind := plan_of(self.me, load.targets).below(broker)):
                 number_of = dict(zip(load.targets, load.numbers, strict=True))
                 targets = tuple(sorted(behind))
                 numbers = tuple(number_of[each] for each in targets)
-                again.append(Destined(load.batch, load.row, targets, numbers))
-        self._kept.extend(again)  # another broker may fail before they arrive
-        effects += passed_on(self.me, self.me, again)
+                others.append(Destined(load.batch, load.row, targets, numbers))
+        self._kept.extend(others)  # another broker may fail before they arrive
+        effects += passed_on(self.me, self.me, others)
         order = self._incoming.get(broker)
         return effects if order is None else [*effects, *self._notify(_parts(order.give_up()))]
 

@@ -185,7 +185,7 @@ class ViewRouting(Router, Protocol):
         """Make another view the current one."""
         ...
 
-    def install(self, view: MembershipView, again: Iterable[BrokerId] = ()) -> list[Effect]:
+    def install(self, view: MembershipView, resend_to: Iterable[BrokerId] = ()) -> list[Effect]:
         """Switch to a view that includes this broker; return the messages to send under it."""
         ...
 

@@ -244,7 +244,7 @@ class TreeRouter:
         if self.table.add(item, link, holder):
             effects += self._carry_out(self.announcer.hold(item, self.table.slot(item)))
         elif isinstance(self.announcer, ForwardingAnnouncer):
-            effects += self._carry_out(self.announcer.again(item))
+            effects += self._carry_out(self.announcer.reannounce(item))
         return effects + self._carry_out(self.announcer.wait(waiter, item))
 
     def _release(self, item: Filter, link: Link, holder: Link) -> list[Effect]:

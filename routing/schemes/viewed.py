@@ -244,14 +244,14 @@ class ViewedRouter(LocalFirstRouter):
 
     # Another view.
 
-    def install(self, view: MembershipView, again: Iterable[BrokerId] = ()) -> list[Effect]:
+    def install(self, view: MembershipView, resend_to: Iterable[BrokerId] = ()) -> list[Effect]:
         """Switch to a view that includes this broker; return the messages to send under it.
 
         Parameters
         ----------
         view
             The next view.
-        again
+        resend_to
             The brokers to which all filters are sent again, because earlier messages may not have arrived.
         """
         before = {} if self.view is None else self.view.born
@@ -273,7 +273,7 @@ class ViewedRouter(LocalFirstRouter):
         wants = tuple(self.announcer.announced())
         effects: list[Effect] = [
             Send(other, ViewWants(view.born[self.me], view.born[other], self._number, wants))
-            for other in dict.fromkeys((*fresh, *again))
+            for other in dict.fromkeys((*fresh, *resend_to))
             if other in view.born
         ]
         for told in list(self._told):

@@ -32,7 +32,9 @@ def events(count: int, x: int = 1, **more: str) -> EventBatch:
 
 
 def quotas(adverts: dict[int, Advert], **config: int) -> Quotas[int]:
-    return Quotas(lambda publisher: adverts, AdmissionConfig(**config).validate(), again_seconds=10.0)  # type: ignore[arg-type]
+    return Quotas(
+        lambda publisher: adverts, AdmissionConfig(**config).validate(), retransmission_seconds=10.0
+    )  # type: ignore[arg-type]
 
 
 PLAYS = st.lists(
@@ -123,7 +125,7 @@ def test_each_advertisement_has_a_bucket_of_its_own_and_the_first_that_covers_pa
 def test_an_advertisement_covers_an_event_with_arrays_only_by_all_its_ways() -> None:
     held = quotas({1: advert("x = 1", 1.0), 2: advert("x > 0", 1.0)})
     batch = batch_of([{"x": [1, 2]}, {"x": [1]}], publisher="p", first_sequence=1)
-    assert held._charges("p", batch, again=False) == {(1, False): 1, (2, False): 1}
+    assert held._charges("p", batch, retransmitted=False) == {(1, False): 1, (2, False): 1}
 
 
 def test_who_advertises_anew_and_anew_gains_nothing_and_who_withdraws_waits_for_nothing() -> None:
@@ -157,13 +159,13 @@ def test_a_rate_that_changes_changes_the_bucket_and_not_how_full_it_is() -> None
 
 def test_what_is_published_again_has_as_much_as_a_publisher_keeps_and_no_more() -> None:
     held = quotas({1: advert("x = 1", 5.0)})
-    assert [held.enter("p", events(30), turn, 0.0, again=True) for turn in range(3)] == [
+    assert [held.enter("p", events(30), turn, 0.0, retransmitted=True) for turn in range(3)] == [
         "passes",
         "passes",
         "waits",
     ]
     held = quotas({1: advert("x = 1", 5.0)})
-    assert held.enter("p", events(60), 0, 0.0, again=True) == "passes"
+    assert held.enter("p", events(60), 0, 0.0, retransmitted=True) == "passes"
     assert held.enter("p", events(10), 1, 0.0) == "passes", "what is new is paid for by another bucket"
     assert held.enter("p", events(1), 2, 0.0) == "waits"
 

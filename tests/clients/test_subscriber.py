@@ -162,8 +162,8 @@ def test_what_was_held_is_said_once_at_the_next_broker():
     machine.arrive(2.0)
     publish(machine, 2.5, 1)
     first, second = machine.everywhere(1, 3.0)
-    assert first.again and first.batch.identity(0) == ("p", 1)
-    assert not second.again and second.batch.identity(0) == ("p", 3)
+    assert first.retransmitted and first.batch.identity(0) == ("p", 1)
+    assert not second.retransmitted and second.batch.identity(0) == ("p", 3)
 
 
 def test_a_loss_is_news_once():
@@ -218,7 +218,7 @@ def test_what_is_published_again_says_how_old_it_is():
     machine.publish(batch_of([{"x": 1}]), 10.0)
     machine.accept(1, 10.1)
     (events,) = machine.arrive(25.0)
-    assert events.again and events.age_seconds == 15.0
+    assert events.retransmitted and events.age_seconds == 15.0
 
 
 def test_a_publisher_that_comes_back_goes_on_from_what_its_broker_knows():
@@ -249,14 +249,14 @@ def test_what_is_published_is_held_until_every_advertisement_is_known_everywhere
     _, said = machine.publish(batch_of([{"x": 1}]), 1.0)
     assert said == machine.flush(1, 1.0) == [] and machine.everywhere(1, 2.0) == []
     (events, question) = machine.everywhere(2, 2.0)
-    assert events.batch.identity(0) == ("p", 1) and not events.again and question == Flush(1)
+    assert events.batch.identity(0) == ("p", 1) and not events.retransmitted and question == Flush(1)
     machine.accept(1, 2.0)
     first, second = machine.arrive(10.0)
     moment = machine.version
     assert first == Advertise(1, item, 5, moment) and second == Advertise(2, item, 7, moment)
     assert machine.unadvertise(2, 11.0) == [Unadvertise(2)], "the other one is not known yet"
     (events,) = machine.everywhere(1, 14.0)
-    assert isinstance(events, Events) and events.again and events.age_seconds == 13.0
+    assert isinstance(events, Events) and events.retransmitted and events.age_seconds == 13.0
 
 
 def test_a_withdrawal_that_comes_late_is_older_than_what_was_advertised_since():

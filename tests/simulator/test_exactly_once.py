@@ -426,7 +426,7 @@ def test_what_is_acknowledged_is_not_kept_when_it_comes_again():
     broker.handle(Received("alice", Register(1, to_filter("n >= 0"))))
     broker.handle(Received("alice", Consumed({"p": 3}, 1)))
     batch = batch_of([{"n": 1}] * 4, publisher="p", first_sequence=1)
-    effects = broker.handle(Received("p", Events(batch, again=True)))
+    effects = broker.handle(Received("p", Events(batch, retransmitted=True)))
     (deliver,) = [effect for effect in effects if isinstance(effect, Deliver)]
     assert deliver.batch.sequence[deliver.rows].tolist() == [4]
     assert len(broker.layer(DurableClients).entries["alice"]) == 1

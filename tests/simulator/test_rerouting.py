@@ -74,7 +74,7 @@ class Story:
 
     def _is_told(self, message):
         mine = isinstance(message, Events) and "p1" not in message.batch.publishers
-        return isinstance(message, TOLD) or (mine and not message.again)
+        return isinstance(message, TOLD) or (mine and not message.retransmitted)
 
     def _is_effect(self, effect):
         sends = isinstance(effect, Send | Multicast)

@@ -74,7 +74,7 @@ def shown(message: Any) -> Any:
         case Unadvertise():
             return "unadvertise", message.number, message.version is not None
         case Events():
-            return "events", message.batch.sequence.tolist(), message.again
+            return "events", message.batch.sequence.tolist(), message.retransmitted
         case Numbered():
             return "numbered", message.number, message.before, shown(message.message)
         case Register():

@@ -21,7 +21,7 @@ from rayvous.protocol.messages.pubsub import DEFAULT_MARKS, Events, marks_of
 numbers = st.integers(0, 9)
 seconds = st.floats(0.1, 9.0)
 MARKS: dict[str, st.SearchStrategy[Any]] = {
-    "round": st.builds(RoundNumber, st.integers(1, 9), numbers), "again": st.just(True),
+    "round": st.builds(RoundNumber, st.integers(1, 9), numbers), "retransmitted": st.just(True),
     "ballot": st.tuples(numbers, numbers), "age_seconds": seconds, "forgot_seconds": seconds,
     "repair_window_seconds": seconds, "entry": numbers, "number": st.integers(1, 9),
 }  # fmt: skip
@@ -44,7 +44,7 @@ def test_split_and_joined_sent_and_stored_it_is_the_same(marks: dict[str, Any], 
 
 @pytest.mark.parametrize("name", MARKS)
 def test_events_that_the_origin_directs_keep_each_mark(name: str) -> None:
-    values = {"round": RoundNumber(1, 2), "again": True, "ballot": (1, 2), "entry": 0}
+    values = {"round": RoundNumber(1, 2), "retransmitted": True, "ballot": (1, 2), "entry": 0}
     message = Events(batch_of([{"x": 1}, {"x": 2}]), **{name: values.get(name, 3.0)})
     reached = directed(message)
     assert [marks_of(each) for each in reached] == [marks_of(replace(message, entry=0))] * 2

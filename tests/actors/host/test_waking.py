@@ -38,11 +38,11 @@ def test_a_host_that_could_not_go_on_with_one_broker_goes_on_when_it_is_asked_ag
         assert host._stores is not None
         opened, store_of = [], host._stores.store_of
 
-        def fails_once(broker: int, incarnation: int, *, again: bool = False) -> Any:
+        def fails_once(broker: int, incarnation: int, *, reopened: bool = False) -> Any:
             opened.append(broker)
             if opened == [0, 1]:
                 raise StorageFailed("the disk is away")
-            return store_of(broker, incarnation, again=again)
+            return store_of(broker, incarnation, reopened=reopened)
 
         monkeypatch.setattr(host._stores, "store_of", fails_once)
         with pytest.raises(StorageFailed, match="the disk is away"):

@@ -143,7 +143,7 @@ BROKEN = {
     ),
     "forgets deliveries": (changed(CrashRecover, "_restore_queues", forgets_deliveries), Setting(), 24),
     "forgets which numbers it has heard": (changed(CrashRecover, "__init__", forgets_numbers_heard), Setting(), 22),
-    "never sends again": (changed(Outgoing, "again", never_sends_again), Setting(crashes=0, losses=1), 24),
+    "never sends again": (changed(Outgoing, "retransmit", never_sends_again), Setting(crashes=0, losses=1), 24),
 }  # fmt: skip
 QUICK = "commits after it has sent", "acknowledges what it has not"
 

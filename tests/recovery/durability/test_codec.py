@@ -45,7 +45,7 @@ def test_a_batch_reads_back_equal() -> None:
 
 def test_events_read_back_with_all_that_is_said_of_them() -> None:
     """In a hypercube, an event that does not say where it was published is not forwarded."""
-    said = {"round": RoundNumber(2, 3), "again": True, "ballot": (4, 5), "entry": 6}
+    said = {"round": RoundNumber(2, 3), "retransmitted": True, "ballot": (4, 5), "entry": 6}
     said |= {"age_seconds": 0.5, "forgot_seconds": 1.5, "repair_window_seconds": 2.5, "number": 7}
     read = decode(encode(Events(batch_of([{"i": 1}]), **said)))
     found = {field.name: getattr(read, field.name) for field in fields(read)}

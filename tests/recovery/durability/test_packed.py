@@ -77,7 +77,7 @@ def test_events_read_back_to_the_bit(batch, number, again, ballot) -> None:
     events = Events(batch, RoundNumber(3, number), again, ballot)
     found = decode(encode(events))
     assert bits(found.batch) == bits(batch)
-    assert (found.round, found.again, found.ballot) == (events.round, again, ballot)
+    assert (found.round, found.retransmitted, found.ballot) == (events.round, again, ballot)
     assert type(found.round) is RoundNumber
     assert all(column.data.flags.writeable for column in found.batch.columns.values())
 
@@ -106,7 +106,7 @@ def test_a_batch_is_packed_once_a_commit(monkeypatch: pytest.MonkeyPatch) -> Non
     batch = batch_of([{"x": 1}])
     encoder, events = Encoder(), Events(batch)
     assert encoder.encode(events) is encoder.encode(events)
-    encoder.encode(Events(batch, again=True))
+    encoder.encode(Events(batch, retransmitted=True))
     encoder.encode(Deliver(batch, ("c",), np.array([0, 1]), np.array([0])))
     assert packed == [batch]
 

@@ -32,7 +32,7 @@ from rayvous.protocol.messages.rounds import Forgotten, Marker
 from rayvous.recovery.durability.identity import Identity
 from rayvous.recovery.durability.stores import MemoryStore
 from rayvous.recovery.replay.replay import KEPT, TAKEN_OVER, Replay
-from rayvous.recovery.replay.rounds import AGAIN_EVENTS_MAX, Rounds
+from rayvous.recovery.replay.rounds import RETRANSMISSION_EVENTS_MAX, Rounds
 from rayvous.routing.language.questions import to_filter
 
 WANTS = Register(1, to_filter("n >= 0"))
@@ -96,7 +96,7 @@ def test_a_round_sends_again_what_was_accepted_within_bounds_in_order(seed, stab
         known = next_of.get(publisher, 1)
         again = stable and known > 1 and dice.random() < 0.3
         first = max(1, known - dice.randint(1, 3)) if again else known
-        machine.publish(publisher, first, count, again=again, forgot_seconds=1e9 if again else 0.0)
+        machine.publish(publisher, first, count, retransmitted=again, forgot_seconds=1e9 if again else 0.0)
         fresh = [(publisher, number) for number in range(max(first, known), first + count)]
         next_of[publisher] = max(known, first + count)
         if fresh:
@@ -144,7 +144,7 @@ def test_what_is_missing_ahead_of_a_publishers_first_event_here_is_lost_by_name_
     machine = Alone()
     machine.take(Ticked(0.0))
     machine.subscribe("s")
-    tell, report, events = machine.publish("p", 4, again=True)
+    tell, report, events = machine.publish("p", 4, retransmitted=True)
     assert isinstance(tell.event, Tell) and [each[:2] for each in tell.event.message.entries] == [("p", 3)]
     assert [(loss.publisher, loss.first, loss.last) for loss in report.losses] == [("p", 1, 3)]
     assert sent([events]) == [("p", 4)]
@@ -174,7 +174,7 @@ def test_who_has_forgotten_what_another_broker_keeps_does_not_answer_for_that_pu
             "no loss of p is told, and none of it is sent"
         )
         assert incarnation.layer.kept_of("p"), "for its process, should that die and come back here"
-    machine.publish("p", 2, 3, again=True)
+    machine.publish("p", 2, 3, retransmitted=True)
     assert ("p", 4) in sent(machine.round(4)), "it is here again"
     assert store is None or not list(store.rows(TAKEN_OVER))
     machine.take(Received("r", TakenOver(1, 3)))
@@ -233,10 +233,13 @@ def test_it_asks_whether_all_has_come_before_half_a_retention_is_over_and_counts
 def test_many_small_batches_go_again_in_few():
     machine = Alone()
     machine.take(Ticked(0.0))
-    for number in range(AGAIN_EVENTS_MAX // 8):
+    for number in range(RETRANSMISSION_EVENTS_MAX // 8):
         machine.publish(f"p{number % 3}", 1 + 16 * (number // 3), 16)
     again = [each for each in machine.round(1) if isinstance(each, Inward)]
-    assert len(again) == 2 and len(sent(again)) == 2 * AGAIN_EVENTS_MAX - (2 * AGAIN_EVENTS_MAX) % 16
+    assert (
+        len(again) == 2
+        and len(sent(again)) == 2 * RETRANSMISSION_EVENTS_MAX - (2 * RETRANSMISSION_EVENTS_MAX) % 16
+    )
 
 
 def test_rows_that_are_not_needed_go_with_the_next_change():
