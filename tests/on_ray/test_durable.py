@@ -164,7 +164,7 @@ def test_subscriber_publisher_and_broker_are_killed_and_nothing_is_lost_or_repea
         assert whole.attached and whole.away_seconds == 0 and whole.selectors == ("n >= 0",)
         net.end_durable("alice")
         assert net.durable() == []
-        with pytest.raises(RayTaskError, match="another process|taken over"):
+        with pytest.raises(RayTaskError, match=r"another process|taken over"):
             ray.get(reader.read.remote(1))
 
 
