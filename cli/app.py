@@ -273,7 +273,7 @@ def chaos(
     """Inject faults determined by a seed, let the network heal, and check that it kept its promises.
 
     Faults are crashes, restarts, pauses, cut links, partitions, dead clusters, a dead root and a dead rendezvous
-    point, also several at once. Exit status 0 only if every seed holds; for each seed that fails, the command that
+    point, also several at once. Exit status 0 only if every seed holds; for each other seed, the command that
     replays it is printed.
 
     On ray, each broker is a process on this machine that is killed or stopped. The first fault of a random plan depends

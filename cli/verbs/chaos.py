@@ -268,6 +268,7 @@ def _check(plan: FaultPlan, cases: Sequence[Case]) -> None:
 def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, Any]:
     failed = [report for report in reports if report.outcome == VIOLATED]
     undecided = [report for report in reports if report.outcome == UNDECIDED]
+    unheld = [report for report in reports if not report.holds]
     verdict = total(report.verdict for report in reports)
     return {
         "on": on,
@@ -276,7 +277,7 @@ def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, 
         "held": len(reports) - len(failed) - len(undecided),
         "failed": [report.seed for report in failed],
         "undecided": [report.seed for report in undecided],
-        "replay": [report.replay for report in failed],
+        "replay": [report.replay for report in unheld],
         **verdict.counts(),
         "conditions": verdict.conditions(),
         "lost_by_retention": verdict.losses.get("retention", 0),
@@ -287,7 +288,7 @@ def _summary(on: str, scheme: str, reports: Sequence[ChaosReport]) -> dict[str, 
         "recovery": by_kind(each for report in reports for each in report.recoveries),
         "verdict": worst(report.outcome for report in reports),
         **({"report": reports[0].to_dict()} if len(reports) == 1 else {}),
-        **({"failures": [report.to_dict() for report in failed]} if len(reports) > 1 and failed else {}),
+        **({"failures": [report.to_dict() for report in unheld]} if len(reports) > 1 and unheld else {}),
     }
 
 
@@ -308,7 +309,7 @@ def _print(result: dict[str, Any], reports: Sequence[ChaosReport]) -> None:
     if len(reports) == 1:
         _print_story(reports[0])
     else:
-        for report in [report for report in reports if report.outcome == VIOLATED][:FAILURES_SHOWN]:
+        for report in [report for report in reports if not report.holds][:FAILURES_SHOWN]:
             _print_drawn(report.case)
             _print_story(report)
     rows = {

@@ -127,7 +127,9 @@ def test_seeds_of_which_nothing_is_decided_do_not_hold(monkeypatch, capsys):
     result = run_chaos_seeds(6, 3, "ray", None, 6, as_json=False)
     assert (result["held"], result["failed"], result["undecided"]) == (1, [], [7, 8])
     assert result["verdict"] == "undecided"
+    assert [failure["case"]["seed"] for failure in result["failures"]] == [7, 8]
     out, err = capsys.readouterr()
+    assert "replay: rayvous chaos --on ray --seed 8 --brokers 6" in out
     assert "undecided: seed 7, 8. Nothing had to come for certain" in out and "seed 7 is undecided" in err
     pretend(monkeypatch, idle=[7], fails=[7, 8])
     assert run_chaos_seeds(6, 3, "ray", None, 6, as_json=True)["failed"] == [7, 8]
