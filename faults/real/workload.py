@@ -9,8 +9,8 @@ Rules
   as it can; actions that it missed are skipped.
 * A durable subscriber acknowledges what it has heard after a delay.
 * A failed call is a finding: in a network that heals in time no call fails.
-* With admission control a publisher advertises before it publishes, in each of its lives. A refused subscription
-  counts as cancelled, and never existed.
+* With admission control a publisher advertises before it first publishes, as in the simulator, and again in each
+  later life. A refused subscription counts as cancelled, and never existed.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ class RunningWorkload:
         self.account = Account(Features(recovery, stable))
         self.admitted = self.refused = 0
         self._adverts = adverts
+        self._advertised: set[str] = set()
         self._priorities = priorities
         self._net = net
         self._clock = clock
@@ -155,12 +156,10 @@ class RunningWorkload:
         if name in self._mortal:
             mortal = KillableClients(name, broker, publishes(name), self._spares)
             mortal.start()
-            self._advertise(name, mortal)
             return mortal
         if publishes(name):
             publisher = self._net.publisher(name, broker=broker)
             publisher.on_accepted = lambda at, batch: self._accepted(time.time(), at, batch)
-            self._advertise(name, publisher)
             return publisher
         return self._net.subscriber(name, broker=broker, durable=name in self._durable)
 
@@ -171,6 +170,7 @@ class RunningWorkload:
     def _advertise(self, name: str, client: Client) -> None:
         advert = self._adverts.get(name)
         if advert is not None:
+            self._advertised.add(name)
             _call(client, "advertise", advert.selector, max_rate=advert.rate)
 
     def go_to(self, brokers: Sequence[BrokerId]) -> None:
@@ -190,9 +190,9 @@ class RunningWorkload:
                 client.state() if isinstance(client, KillableClients) else state_of(client)
             )
             clients.homes[name] = home
-            if name in self._adverts:
+            if name in self._advertised:
                 clients.adverts[name] = to_filter(self._adverts[name].selector)
-            else:
+            elif name not in self._adverts:
                 clients.wanted[name], clients.lacking[name] = wanted, lacking
         return clients
 
@@ -246,6 +246,8 @@ class RunningWorkload:
             self._move(client, action.broker)
         elif publishes(name):
             assert not isinstance(client, Subscriber)
+            if name not in self._advertised:
+                self._advertise(name, client)
             with self._turn:
                 self.account.published(now(), name, client.published + 1, list(action.events))
             client.publish_batch(list(action.events))
@@ -345,7 +347,8 @@ class RunningWorkload:
             found = client.start()
             with self._turn:
                 self._came_back(client, used, found)
-        self._advertise(client.name, client)
+        if client.name in self._advertised:
+            self._advertise(client.name, client)
         self._say(f"client {client.name} is back")
         for number in self._cancelled.get(client.name, set()) & set(client.numbers()):
             client.call("unsubscribe", number)  # it died of it before that was recorded

@@ -37,7 +37,10 @@ class Net:
 
 
 def test_a_publisher_is_one_also_when_it_moves_before_it_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With admission control it also advertises before its first action."""
+    """With admission control it advertises before its first publication, as in the simulator, and only then.
+
+    Publishers that had advertised before anybody subscribed made seeds in which every subscription was refused.
+    """
     monkeypatch.setattr(workload, "Spares", lambda name, count: SimpleNamespace(close=lambda: None))
     monkeypatch.setattr(
         workload, "time", SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)
@@ -54,9 +57,17 @@ def test_a_publisher_is_one_also_when_it_moves_before_it_publishes(monkeypatch: 
         adverts={"p1": DrawnAdvertisement("TRUE", 5.0)},
     )
     players.await_end(
-        players.play([Action(0.0, "move", "p1", 1), Action(0.1, "publish", "p1", 1, events=(event,))], 0.0),
+        players.play(
+            [
+                Action(0.0, "move", "p1", 1),
+                Action(0.1, "publish", "p1", 1, events=(event,)),
+                Action(0.2, "publish", "p1", 1, events=(event,)),
+            ],
+            0.0,
+        ),
         10.0,
     )
     players.close()
     assert not wrong and net.came == [("publisher", "p1")]
-    assert net.done == [("p1", "advertise", "TRUE"), ("p1", "move", 1), ("p1", "publish", [event])]
+    published = ("p1", "publish", [event])
+    assert net.done == [("p1", "move", 1), ("p1", "advertise", "TRUE"), published, published]
