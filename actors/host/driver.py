@@ -178,9 +178,9 @@ class Driver:
         self.drive(hosted, Received(source, message), pressure)
         self._telemetry.flush_when_due(hosted)
 
-    async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
-        """Take in the heartbeat of another host; `stands` says what changes in the heartbeats that it replaces."""
-        await self._resting.hear(host, stands)
+    async def host_beat(self, host: str, stands: Sequence[Stands]) -> list[bool]:
+        """Take in the heartbeat of another host; return which of the changes of standing heartbeats it has taken."""
+        return await self._resting.hear(host, stands)
 
     def reborn(self, broker: BrokerId) -> None:
         """Note that everything said by or to this broker so far belongs to an earlier incarnation."""

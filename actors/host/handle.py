@@ -161,12 +161,14 @@ class HostHandle:
         """Hand messages to a broker as `receive` does, by a call of Ray alone; for the rendezvous point."""
         return self._call("receive", to, source, messages)
 
-    async def host_beat(self, host: str, stands: Sequence[Stands]) -> None:
-        """Tell the host that another host lives; `stands` says what changes in the heartbeats that this replaces."""
+    async def host_beat(self, host: str, stands: Sequence[Stands]) -> list[bool]:
+        """Tell the host that another host lives; `stands` says what changes in the heartbeats that this replaces.
+
+        Returns which of the changes it has taken.
+        """
         if self._way is None:
-            await self._call("host_beat", host, stands)
-        else:
-            await self._ask(host, packed(("host_beat", (host, stands))))
+            return await self._call("host_beat", host, stands)  # type: ignore[no-any-return]
+        return await self._ask(host, packed(("host_beat", (host, stands))))  # type: ignore[no-any-return]
 
     # Of clients.
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 from uuid import uuid4
 
@@ -59,8 +60,9 @@ class Awake:
     def reborn(self, broker: BrokerId) -> None:
         """Do nothing: nothing stands for a broker."""
 
-    async def hear(self, host: str, stands: Sequence[Stands]) -> None:
+    async def hear(self, host: str, stands: Sequence[Stands]) -> list[bool]:
         """Ignore a heartbeat of another host."""
+        return [False] * len(stands)
 
 
 class Resting(Awake):
@@ -187,7 +189,7 @@ class Resting(Awake):
     async def _beat(self, host: Any) -> None:
         stands = self.standing.unconfirmed(host)
         try:
-            await self._ways.handle_of(host).host_beat(self._name, stands)
+            taken = await self._ways.handle_of(host).host_beat(self._name, stands)
         except ActorDiedError:
             self._ways.note(host, reached=False)
             for source, to in self.standing.died(host):
@@ -197,23 +199,23 @@ class Resting(Awake):
             self._ways.log.debug("a beat of this host was lost: %s", first_line(error))
         else:
             self._ways.note(host, reached=True)
-            self.standing.told(host, stands)
+            self.standing.told(host, [each for each, held in zip(stands, taken, strict=True) if held])
         finally:
             del self._calls[host]
 
-    async def hear(self, host: str, stands: Sequence[Stands]) -> None:
-        """Take in a heartbeat of another host."""
-        known = [
-            each
+    async def hear(self, host: str, stands: Sequence[Stands]) -> list[bool]:
+        """Take in a heartbeat of another host; return which of these this host holds from now on."""
+        held = [
+            each.to in self._hosted_brokers and await self._ways.current(each.source, each.incarnation)
             for each in stands
-            if each.to in self._hosted_brokers and await self._ways.current(each.source, each.incarnation)
         ]
-        news = self.standing.hears(host, known, self._clock.now())
+        news = self.standing.hears(host, compress(stands, held), self._clock.now())
         for each in news:
             self._hand(
                 self._hosted_brokers[each.to], each.source, each.beat
             )  # what was sent before may have been lost
         self._hand_on(host, {(each.source, each.to) for each in news})
+        return held
 
     def _hand_on(
         self, host: Host, news: set[tuple[BrokerId, BrokerId]] | frozenset[Any] = frozenset()

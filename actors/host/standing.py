@@ -9,6 +9,9 @@ Rules
   heartbeat is also revoked if its broker has not repeated it for `LAPSE_HEARTBEATS` while it was told the time.
 * A standing heartbeat overtakes nothing: a heartbeat comes to stand only while nothing else is waiting or in flight
   on its way.
+* From one broker to another one heartbeat stands at most, that which came to stand last. A broker that spoke to its
+  whole cluster and now speaks to one member of it has two ways to that member for a while: when the first one is
+  revoked, what stands on the second must stay.
 * A host is silent if it was not heard for `SILENT_HEARTBEATS`, which is less than any broker's patience.
 * Brokers of one host need no calls: what stands between them stands as long as the host runs.
 
@@ -138,6 +141,9 @@ class StandingHeartbeats:
             hosts = [(other, self._host_of(other)) for other in said.to]
         except KeyError:
             return False
+        for earlier in self._said[source].values():
+            if earlier.stands and not set(said.to).isdisjoint(earlier.to):
+                self._take_back(source, earlier)
         for other, host in hosts:
             if host is None:
                 self._stands.setdefault(other, {})[source] = HERE, said.beat

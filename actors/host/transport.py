@@ -126,7 +126,7 @@ class Transport:
         self._reborn = reborn
         self._peers: dict[BrokerId, Peer] = {}
         self._actors: dict[BrokerId, Any] = {}  # of brokers that are not here
-        self._incarnations: dict[BrokerId, int] = {}  # of other brokers that have restarted
+        self._incarnations: dict[BrokerId, int] = {}  # of brokers here, and of others that have restarted
         self._own_incarnations: dict[BrokerId, int] = {}
         self._groups: dict[BrokerId, MulticastGroup] = {}
         self._learning = asyncio.Lock()
@@ -141,8 +141,9 @@ class Transport:
         self._rendezvous = rendezvous
 
     def born(self, broker: BrokerId, incarnation: int) -> None:
-        """Note which incarnation of a broker starts here."""
+        """Note which incarnation of a broker starts here: its messages to others here need no inquiry."""
         self._own_incarnations[broker] = incarnation
+        self._incarnations[broker] = incarnation
 
     # Making links.
 

@@ -276,6 +276,19 @@ def test_a_host_that_is_only_late_wakes_who_listens_to_it_and_nobody_is_suspecte
     go(test)
 
 
+def test_a_beat_that_nobody_took_does_not_stand() -> None:
+    """A host that does not have the broker yet says so, and is told again."""
+
+    async def test(net: Net) -> None:
+        late = net.hosts[place_of(5)].hosted_brokers.pop(5)
+        await net.run(2.5)
+        net.hosts[place_of(5)].hosted_brokers[5] = late
+        assert await net.run(8, lambda: net.resting() == ALL_BUT_ROOT)
+        assert all(net.healing(position.broker).place.view.epoch == 0 for position in TREE)
+
+    go(test)
+
+
 def test_a_host_to_which_no_beat_can_be_brought_is_known() -> None:
     """So a group does not wait for a member there that Ray does not yet know to be dead."""
 

@@ -64,6 +64,21 @@ def test_what_is_said_again_while_it_is_taken_back_is_told_anew() -> None:
     assert machine.unconfirmed("there") == (Stands(1, 0, 7, "b"),) and not says(machine, "b", 5.0)
 
 
+def test_what_stands_on_one_way_to_a_broker_stays_when_another_way_to_it_lapses() -> None:
+    """It was designated and spoke to its cluster; then it speaks to one member. Reference: decision 0092."""
+    machine = standing()
+    for now in (0.0, 1.0):
+        says(machine, "to all", now, (7, 8))
+    machine.told("there", machine.unconfirmed("there"))
+    for now in (2.0, 3.0):
+        assert not says(machine, "to one", now)
+    machine.told("there", machine.unconfirmed("there"))
+    assert says(machine, "to one", 4.0)
+    machine.lapse(1, 4.0)
+    assert machine.unconfirmed("there") == () and machine.all_held(1, {7})
+    assert not says(machine, "to all", 5.0, (7, 8)), "it has to come to stand again"
+
+
 def test_nothing_comes_to_stand_ahead_of_what_is_on_its_way() -> None:
     machine = standing()
     for now in range(5):
