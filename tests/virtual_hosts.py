@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from packed_calls import PackedCalls
-from patience import StandingLoop
+from patience import FrozenLoop
 from ray.exceptions import ActorDiedError
 from rayvous.actors.host.host import BrokerHost
-from rayvous.actors.host.survey import standing_of
+from rayvous.actors.host.survey import survey_of
 from rayvous.actors.network.directory import Directory
 from rayvous.actors.network.rendezvous import Rendezvous
 from rayvous.protocol.configs import Limits, Position
@@ -114,7 +114,7 @@ class Lab:
         self.positions, self.scheme, self.recovery, self.place_of = positions, scheme, recovery, place_of
         self.rng = random.Random(seed)
         self.loop = asyncio.get_running_loop()
-        assert isinstance(self.loop, StandingLoop)
+        assert isinstance(self.loop, FrozenLoop)
         self.states: dict[Process, State] = {}
         self.current: dict[int, Process] = {}
         self.cut: set[tuple[int, ...]] = set()
@@ -285,7 +285,7 @@ class Lab:
         for place in self.hosts():
             if not self.is_dead(place):
                 for broker, hosted in self.host(place).hosted_brokers.items():
-                    found[broker] = standing_of(hosted)
+                    found[broker] = survey_of(hosted)
         return {broker: said for broker, said in found.items() if said is not None}
 
     def problems(self) -> list[str]:

@@ -6,7 +6,7 @@ Reference: promise 6; docs/decisions/0092-hosts-beat-for-their-brokers.md.
 import random
 
 import pytest
-from patience import StandingLoop, run_standing
+from patience import FrozenLoop, run_frozen
 from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.schemes.registry import scheme
 from rayvous.routing.topologies.cluster_trees import ClusterTree
@@ -73,7 +73,7 @@ class Faults:
 
 
 def check(scheme_name: str, seed: int) -> None:
-    async def test(_: StandingLoop) -> None:
+    async def test(_: FrozenLoop) -> None:
         rng = random.Random(seed)
         positions = scheme(scheme_name, heals=True).positions(TREE.positions())
         lab = await Lab(positions, scheme_name, RECOVERY, rng.choice(SPREADS), seed).start()
@@ -84,7 +84,7 @@ def check(scheme_name: str, seed: int) -> None:
         await lab.run(STAYS_FOR)
         assert not lab.problems(), [*faults.done, *lab.problems()]
 
-    run_standing(test)
+    run_frozen(test)
 
 
 @pytest.mark.parametrize(
