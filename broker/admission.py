@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from ..admission.advertisements import LOCAL
 from ..admission.books import Advert
 from ..admission.controller import Admission
 from ..admission.flows import HandOn
+from ..protocol.batch import Rows
 from ..protocol.configs import Placed
 from ..protocol.effects import Inform, Multicast, Plain, Received, Send, Ticked
 from ..protocol.ids import BrokerId, ClientId, Link
@@ -356,7 +357,7 @@ class Admitting:
         assert {entry.filter for entry in self._above} == wanted
 
 
-def _part(message: Events, rows: Any) -> Events | None:
+def _part(message: Events, rows: Rows) -> Events | None:
     if len(rows) == len(message.batch):
         return message
     return replace(message, batch=message.batch.take(rows)) if len(rows) else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
-from typing import Any, Never, Protocol
+from typing import Never, Protocol
 
 from ..protocol.configs import Position
 from ..protocol.ids import BrokerId, ClusterId
@@ -61,7 +61,7 @@ class Breakable(Protocol):
         ...
 
     @property
-    def rendezvous(self) -> Any:
+    def rendezvous(self) -> object:
         """The rendezvous point, or None if there is none."""
         ...
 

@@ -298,7 +298,7 @@ class EventBatch:
         column = self.columns.get(FORMS)
         if column is None:
             return
-        read: dict[int, Any] = {}
+        read: dict[int, object] = {}
         rows = range(len(self)) if column.present is None else np.flatnonzero(column.present).tolist()
         for row in rows:
             code = int(column.data[row])
@@ -306,7 +306,7 @@ class EventBatch:
                 read[code] = json.loads(column.words[code])
             yield row, read[code], column.words[code]
 
-    def documents(self, shown: Callable[[Value], Any] = lambda value: value) -> list[dict[str, Any]]:
+    def documents(self, shown: Callable[[Value], object] = lambda value: value) -> list[dict[str, Any]]:
         """Return the events as they were given, with nested objects and arrays; `shown` converts the values."""
         out = [{name: shown(value) for name, value in event.items()} for event in self.seen()]
         for row, form, _ in self._forms():

@@ -16,10 +16,13 @@ from dataclasses import fields
 from numbers import Integral, Real
 from pathlib import Path
 from types import UnionType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from .errors import InputError
 from .printable import printable
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 SECONDS_MAX: Final = 1e9
 """The longest wait, about 31 years; the underlying wait functions accept no more."""
@@ -105,12 +108,12 @@ def texts(name: str, values: object, error: type[InputError] = InputError) -> li
     return [text(name, value, error) for value in values]
 
 
-def path(name: str, value: Any, error: type[InputError] = InputError) -> Path:
+def path(name: str, value: object, error: type[InputError] = InputError) -> Path:
     """Return a path; InputError for a value that is neither a string nor a path, or is no valid path."""
     given = str(value) if isinstance(value, str | Path) else ""
     if not given or "\0" in given or not _encodable(given):
         raise wrong(name, value, "a path", error)
-    return Path(value)
+    return value if isinstance(value, Path) else Path(given)
 
 
 def callback(name: str, value: T) -> T:
@@ -129,7 +132,7 @@ def one_of(name: str, value: object, words: Collection[str], error: type[InputEr
 
 def whole_number(
     name: str,
-    value: Any,
+    value: object,
     low: int | None = None,
     high: int | None = None,
     error: type[InputError] = InputError,
@@ -143,11 +146,12 @@ def whole_number(
     """
     if type(value) is int and (low is None or low <= value) and (high is None or value <= high):
         return value
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or (low is not None and value < low) or (high is not None and value > high):
-        bounds = "" if low is None else f", {low:,} or more" if high is None else f" from {low:,} to {high:,}"
-        raise wrong(name, value, f"a whole number{bounds}", error)
-    return int(value)
+    if not isinstance(value, bool) and isinstance(value, Integral):
+        whole = int(value)
+        if (low is None or low <= whole) and (high is None or whole <= high):
+            return whole
+    bounds = "" if low is None else f", {low:,} or more" if high is None else f" from {low:,} to {high:,}"
+    raise wrong(name, value, f"a whole number{bounds}", error)
 
 
 def whole_numbers(name: str, values: object, error: type[InputError] = InputError) -> list[int]:
@@ -159,7 +163,7 @@ def whole_numbers(name: str, values: object, error: type[InputError] = InputErro
 
 def number(
     name: str,
-    value: Any,
+    value: object,
     low: float = 0.0,
     *,
     above: bool = False,
@@ -186,21 +190,26 @@ def number(
     InputError
         If the value is no number, or out of range.
     """
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not (value > low if above else value >= low) or (not infinite and _endless(value)):
+    given = _real(value)
+    if given is None or not (given > low if above else given >= low) or (not infinite and _endless(given)):
         must = f"a number above {low:g}" if above else f"a number, {low:g} or more"
         raise wrong(name, value, must, error)
-    return value  # type: ignore[no-any-return]
+    return given
 
 
-def _endless(value: Any) -> bool:
+def _real(value: object) -> float | None:
+    """Return the value if it is a real number, of whatever type."""
+    return value if not isinstance(value, bool) and isinstance(value, Real) else None  # type: ignore[return-value]
+
+
+def _endless(value: float) -> bool:
     try:
         return math.isinf(value)
     except OverflowError:  # a whole number that no float can hold
         return True
 
 
-def seconds(name: str, value: Any, error: type[InputError] = InputError) -> float:
+def seconds(name: str, value: object, error: type[InputError] = InputError) -> float:
     """Return a duration: a number of seconds from 0 to `SECONDS_MAX`.
 
     Raises
@@ -208,10 +217,10 @@ def seconds(name: str, value: Any, error: type[InputError] = InputError) -> floa
     InputError
         If the value is not such a number.
     """
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not 0 <= value <= SECONDS_MAX:
+    given = _real(value)
+    if given is None or not 0 <= given <= SECONDS_MAX:
         raise wrong(name, value, f"a number of seconds from 0 to {SECONDS_MAX:,.0f}", error)
-    return float(value)
+    return float(given)
 
 
 def optional_seconds(name: str, value: object) -> float | None:
@@ -219,7 +228,9 @@ def optional_seconds(name: str, value: object) -> float | None:
     return None if value is None else seconds(name, value)
 
 
-def positive_fields(given: Any, prefix: str, skip: Collection[str] = (), none: Collection[str] = ()) -> None:
+def positive_fields(
+    given: DataclassInstance, prefix: str, skip: Collection[str] = (), none: Collection[str] = ()
+) -> None:
     """Require that the fields of a dataclass are numbers above 0; those in `none` may also be None.
 
     A field whose default is a whole number must be a whole number. Fields in `skip` are not checked.

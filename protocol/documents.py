@@ -27,7 +27,7 @@ Source: Event Ruler (aws/event-ruler), README, JSON array matching: membership o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from .errors import EventError
@@ -102,10 +102,10 @@ class Reader(NamedTuple):
     name: Callable[[object], str]
     fits: Callable[[str], bool]
     most: int
-    value: Callable[[Any], Value | None]
+    value: Callable[[object], Value | None]
 
 
-def flattened(nested: Mapping[str, Any], reader: Reader) -> tuple[dict[str, Value], str, dict[str, str]]:
+def flattened(nested: Mapping[str, object], reader: Reader) -> tuple[dict[str, Value], str, dict[str, str]]:
     """Return the nested attributes outside of arrays, the form, and the member that has each nested name.
 
     Parameters
@@ -126,7 +126,7 @@ def flattened(nested: Mapping[str, Any], reader: Reader) -> tuple[dict[str, Valu
     return values, _text(form), members
 
 
-def whole_form(event: Mapping[str, Any], reader: Reader) -> str:
+def whole_form(event: Mapping[str, object], reader: Reader) -> str:
     """Return the form of an event that is all in it.
 
     Raises
@@ -144,10 +144,13 @@ def _text(form: object) -> str:
 
 def _check_size(nested: Mapping[str, object]) -> None:
     """Check the number of nested elements before anything is built from them."""
-    elements, waiting = 0, [nested]
+    elements = 0
+    waiting: list[object] = [nested]
     while waiting:
-        each: Any = waiting.pop()
-        inner = each.values() if isinstance(each, Mapping) else each if isinstance(each, list | tuple) else ()
+        each = waiting.pop()
+        inner: Collection[object] = (
+            each.values() if isinstance(each, Mapping) else each if isinstance(each, list | tuple) else ()
+        )
         elements += len(inner)
         if elements > ELEMENTS_MAX:
             raise EventError(
@@ -157,10 +160,10 @@ def _check_size(nested: Mapping[str, object]) -> None:
 
 
 def _members_form(
-    given: Mapping[Any, Any], path: str | None, values: dict[str, Value] | None, reader: Reader, depth: int
-) -> tuple[dict[str, Any], dict[str, str]]:
+    given: Mapping[Any, object], path: str | None, values: dict[str, Value] | None, reader: Reader, depth: int
+) -> tuple[dict[str, object], dict[str, str]]:
     """Return the form of an object, and for each name in it the member that it is in."""
-    out: dict[str, Any] = {}
+    out: dict[str, object] = {}
     members: dict[str, str] = {}
     for name, inner in given.items():
         plain = reader.name(name)
@@ -260,12 +263,15 @@ def value_in(form: object) -> Any:
     return form
 
 
-def document(attributes: Mapping[str, Any], form: Any, shown: Callable[[Any], Any]) -> dict[str, Any]:
+def document(
+    attributes: Mapping[str, object], form: object, shown: Callable[[Any], object]
+) -> dict[str, object]:
     """Return an event as it was given, nested; `shown` converts the values inside the form."""
     if isinstance(form, list):
         out: dict[str, Any] = _document(form[0], "", attributes, shown, set(), inside=True)
         return out
     taken: set[str] = set()
+    assert isinstance(form, dict)
     nested = {
         name: _document(inner, name, attributes, shown, taken, inside=False) for name, inner in form.items()
     }
@@ -276,7 +282,7 @@ def _document(
     form: object,
     path: str,
     attributes: Mapping[str, object],
-    shown: Callable[[Any], Any],
+    shown: Callable[[Any], object],
     taken: set[str],
     *,
     inside: bool,

@@ -21,11 +21,14 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from .effects import Plain
+
+if TYPE_CHECKING:
+    from random import Random
 
 SHARED: Final = "SHARED"
 """The class attribute, a frozenset, that names the attributes that are not state of the machine."""
@@ -124,7 +127,7 @@ def _is_code(value: object) -> bool:
     return isinstance(value, Callable | type) and not isinstance(value, Enum)  # type: ignore[arg-type]
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     kind = type(value)
     if isinstance(value, _ATOMS):
         return value
@@ -145,7 +148,7 @@ def _plain(value: object) -> Any:
     return Part("machine", _name_of(kind), state_of(value))
 
 
-_CONTAINERS: Final[dict[type, Callable[[Any], Any]]] = {
+_CONTAINERS: Final[dict[type, Callable[[Any], object]]] = {
     list: lambda value: [_plain(each) for each in value],
     tuple: lambda value: tuple(_plain(each) for each in value),
     set: lambda value: Part("set", "", [_plain(each) for each in value]),
@@ -155,7 +158,7 @@ _CONTAINERS: Final[dict[type, Callable[[Any], Any]]] = {
 }
 
 
-def _made(plain: Any, there: Any = None) -> Any:
+def _made(plain: Any, there: object = None) -> Any:
     """Return the value that plain data stands for; `there` is the current value in the new machine."""
     kind = type(plain)
     if kind is Part:
@@ -169,26 +172,26 @@ def _made(plain: Any, there: Any = None) -> Any:
     return plain
 
 
-def _machine(part: Part, there: Any) -> object:
+def _machine(part: Part, there: object) -> object:
     kind = _class_of(part.name)
     made = there if type(there) is kind else kind.__new__(kind)
     restore_state(made, part.parts)
     return made
 
 
-def _own(part: Part, there: Any) -> Any:
+def _own(part: Part, there: Restorable) -> object:
     if type(there) is not _class_of(part.name):
         raise TypeError(f"{part.name} is not made anew: its machine has it from the start")
     there.restore(part.parts)
     return there
 
 
-def _chance(part: Part, there: Any) -> object:
+def _chance(part: Part, there: Random) -> object:
     there.setstate(part.parts)
     return there
 
 
-_MAKERS: Final[dict[str, Callable[[Part, Any], Any]]] = {
+_MAKERS: Final[dict[str, Callable[[Part, Any], object]]] = {
     "machine": _machine,
     "own": _own,
     "chance": _chance,

@@ -13,7 +13,7 @@ import datetime
 import enum
 import math
 import re
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -132,6 +132,15 @@ def timestamp_of(moment: datetime.datetime, nanoseconds: int = 0) -> Timestamp:
     if not INTEGER_MIN < nanoseconds <= INTEGER_MAX:
         raise EventError(f"timestamp {moment.isoformat()} is outside the years 1678 to 2262")
     return Timestamp(nanoseconds)
+
+
+class Ordered(Protocol):
+    """A value or a bound that is compared with others of its group; that they are of one group, the caller knows."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+    def __le__(self, other: Any, /) -> bool: ...
+    def __gt__(self, other: Any, /) -> bool: ...
+    def __ge__(self, other: Any, /) -> bool: ...
 
 
 def moment_of(text: Any) -> Timestamp:

@@ -145,7 +145,7 @@ class Part:
         choices = (_narrowed(choice, names) for choice in self.choices if choice.names & names)
         return Part(self.fixed, tuple(choices), self.event)
 
-    def key(self) -> Any:
+    def key(self) -> object:
         """Return a value that is equal for equal parts."""
         fixed = tuple((name, type(value), value) for name, value in sorted(self.fixed.items()))
         if not self.choices:
@@ -229,7 +229,7 @@ class NestedEvent(dict[str, Value]):
         """Return the event with all attributes outside of arrays."""
         if not self.is_whole or self or len(self.parsed) != 1:
             return self
-        found: dict[str, Any] = {}
+        found: dict[str, Value] = {}
         _read_attributes(members_of(self.parsed[0]) or {}, None, found)
         return NestedEvent(found, self.form, self.parsed)
 
@@ -332,7 +332,7 @@ def _read_members(
             fixed[at] = value_in(inner)
 
 
-def _read_attributes(members: Mapping[str, object], path: str | None, found: dict[str, object]) -> None:
+def _read_attributes(members: Mapping[str, object], path: str | None, found: dict[str, Value]) -> None:
     """Add the attributes outside of arrays, as they were given."""
     for name, inner in members.items():
         at = name if path is None else f"{path}.{name}"

@@ -113,7 +113,7 @@ def _small_batch(
 
 
 def _large_batch(
-    size: int, publishers: tuple[str, ...], columns: list[object], arrays: list[_Narrow]
+    size: int, publishers: tuple[str, ...], columns: list[Any], arrays: list[_Narrow]
 ) -> EventBatch:
     following = iter(arrays)
     batch = _batch(lambda dtype: _widened(next(following), size, dtype), publishers, columns)

@@ -172,7 +172,7 @@ class SimulatedNetwork:
         record: Callable[[Step], None] | None = None,
         observer: Observer | None = None,
         telemetry: SimulatedTelemetry | bool | None = None,
-        broker: Callable[..., Any] = Broker,
+        broker: Callable[..., Broker] = Broker,
         rendezvous: Callable[..., Any] | None = rendezvous_of,
     ) -> None:
         positions = positions_of(positions)
@@ -260,7 +260,7 @@ class SimulatedNetwork:
         host = self.hosts[place.broker] = self._host(place, founds=founds, before=0 if founds else 1)
         return host
 
-    def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], Any]:
+    def _rendezvous_boot(self, make: Callable[..., Any]) -> Callable[[int], object]:
         start = start_of(list(self.positions.values()), self.scheme)
 
         def boot(incarnation: int) -> object:

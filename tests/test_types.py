@@ -1,11 +1,11 @@
 """How often each folder says `Any`: a ceiling, which is lowered when there are fewer.
 
 `Any` switches the type checker off. A value of which nothing is asked is an `object`; a mapping with known keys is a
-`TypedDict`; what several classes can do is a `Protocol`. A table of handlers by the type of a message has handlers that
-take `Never`: each row is checked, and the one call says that its row tells the type. Some `Any` stays: numbers of numpy
-whose type is only known when the program runs, bounds of intervals that are compared, rows of pandas, Spark and Ray,
-which have no types, and JSON that others wrote, until it is checked. Folders at 0 are checked by mypy itself
-(`disallow_any_explicit` in pyproject.toml).
+`TypedDict`; what several classes can do is a `Protocol`; what is compared with others of its group is `Ordered`. A
+table of handlers by the type of a message has handlers that take `Never`: each row is checked, and the one call says
+that its row tells the type. Some `Any` stays: numbers of numpy whose type is only known when the program runs, rows of
+pandas, Spark and Ray, which have no types, and JSON that others wrote, until it is checked. Folders at 0 are checked by
+mypy itself (`disallow_any_explicit` in pyproject.toml).
 """
 
 import ast
@@ -17,10 +17,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
-    "protocol": 85,
-    "routing": 90,
+    "protocol": 60,
+    "routing": 30,
     "admission": 5,
-    "recovery": 40,
+    "recovery": 35,
     "broker": 15,
     "clients": 0,
     "actors": 500,
@@ -33,6 +33,10 @@ CEILINGS = {
     "cli": 35,
 }
 """The most mentions in annotations and elsewhere, without imports."""
+
+FACING_RAY = ("actors", "gateway", "pipelines")
+"""Folders that call Ray, whose remote methods and references have no types."""
+ELSEWHERE_MAX = 300
 
 
 def mentions(folder: Path) -> int:
@@ -48,6 +52,11 @@ def test_a_folder_does_not_say_any_more_often(folder: str) -> None:
     found = mentions(ROOT / folder)
     assert found <= CEILINGS[folder], f"{folder}: {found} times Any: say what it is, or `object`"
     assert found > CEILINGS[folder] - 20, f"{folder}: only {found} times Any now: lower the ceiling"
+
+
+def test_folders_that_do_not_face_ray_have_a_ceiling_together() -> None:
+    found = sum(mentions(ROOT / folder) for folder in CEILINGS if folder not in FACING_RAY)
+    assert found <= ELSEWHERE_MAX, f"{found} times Any: say what it is, or `object`"
 
 
 def test_every_folder_has_a_ceiling() -> None:

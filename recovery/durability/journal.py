@@ -15,7 +15,7 @@ Paper 4, definition 10: ``Rec.routing_table``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ...protocol.effects import Received, Write
 from ...protocol.layers import Recorded
@@ -36,7 +36,7 @@ class RecordedMachine(Recorded, Protocol):
         ...
 
     @property
-    def handle(self) -> Callable[[Received], Any]:
+    def handle(self) -> Callable[[Received], object]:
         """The function that handles one message and returns its effects."""
         ...
 

@@ -308,7 +308,9 @@ class PostgresqlStore:
         except (ValueError, TypeError) as error:
             raise StorageFailed(f"{self._where}: broken ({error}): {_RESTORE}") from None
 
-    def _begin(self, connection: Connection, incarnation: int, fresh: bool) -> tuple[int, list[Any]]:
+    def _begin(
+        self, connection: Connection, incarnation: int, fresh: bool
+    ) -> tuple[int, list[tuple[str, str, int]]]:
         with connection.transaction():
             connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{OPEN_SECONDS:g}s",))
             began = connection.execute(
@@ -376,7 +378,7 @@ def _set(connection: Connection, settings: Mapping[str, str]) -> None:
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
 
-def _one(connection: Connection, query: Any, *values: Any) -> Any:
+def _one(connection: Connection, query: Any, *values: object) -> Any:
     """Return the single value of a query's result."""
     found = connection.execute(query, values).fetchone()
     return None if found is None else found[0]

@@ -12,14 +12,14 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from ...protocol.effects import Confirm, Deliver, Multicast, Received, Send
+from ...protocol.effects import Confirm, Deliver, Effect, Multicast, Received, Send
 from ...protocol.ids import BrokerId, Link
 from ...protocol.layers import Heard, Out, Passed, Tell
-from ...protocol.messages.pubsub import Announce, Events, Installed, Withdraw
-from ...protocol.messages.recovery import MemberInstalled, TableEntry
+from ...protocol.messages.pubsub import Announce, Events, Installed, Message, Withdraw
+from ...protocol.messages.recovery import MemberInstalled, RecoveryMessage, TableEntry
 from ...protocol.messages.rounds import Forgotten, Marker
 from .acceptance import Load
 from .place import Place, Takes
@@ -83,11 +83,11 @@ class Carrier:
             return []
         return self._on_installed(source, Installed(message.token, message.round))
 
-    def _on_routed(self, source: Link, message: Any) -> list[Out]:
+    def _on_routed(self, source: Link, message: Message | RecoveryMessage) -> list[Out]:
         """Pass to the router its own messages: subscriptions of clients, and messages between a scheme's brokers."""
         return self.counted(self._place.router.handle(Received(source, message)))
 
-    def counted(self, effects: list[Any]) -> list[Out]:
+    def counted(self, effects: Sequence[Out]) -> list[Out]:
         """Mark links as ready: a child's link is, once all its filters are installed up to the root.
 
         Answers carry the highest round that is known here.
@@ -107,7 +107,7 @@ class Carrier:
         self._confirms += [each for each in out if isinstance(each, Confirm)]
         return [each for each in out if not isinstance(each, Confirm)]
 
-    def _answer(self, effect: object) -> Any:
+    def _answer(self, effect: Out) -> Out:
         if not (isinstance(effect, Send) and isinstance(effect.message, Installed)):
             return effect
         token, known = effect.message.token, self._rounds.known
@@ -128,7 +128,7 @@ class Carrier:
         effects = self._place.router.handle(Received(source, message))
         return begun + [self._stamped(effect, message) for effect in effects]
 
-    def _stamped(self, effect: object, message: Events) -> Any:
+    def _stamped(self, effect: Effect, message: Events) -> Effect:
         """Add the ballot to events that go to the group, and to a delivery the message that brought it."""
         if isinstance(effect, Deliver):
             return Deliver(effect.batch, effect.clients, effect.starts, effect.rows, brought_by=message)

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Never, TypeAlias
+from typing import Never, TypeAlias
 
 from ...protocol.configs import Placed, Position
 from ...protocol.effects import Multicast, Send
 from ...protocol.ids import Ballot, BrokerId, ClusterId, Link
 from ...protocol.layers import Out
 from ...protocol.messages.recovery import ClusterView, TreeBeat
+from ...protocol.messages.rounds import FailureNotice, Forgotten, Marker
 from ...routing.schemes.router import TreeRouting
 from .probing import Probing
 from .starting import Start
@@ -134,7 +135,7 @@ class Place:
             return self.root or bool(self.router.attached and self.path)
         return self.home.broker in self.view.members and self.view.designated != self.home.broker
 
-    def spread(self, source: BrokerId, message: Any) -> list[Out]:
+    def spread(self, source: BrokerId, message: FailureNotice | Forgotten | Marker) -> list[Out]:
         """Forward a message for every broker to every link but the one it arrived on."""
         effects: list[Out] = []
         if self.other_members and source not in self.other_members:

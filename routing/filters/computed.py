@@ -20,12 +20,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ...protocol.batch import Column, Mask
-from ...protocol.values import Kind, Value
+from ...protocol.values import Kind, Ordered, Value
 from ..language.cesql_values import Node, names_in, node_text, result_of
 from ..language.conditions import MIRRORED
 from ..language.expressions import Expression, Ref, refs, value_of
@@ -168,8 +169,8 @@ class Order(Computed):
 
     def value(self, event: Mapping[str, Value]) -> Value | None:
         """Return the comparison of the two for an event; None where they are not comparable."""
-        one: Any = value_of(self.left, event)
-        other: Any = value_of(self.right, event)
+        one: Ordered | None = value_of(self.left, event)
+        other: Ordered | None = value_of(self.right, event)
         if one is None or other is None or GROUPS[type(one)] != GROUPS[type(other)]:
             return None
         return bool(one == other) if type(one) is bool else int(one > other) - int(one < other)
@@ -270,7 +271,7 @@ def order_of(left: Expression, op: str, right: Expression) -> tuple[Order, Domai
     return Order(left, right), _ORDERS[op]
 
 
-def _ranks(one: Column, other: Column, both: Mask) -> tuple[Any, Any]:
+def _ranks(one: Column, other: Column, both: Mask) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return numbers that compare like the strings of two columns, where both are present."""
     codes = [np.where(both, column.data, 0) for column in (one, other)]
     used = [np.unique(each[both]).tolist() for each in codes]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from ...protocol.values import Null, Timestamp, Value, is_null
+from ...protocol.values import Null, Ordered, Timestamp, Value, is_null
 from .intervals import (
     EVERYTHING,
     NOTHING,
@@ -125,7 +125,7 @@ class Domain:
         kind = type(high if low is None else low)
         plain_low, plain_high = _plain(low), _plain(high)
         if plain_low is not None and plain_high is not None:
-            reach: Any = plain_low
+            reach: Ordered = plain_low
             if reach > plain_high or (reach == plain_high and (low_open or high_open)):
                 return cls.EMPTY
         return _of_group(kind, (Interval(plain_low, plain_high, low_open, high_open),))
@@ -189,7 +189,7 @@ class Domain:
             return self.strings.contains(value)  # type: ignore[arg-type]
         if kind is bool:
             return value in self.booleans
-        if kind is Timestamp:
+        if isinstance(value, Timestamp):
             return contains(self.timestamps, value)
         if is_null(value):
             return self.null

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from ...protocol.values import Ordered
+
 Bound: TypeAlias = int | float | str
 
 LAST_CODE_POINT: Final = 0x10FFFF
@@ -42,22 +44,22 @@ class Interval:
         """Whether the interval holds exactly one value (then `low` is that value)."""
         return self.low is not None and self.low == self.high
 
-    def contains(self, value: object) -> bool:
+    def contains(self, value: Ordered) -> bool:
         """Return whether a value of the same group is in the interval."""
-        low: Any = self.low
+        low: Ordered | None = self.low
         if low is not None and not (value > low if self.low_open else value >= low):
             return False
-        high: Any = self.high
+        high: Ordered | None = self.high
         return high is None or (value < high if self.high_open else value <= high)
 
     def covers(self, other: Interval) -> bool:
         """Return whether every value of `other` is in the interval."""
-        low: Any = self.low
+        low: Ordered | None = self.low
         if low is not None:
-            its: Any = other.low
+            its: Ordered | None = other.low
             if its is None or its < low or (its == low and self.low_open and not other.low_open):
                 return False
-        high: Any = self.high
+        high: Ordered | None = self.high
         if high is not None:
             its = other.high
             if its is None or its > high or (its == high and self.high_open and not other.high_open):
@@ -77,7 +79,12 @@ def point(value: Bound) -> Interval:
     return Interval(value, value)
 
 
-def contains(intervals: Intervals, value: object) -> bool:
+def numeric(interval: Interval) -> tuple[int | float | None, int | float | None]:
+    """Return the bounds of an interval of numbers or nanoseconds, with this type."""
+    return interval.low, interval.high  # type: ignore[return-value]  # the caller knows that they are no strings
+
+
+def contains(intervals: Intervals, value: Ordered) -> bool:
     """Return whether a value of the same group is in one of the intervals."""
     return any(interval.contains(value) for interval in intervals)
 
@@ -94,10 +101,10 @@ def sort_key(interval: Interval) -> tuple[object, ...]:
     return (*low_key(interval), high is None, 0 if high is None else high, interval.high_open)
 
 
-def _is_empty(low: Any, high: Any, low_open: bool, high_open: bool) -> bool:
+def _is_empty(low: Ordered | None, high: Ordered | None, low_open: bool, high_open: bool) -> bool:
     if low is None or high is None:
         return False
-    return bool(low > high) or (bool(low == high) and (low_open or high_open))
+    return low > high or (bool(low == high) and (low_open or high_open))
 
 
 def intersect(left: Intervals, right: Intervals) -> Intervals:
@@ -136,9 +143,9 @@ def _ends_first(a: Interval, b: Interval) -> bool:
         return b.high is None
     if b.high is None:
         return True
-    mine: Any = a.high
-    its: Any = b.high
-    return bool(mine < its) or (bool(mine == its) and (a.high_open or not b.high_open))
+    mine: Ordered = a.high
+    its: Ordered = b.high
+    return mine < its or (bool(mine == its) and (a.high_open or not b.high_open))
 
 
 def unite(intervals: Iterable[Interval]) -> Intervals:
@@ -161,9 +168,9 @@ def unite(intervals: Iterable[Interval]) -> Intervals:
 def _touches(early: Interval, late: Interval) -> bool:
     if early.high is None or late.low is None:
         return True
-    end: Any = early.high
-    start: Any = late.low
-    return bool(start < end) or (bool(start == end) and not (late.low_open and early.high_open))
+    end: Ordered = early.high
+    start: Ordered = late.low
+    return start < end or (bool(start == end) and not (late.low_open and early.high_open))
 
 
 def complement(intervals: Intervals) -> Intervals:
@@ -223,8 +230,8 @@ def membership(intervals: Intervals) -> Callable[[Any], bool]:
 
 
 def _membership_of_one(interval: Interval) -> Callable[[Any], bool]:
-    low: Any = interval.low
-    high: Any = interval.high
+    low: Ordered | None = interval.low
+    high: Ordered | None = interval.high
     if low is None and high is None:
         return lambda value: value == value  # not NaN
     if low is None:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ...protocol.batch import Column, EventBatch, Mask
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, Kind
 from .domains import Domain
-from .intervals import EVERYTHING, Interval, Intervals
+from .intervals import EVERYTHING, Interval, Intervals, numeric
 
 _KINDS: Final = tuple(Kind)
 
@@ -98,14 +98,13 @@ def _held_by(points: list[Any], *, exact_floats: bool) -> npt.NDArray[np.float64
 
 def _integer_mask(data: npt.NDArray[np.int64], interval: Interval) -> Mask:
     hits = np.ones(len(data), np.bool_)
-    low: Any = interval.low
+    low, high = numeric(interval)
     if low is not None:
         least = math.floor(low) + 1 if interval.low_open else math.ceil(low)
         if least > INTEGER_MAX:
             return np.zeros(len(data), np.bool_)
         if least > INTEGER_MIN:
             hits &= data >= least
-    high: Any = interval.high
     if high is not None:
         greatest = math.ceil(high) - 1 if interval.high_open else math.floor(high)
         if greatest < INTEGER_MIN:
@@ -117,14 +116,13 @@ def _integer_mask(data: npt.NDArray[np.int64], interval: Interval) -> Mask:
 
 def _float_mask(data: npt.NDArray[np.float64], interval: Interval) -> Mask:
     hits = np.ones(len(data), np.bool_)
-    low: Any = interval.low
+    low, high = numeric(interval)
     if low is not None:
         near = float(low)
         # If the bound was rounded up, the rounded bound is above the true one and included; rounded down, it is
         # below.
         included = near > low or (near == low and not interval.low_open)
         hits &= data >= near if included else data > near
-    high: Any = interval.high
     if high is not None:
         near = float(high)
         included = near < high or (near == high and not interval.high_open)

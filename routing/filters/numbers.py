@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from ..language.expressions import Arithmetic, Expression, Literal, Ref, Size
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
+Numeric: TypeAlias = Integers | Floats
 
 _SURE: Final = 2.0**62
 """A product whose approximation as a float is below this in magnitude fits in 64 bits."""
@@ -86,10 +87,10 @@ def numbers_of(expression: Expression, chosen: Chosen) -> Numbers:
             return _numbers_in(chosen, name)
         case Literal(value):
             is_whole, is_real = type(value) is int, type(value) is float
-            number: Any = value if is_whole or is_real else 0
+            number = float(value) if is_real else 0.0
             return Numbers(
-                np.full(size, number if is_whole else 0, np.int64),
-                np.full(size, number if is_real else 0, np.float64),
+                np.full(size, value if is_whole else 0, np.int64),
+                np.full(size, number, np.float64),
                 np.full(size, is_whole),
                 np.full(size, is_real),
             )
@@ -178,12 +179,14 @@ def signs(left: Numbers, right: Numbers) -> tuple[Integers, Mask]:
     return out, known
 
 
-def _sign(a: Any, b: Any) -> Integers:
+def _sign(a: Numeric, b: Numeric) -> Integers:
     sign: Integers = np.subtract(a > b, a < b, dtype=np.int64)
     return sign
 
 
-def _exactly(left: Numbers, right: Numbers, rows: Rows) -> tuple[object, object]:
+def _exactly(
+    left: Numbers, right: Numbers, rows: Rows
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return exactly comparable values for sides that are equal as floats, at least one of which is an integer."""
     sides = []
     past = np.zeros(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice, permutations, product
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.values import INTEGER_MAX, INTEGER_MIN, NULL, Timestamp, Value
 from .domains import Domain
-from .intervals import Interval
+from .intervals import Interval, numeric
 from .networks import Network
 from .strings import Strings, TextCondition
 
@@ -75,8 +75,7 @@ def _candidates(domain: Domain) -> Iterator[Value]:
 
 
 def _numbers(interval: Interval) -> Iterator[int | float]:
-    low: Any = interval.low
-    high: Any = interval.high
+    low, high = numeric(interval)
     found: list[int | float] = [0]
     if low is not None:
         found = [low, low + 1, math.nextafter(float(low), math.inf)]
@@ -90,8 +89,7 @@ def _numbers(interval: Interval) -> Iterator[int | float]:
 
 
 def _moments(interval: Interval) -> Iterator[Timestamp]:
-    low: Any = interval.low
-    high: Any = interval.high
+    low, high = numeric(interval)
     near = [0] if low is None else [low, low + 1]
     near += [] if high is None else [high, high - 1]
     for nanoseconds in near:

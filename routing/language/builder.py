@@ -25,7 +25,7 @@ from .lists import QUANTIFIERS
 from .literals import at, read_number, read_timestamp, unquoted
 
 if TYPE_CHECKING:
-    from lark import Token
+    from lark import Token, Transformer
 
 __all__ = ["Part", "builder"]
 
@@ -110,12 +110,12 @@ def _as_it_is(made: p.Predicate) -> p.Predicate:
     return made
 
 
-def builder(*, strict: bool) -> Any:
+def builder(*, strict: bool) -> Transformer[Token, p.Predicate]:
     """Return the parser's transformer; if not `strict`, a condition that can never be true is false, not an error."""
     from lark import Transformer, v_args
 
     @v_args(inline=True)
-    class Builder(Transformer[Any, p.Predicate]):
+    class Builder(Transformer["Token", p.Predicate]):
         def start(self, whole: Part | None) -> p.Predicate:
             return p.TRUE if whole is None else condition(whole)
 
@@ -143,7 +143,7 @@ def builder(*, strict: bool) -> Any:
             )
             return Part(_made(op, in_case, made), left.at)
 
-        def between(self, part: Part, negation: Token | None, word: Token, *rest: Any) -> Part:
+        def between(self, part: Part, negation: Token | None, word: Token, *rest: Part) -> Part:
             low, _, high = rest
             make = partial(r.between, strict=strict)
             return _perhaps(
@@ -156,7 +156,9 @@ def builder(*, strict: bool) -> Any:
             made = _made(word, make, about, [value(item) for item in items], hint=part.hint)
             return _perhaps(negation, part, _made(word, in_case, made))
 
-        def like(self, part: Part, negation: Token | None, word: Token, pattern: Token, *rest: Any) -> Part:
+        def like(
+            self, part: Part, negation: Token | None, word: Token, pattern: Token, *rest: Token | None
+        ) -> Part:
             _, escape = rest
             character = None if escape is None else unquoted(escape)
 
@@ -171,7 +173,7 @@ def builder(*, strict: bool) -> Any:
             return _perhaps(negation, part, _made(word, in_case, made))
 
         def text(self, part: Part, negation: Token | None, word: Token, text: Token) -> Part:
-            def make(name: str) -> Any:
+            def make(name: str) -> p.Predicate:
                 return _TEXTS[word.type](name, unquoted(text))
 
             about, in_case = subject(part)

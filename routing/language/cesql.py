@@ -102,7 +102,7 @@ def _builder() -> object:
     from lark import Transformer, v_args
 
     @v_args(inline=True)
-    class Builder(Transformer[Any, Node]):
+    class Builder(Transformer["Token", Node]):
         def start(self, whole: Node) -> Node:
             return whole
 

@@ -46,6 +46,9 @@ __all__ = [
     "unquoted",
 ]
 
+Scalar: TypeAlias = bool | int | str
+"""A value of the language."""
+
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
 TEXT_MAX: Final = 16 * 1024 * 1024
@@ -82,7 +85,7 @@ class _Work:
 class Constant:
     """A literal value: a bool, an int of 32 bits or a string."""
 
-    value: bool | int | str
+    value: Scalar
     kind: type = field(init=False, repr=False)  # 0 and FALSE are two literals, though Python finds them equal
     depth: int = field(default=0, init=False, compare=False, repr=False)
 
@@ -178,7 +181,7 @@ def _inner(node: Node) -> str:
     return f"({text})" if isinstance(node, Call) and node.what not in FUNCTIONS else text
 
 
-def constants_in(node: Node) -> Iterator[bool | int | str]:
+def constants_in(node: Node) -> Iterator[Scalar]:
     """Iterate over the literal values of an expression."""
     match node:
         case Constant(value):
@@ -208,7 +211,7 @@ def result_of(node: Node, event: Mapping[str, object]) -> bool | None:
     return result if type(result) is bool else None
 
 
-def primitive(value: Value | None) -> bool | int | str:
+def primitive(value: Value | None) -> Scalar:
     """Convert the value of an attribute to a type of the language."""
     match value:
         case None:
@@ -224,7 +227,7 @@ def primitive(value: Value | None) -> bool | int | str:
     return repr(value)
 
 
-def cast(value: bool | int | str, to: type) -> Any:
+def cast(value: Scalar, to: type) -> Any:
     """Cast a value to a type (3.7)."""
     if type(value) is to:
         return value
@@ -247,7 +250,7 @@ def _fitting(number: int) -> int:
     return number
 
 
-def _value(node: Node, event: Mapping[str, object], work: _Work) -> bool | int | str:
+def _value(node: Node, event: Mapping[str, object], work: _Work) -> Scalar:
     match node:
         case Constant(value):
             return value
@@ -271,12 +274,10 @@ def _value(node: Node, event: Mapping[str, object], work: _Work) -> bool | int |
                 given = [cast(value, to) for value, to in zip(values, takes, strict=True)]
                 if what == "CONCAT_WS":  # the separator is repeated
                     work.take(len(given[0]) * len(given))
-                result: bool | int | str = function.does(*given)
-                return result
+                return function.does(*given)
             if what in ("=", "<>"):
                 return (cast(values[0], type(values[1])) == values[1]) is (what == "=")
-            made: bool | int = _OPERATORS[what](*values)
-            return made
+            return _OPERATORS[what](*values)
 
 
 def _logic(what: str, operands: Sequence[Node], event: Mapping[str, object], work: _Work) -> bool:
@@ -310,15 +311,15 @@ _ORDERS: Final[dict[str, Callable[[int, int], bool]]] = {
 }
 
 
-def _of_integers(does: Callable[[int, int], Any]) -> Callable[[Any, Any], Any]:
-    def do(left: Any, right: Any) -> object:
+def _of_integers(does: Callable[[int, int], int]) -> Callable[[Scalar, Scalar], int]:
+    def do(left: Scalar, right: Scalar) -> int:
         result = does(cast(left, int), cast(right, int))
         return result if type(result) is bool else _fitting(result)
 
     return do
 
 
-def _like(value: Any, pattern: str) -> bool:
+def _like(value: Scalar, pattern: str) -> bool:
     return like_test(pieces_of(pattern_elements(pattern)))(cast(value, str))
 
 
@@ -328,7 +329,7 @@ def pattern_elements(pattern: str) -> tuple[str | int, ...]:
     return like_elements(escaped, "\\")
 
 
-_OPERATORS: Final[dict[str, Callable[..., Any]]] = {
+_OPERATORS: Final[dict[str, Callable[..., int]]] = {
     **{what: _of_integers(does) for what, does in (_ARITHMETIC | _ORDERS).items()},
     "NOT": lambda value: not cast(value, bool),
     "LIKE": _like,
@@ -339,7 +340,7 @@ _OPERATORS: Final[dict[str, Callable[..., Any]]] = {
 class Function:
     """A function: its parameter types (the last one repeated if `more`) and its result type."""
 
-    does: Callable[..., Any]
+    does: Callable[..., Scalar]
     takes: tuple[type, ...]
     gives: type
     fewest: int

@@ -17,7 +17,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ...protocol.batch import check_name
 from ...protocol.errors import EventError, FilterTooComplex, SelectorError
@@ -39,7 +39,9 @@ __all__ = [
     "value_of",
 ]
 
-_CALCULATE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+Number: TypeAlias = int | float
+
+_CALCULATE: Final[dict[str, Callable[[Number, Number], Number]]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -168,17 +170,17 @@ def positive(term: Expression) -> Expression:
     return added if isinstance(term, Ref) else term
 
 
-def calculate(op: str, left: Any, right: Any) -> int | float | None:
+def calculate(op: str, left: object, right: object) -> int | float | None:
     """Return the result for two values, or None if it has no value."""
-    if type(left) not in (int, float) or type(right) not in (int, float):
+    if not (type(left) is int or type(left) is float) or not (type(right) is int or type(right) is float):
         return None
     if op == "/" and right == 0:
         return None
     if op != "/" and type(left) is int and type(right) is int:
-        exact: int = _CALCULATE[op](left, right)
+        exact = _CALCULATE[op](left, right)
         if INTEGER_MIN <= exact <= INTEGER_MAX:
             return exact
-    result: float = _CALCULATE[op](float(left), float(right))
+    result = _CALCULATE[op](float(left), float(right))
     return None if result != result else result
 
 

@@ -25,11 +25,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from ...protocol.checks import shown
 from ...protocol.errors import FilterTooComplex, SelectorError
-from ...protocol.values import Timestamp, Value
+from ...protocol.values import Ordered, Timestamp, Value
 from . import predicates as p
 from .expressions import Literal, Size
 from .in_case import escaped
@@ -94,10 +94,11 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _whole(pattern: object, place: _Place) -> p.Predicate:
     """Return the condition of a whole pattern, which has the limit of text on its size."""
-    size, waiting = 0, [pattern]
+    size = 0
+    waiting = [pattern]
     while waiting:
         each = waiting.pop()
-        inner: Any = ()
+        inner: Sequence[object] = ()
         if isinstance(each, Mapping):
             inner = (*each, *each.values())
         elif isinstance(each, list | tuple):
@@ -354,9 +355,9 @@ def _reaches(lower: p.Compare, upper: p.Compare) -> bool:
     """Return whether a number can satisfy both, if the first is a lower and the second an upper bound."""
     if lower.op not in (">", ">=", "=") or upper.op not in ("<", "<=", "="):
         return True
-    low: Any = lower.literal
-    high: Any = upper.literal
-    return bool(low < high) or (bool(low == high) and lower.op != ">" and upper.op != "<")
+    low: Ordered = lower.literal
+    high: Ordered = upper.literal
+    return low < high or (low == high and lower.op != ">" and upper.op != "<")
 
 
 def _anything_but(argument: object, place: _Place) -> p.Predicate:

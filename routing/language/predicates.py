@@ -200,8 +200,7 @@ def _lower_elements(pattern: str, escape: str | None) -> tuple[str | int, ...]:
 
 
 def _related(left: Expression, op: str, right: Expression, event: Mapping[str, object]) -> Truth:
-    one: Any = value_of(left, event)
-    other: Any = value_of(right, event)
+    one, other = value_of(left, event), value_of(right, event)
     if other is None or not _comparable(one, other) or (type(one) is bool and op not in ("=", "<>")):
         return None
     return OPERATORS[op](one, other)

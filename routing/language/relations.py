@@ -20,6 +20,7 @@ from itertools import chain
 from typing import Any, Final
 
 from ...protocol.errors import SelectorError
+from ...protocol.values import Value
 from .cesql_values import names_in
 from .conditions import (
     FALSE,
@@ -127,7 +128,7 @@ def one_of(value: Expression, items: Sequence[Expression], *, strict: bool = Tru
     terms: list[Predicate] = []
     rest = items
     if isinstance(value, Ref):
-        groups: dict[str, list[Any]] = {}
+        groups: dict[str, list[Value]] = {}
         for literal in literals:
             groups.setdefault(GROUPS[type(literal)], []).append(literal)
         terms = [In(value.name, tuple(group)) for group in groups.values()]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...protocol.batch import Column
 from ...protocol.values import Kind
@@ -134,7 +135,9 @@ class AttributeRows:
     def choose(self, columns: Sequence[Column], begin: int, end: int) -> list[Choice]:
         """Return the rows that the events ``begin:end`` select; each event is in exactly one choice."""
         out = []
-        rest: Any = None  # the events without a value so far; None while these are all events
+        rest: npt.NDArray[np.bool_] | None = (
+            None  # the events without a value so far; None while these are all events
+        )
         for column in columns:
             data = column.data[begin:end]
             present = None if column.present is None else column.present[begin:end]

@@ -13,7 +13,7 @@ Rules
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ def words_for(columns: int) -> int:
     return -(-columns // WORD_BITS)
 
 
-def bit_of(columns: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def bit_of(columns: npt.NDArray[np.integer]) -> npt.NDArray[np.uint8]:
     """Return each column's bit within its byte."""
     return np.left_shift(np.uint8(1), (columns & 7).astype(np.uint8))
 

@@ -10,7 +10,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ from ...protocol.batch import Column, ColumnKey, EventBatch
 from ...protocol.values import Kind
 from ..filters.clauses import Clause
 from ..filters.domains import NO_STRINGS, Domain, Interval
+from ..filters.intervals import Bound
 from ..filters.spans import spans_of
+from ..filters.strings import Strings
 from .bits import Columns
 from .matches import Matches
 from .word_rows import is_everything, is_words
@@ -126,11 +128,11 @@ def _describe(
     """
     flags = _MISSING * domain.missing + _NULL * domain.null
     flags += _FALSE * (False in domain.booleans) + _TRUE * (True in domain.booleans)
-    strings: Any = domain.strings
-    if is_everything(strings):
+    strings: Strings | tuple[str, ...] | None = domain.strings
+    if is_everything(domain.strings):
         strings = None
-    elif is_words(strings):
-        strings = tuple(str(interval.low) for interval in strings.intervals)
+    elif is_words(domain.strings):
+        strings = tuple(str(interval.low) for interval in domain.strings.intervals)
     return (
         flags,
         _flat(domain.numbers, Kind.INTEGER),
@@ -144,5 +146,5 @@ def _flat(intervals: tuple[Interval, ...], kind: Kind) -> tuple[object, ...]:
     return tuple(value for span in spans_of(intervals, kind) for value in span) if intervals else ()
 
 
-def _interval(low: Any, high: Any, low_open: bool, high_open: bool) -> Domain:
+def _interval(low: Bound | None, high: Bound | None, low_open: bool, high_open: bool) -> Domain:
     return Domain(numbers=(Interval(low, high, low_open, high_open),))
