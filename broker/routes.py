@@ -25,7 +25,7 @@ class SeenRoutes:
         What its table holds for clients.
     brokers
         What its table holds for other brokers, by the link and the broker behind it.
-    told
+    announced
         What it has told others, by the link and the broker behind it.
     copies
         By child cluster, what its designated broker holds for it, as far as it knows; None in a scheme
@@ -39,7 +39,7 @@ class SeenRoutes:
 
     clients: Mapping[ClientId, Filters]
     brokers: Mapping[tuple[Link, BrokerId], Filters]
-    told: Mapping[tuple[Link, BrokerId], Filters]
+    announced: Mapping[tuple[Link, BrokerId], Filters]
     copies: Mapping[ClusterId, Filters] | None = None
     relays: bool = True
     kept: Filters = NOTHING
@@ -48,9 +48,9 @@ class SeenRoutes:
         """Return everything that it holds for another broker."""
         return frozenset().union(*(items for (_, holder), items in self.brokers.items() if holder == broker))
 
-    def told_to(self, broker: BrokerId) -> Filters | None:
+    def announced_to(self, broker: BrokerId) -> Filters | None:
         """Return what it has told another broker; None if it has told that one nothing."""
-        return next((items for (_, to), items in self.told.items() if to == broker), None)
+        return next((items for (_, to), items in self.announced.items() if to == broker), None)
 
     def due_over(self, link: Link) -> Filters:
         """Return what the brokers behind a link have to know."""
@@ -72,7 +72,7 @@ def routes_of(broker: Broker) -> SeenRoutes:
     return SeenRoutes(
         {client: frozenset(items) for client, items in clients.items()},
         {key: frozenset(items) for key, items in brokers.items()},
-        {key: frozenset(items) for key, items in router.told().items()},
+        {key: frozenset(items) for key, items in router.announced().items()},
         None if copies is None else {cluster: frozenset(items) for cluster, items in copies.items()},
         router.relays,
         frozenset(router.kept()),

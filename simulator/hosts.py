@@ -89,7 +89,7 @@ class Host:
         How often its store was found damaged, and cleared.
     fuse
         How many effects it carries out before it dies in the middle of a step; None if it does not.
-    told_at
+    ticked_at
         When it was last told the time.
     waiting
         Inputs that wait because it is paused or slow; None is a tick.
@@ -118,7 +118,7 @@ class Host:
         "retiring",
         "serving",
         "store",
-        "told_at",
+        "ticked_at",
         "waiting",
         "ways",
     )
@@ -145,7 +145,7 @@ class Host:
         self.group_ways: dict[BrokerId, Connection] = {}
         self.group: list[Connection] | None = None
         self.fuse: int | None = None
-        self.told_at = self.free_at = 0.0
+        self.ticked_at = self.free_at = 0.0
         self.waiting: deque[Received | Drained | Missed | None] = deque()
         self.machine: Any = None
         self.store = MemoryStore() if store is None else store

@@ -328,8 +328,8 @@ class SimulatedNetwork:
             if self._quotas and type(event.message) is Events:
                 self.step(host, Ticked(self.now))  # quotas are per second
         if type(event) is Ticked:
-            host.told_at = self.now
-        elif self.now - host.told_at > self._late_seconds:
+            host.ticked_at = self.now
+        elif self.now - host.ticked_at > self._late_seconds:
             incarnation = host.incarnation
             self.step(host, Ticked(self.now))
             if not host.alive or host.incarnation != incarnation:

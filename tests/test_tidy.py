@@ -107,6 +107,8 @@ FORMER_WORDS = {
     "Wish|(.*_)?wish(es)?(_.*)?": "request",
     "(.*_)?(come|coming)_back": "reattach",
     "Again|_on_again|AGAIN_(KIND|EVENTS_MAX)|SENT_AGAIN": "Resend, retransmitted",
+    "told_(at|first|to|lost)|_to_be_told|_Told": "ticked, announced, reported; a broadcast",
+    "(Core|Session)(Session|Limits)": "Session of a gateway, StompSession, ProcessSession of a host, ClientSession",
     "Standing|_?standings?(_by|_of)?": "guarantee, current position, survey; a standing heartbeat",
     "(.*_)?fellows?(_.*)?": "member; other members, for those of a broker's cluster but itself",
     "(.*_)?heirs?(_.*)?": "successor",

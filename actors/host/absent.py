@@ -22,7 +22,7 @@ from ...protocol.batch import batch_of
 from ...protocol.effects import Deliver
 from ...protocol.ids import ClientId
 from ...protocol.messages.pubsub import Lost
-from .sessions import DeliveryBatch, Session
+from .sessions import DeliveryBatch, ProcessSession
 
 LEFT_MAX: Final = 10_000
 """Of how many subscribers to remember when they left; of others the rendezvous point knows when they acknowledged."""
@@ -52,7 +52,7 @@ class Absent:
         return None if at is None else now - at
 
     def reachable(
-        self, deliver: Deliver, owners: Mapping[ClientId, Session], durable: Container[ClientId]
+        self, deliver: Deliver, owners: Mapping[ClientId, ProcessSession], durable: Container[ClientId]
     ) -> Deliver | None:
         """Return the delivery without subscribers that have left, are disconnected or behind; None if none remain."""
         picked = []
@@ -75,7 +75,7 @@ class Absent:
         return Deliver(deliver.batch, clients, np.cumsum([0, *map(len, pieces)]), np.concatenate(pieces))
 
     def catching_up(
-        self, session: Session, owners: Mapping[ClientId, Session]
+        self, session: ProcessSession, owners: Mapping[ClientId, ProcessSession]
     ) -> Iterator[tuple[ClientId, Mapping[str, int]]]:
         """Yield the subscribers of a drained session that are behind, each with its first withheld sequences."""
         for client in [client for client in self._behind if owners.get(client) is session]:
@@ -83,7 +83,7 @@ class Absent:
                 yield client, self._behind.pop(client)
 
 
-def loss_batch(session: Session, client: ClientId, losses: tuple[Lost, ...]) -> DeliveryBatch:
+def loss_batch(session: ProcessSession, client: ClientId, losses: tuple[Lost, ...]) -> DeliveryBatch:
     """Return a delivery batch without events that tells a subscriber which events it may have lost."""
     none = np.zeros(0, np.intp)
     return DeliveryBatch(

@@ -37,7 +37,7 @@ from ...protocol.queries import IncarnationOf, TurnsAway
 from .absent import loss_batch
 from .departures import Departures
 from .hosted_broker import Drive, Handle, HostedBroker
-from .sessions import Farewell, GivenUp, Session, Taken
+from .sessions import Farewell, GivenUp, ProcessSession, Taken
 
 GIVEN_UP_MAX: Final = 1_000
 """How many given-up processes to remember; a dead process never polls again."""
@@ -74,7 +74,7 @@ class Attachments:
         departures: Departures | None = None,
     ) -> None:
         self._departures = departures or Departures()
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, ProcessSession] = {}
         self._hosted_brokers = hosted_brokers
         self._limits = limits
         self._handle = handle
@@ -89,12 +89,12 @@ class Attachments:
 
     # Processes and brokers.
 
-    def session(self, name: str) -> Session:
+    def session(self, name: str) -> ProcessSession:
         """Return the session of a process; this call counts as a sign of life."""
         queue = self.sessions.get(name)
         if queue is None:
             limits = self._limits
-            queue = Session(name, limits.delivery_events_max, limits.session_seconds, self._departures)
+            queue = ProcessSession(name, limits.delivery_events_max, limits.session_seconds, self._departures)
             self.sessions[name] = queue
         queue.heard(time.monotonic())
         return queue
@@ -256,7 +256,7 @@ class Attachments:
             if number not in numbers:
                 self.cancelled(hosted, client, number)
 
-    def _end_unused(self, queue: Session) -> None:
+    def _end_unused(self, queue: ProcessSession) -> None:
         """Drop the queue of a process that has no subscribers left; it may be dead and never fetch it."""
         if not any(queue in hosted.owners.values() for hosted in self._hosted_brokers.values()):
             self.sessions.pop(queue.name, None)
@@ -290,7 +290,7 @@ class Attachments:
 
     # What subscribers are told besides events.
 
-    def catch_up(self, queue: Session) -> None:
+    def catch_up(self, queue: ProcessSession) -> None:
         """Have withheld events redelivered to durable subscribers of a process that has read everything."""
         for hosted in list(self._hosted_brokers.values()):
             for client, first in hosted.absent.catching_up(queue, hosted.owners):

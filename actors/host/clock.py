@@ -36,6 +36,6 @@ class Clock:
         """Note that brokers are told the time regularly from now on."""
         self._ticks = True
 
-    def is_late(self, told_at: float) -> bool:
+    def is_late(self, ticked_at: float) -> bool:
         """Return whether a broker that was last told the time then is late."""
-        return self._ticks and self.now() - told_at > self._late_seconds
+        return self._ticks and self.now() - ticked_at > self._late_seconds

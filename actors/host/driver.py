@@ -55,7 +55,7 @@ from .clock import Clock
 from .hosted_broker import Given, Happened, HostedBroker
 from .outbox import CARRIERS, LinkMessage, Outbox, wait_for_room
 from .resting import Awake
-from .sessions import Session, split
+from .sessions import ProcessSession, split
 from .standing import Stands
 from .telemetry import HostTelemetry
 from .transport import Transport
@@ -80,7 +80,7 @@ class Backpressure:
 
     made: tuple[float, ...] = ()
     outboxes: dict[Outbox, None] = field(default_factory=dict)
-    sessions: dict[Session, None] = field(default_factory=dict)
+    sessions: dict[ProcessSession, None] = field(default_factory=dict)
 
     @property
     def filled(self) -> bool:
@@ -173,7 +173,7 @@ class Driver:
             hosted.events_in += len(carried.batch.sequence)
         else:
             self.handled += not is_beat(message)
-        if isinstance(message, TIMED) or self._clock.is_late(hosted.told_at):
+        if isinstance(message, TIMED) or self._clock.is_late(hosted.ticked_at):
             self.tell_time(hosted)
         self.drive(hosted, Received(source, message), pressure)
         self._telemetry.flush_when_due(hosted)
@@ -188,8 +188,8 @@ class Driver:
 
     def tell_time(self, hosted: HostedBroker) -> None:
         """Tell a broker the time: the wall clock as it was at the start, monotonic since then."""
-        hosted.told_at = self._clock.now()
-        self.drive(hosted, Ticked(hosted.told_at))
+        hosted.ticked_at = self._clock.now()
+        self.drive(hosted, Ticked(hosted.ticked_at))
 
     def drive(
         self,

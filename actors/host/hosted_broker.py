@@ -27,7 +27,7 @@ from .absent import Absent
 from .commits import Commits
 from .outbox import Outbox, Renewed
 from .requests import Answers
-from .sessions import Session, Tally
+from .sessions import ProcessSession, Tally
 
 Given: TypeAlias = Message | RecoveryMessage | AdmissionMessage | AdmissionRequest
 """What a broker is passed of other brokers and of clients."""
@@ -51,11 +51,11 @@ class HostedBroker:
     latencies: RecentLatencies = field(default_factory=RecentLatencies)
     expired_events: int = 0  # dropped because they had waited too long for the broker
     tally: Tally = field(default_factory=Tally)
-    owners: dict[ClientId, Session] = field(default_factory=dict)
-    offering: dict[ClientId, Session] = field(default_factory=dict)  # of publishers that advertise
+    owners: dict[ClientId, ProcessSession] = field(default_factory=dict)
+    offering: dict[ClientId, ProcessSession] = field(default_factory=dict)  # of publishers that advertise
     answers: Answers = field(default_factory=Answers)
     commits: Commits | None = None  # if the broker has a store
-    told_at: float = 0.0  # when it was last told the time
+    ticked_at: float = 0.0  # when it was last told the time
     rests_until: float | None = None  # it need not be told the time before this; None if it does not rest
     absent: Absent = field(default_factory=Absent)
 

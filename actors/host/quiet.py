@@ -17,7 +17,7 @@ from .attachments import Attachments
 from .driver import Driver
 from .hosted_broker import HostedBroker
 from .numbered import NumberedLinks
-from .sessions import Session
+from .sessions import ProcessSession
 
 
 class QuietWait:
@@ -95,7 +95,7 @@ class QuietWait:
         if session is not None and session.gone(time.monotonic()):
             self._attachments.give_up(name)
 
-    def _away(self, queue: Session) -> bool:
+    def _away(self, queue: ProcessSession) -> bool:
         """Return whether all its subscribers are durable and the process is silent: the broker retains what waits."""
         if self._patience is None or not queue.silent(time.monotonic(), self._patience):
             return False

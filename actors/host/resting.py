@@ -168,8 +168,8 @@ class Resting(Awake):
     def wake(self, hosted: HostedBroker) -> None:
         """Tell a resting broker that it rested, and the time."""
         broker, until = hosted.broker.position.broker, self._went_on_at
-        heard = self.standing.heard(broker, hosted.told_at)
-        hosted.rests_until, hosted.told_at = None, until
+        heard = self.standing.heard(broker, hosted.ticked_at)
+        hosted.rests_until, hosted.ticked_at = None, until
         self.standing.renew(broker, until)
         self._drive(hosted, Rested(until, heard))
         self._tell_time(hosted)

@@ -74,7 +74,7 @@ class Proposal:
     rows: tuple[()] = ()
 
 
-def split(deliver: Deliver, owners: Sequence[Session]) -> list[tuple[Session, DeliveryBatch]]:
+def split(deliver: Deliver, owners: Sequence[ProcessSession]) -> list[tuple[ProcessSession, DeliveryBatch]]:
     """Return the batches of a delivery, one per session; ``owners[i]`` is the session of ``deliver.clients[i]``."""
     sessions = dict.fromkeys(owners)
     if len(sessions) == 1:
@@ -142,7 +142,7 @@ class _Poll:
     ahead: int  # how many notifications it may still bring before it is answered
 
 
-class Session:
+class ProcessSession:
     """The queue of one client process at one host.
 
     Parameters

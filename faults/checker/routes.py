@@ -36,7 +36,7 @@ def route_problems(
     clients: Clients,
     survey: Survey,
     *,
-    told_first: bool,
+    announces_first: bool,
 ) -> list[str]:
     """Return the missing and the surplus routes of a network whose structure is sound.
 
@@ -48,7 +48,7 @@ def route_problems(
         What the clients report.
     survey
         The positions of the brokers.
-    told_first
+    announces_first
         Whether brokers tell others of subscriptions at all.
     """
     there = {here: one for here, one in survey.items() if not one["left"]}
@@ -56,12 +56,12 @@ def route_problems(
     if any(each is None for each in seen.values()):
         return []
     found = [*_of_clients(routes, clients)]
-    must_tell = _must_tell(there) if told_first else {}
+    must_tell = _must_tell(there) if announces_first else {}
     for here, mine in routes.items():
-        found += _of_told(here, mine, must_tell.get(here, ()))
+        found += _of_announced(here, mine, must_tell.get(here, ()))
         for other in {holder: None for _, holder in mine.brokers} | dict.fromkeys(routes):
             theirs = routes.get(other)
-            due = NOTHING if theirs is None else theirs.told_to(here) or NOTHING
+            due = NOTHING if theirs is None else theirs.announced_to(here) or NOTHING
             found += differences(f"broker {here} holds for broker {other}", mine.held_of(other), due)
     for one in () if in_views(there) else speakers(there).values():
         found += _of_copies(routes, one)
@@ -83,12 +83,12 @@ def _of_clients(routes: Mapping[BrokerId, SeenRoutes], clients: Clients) -> Iter
             yield from differences(f"broker {here} holds for {name}", mine.clients.get(name, NOTHING), due)
 
 
-def _of_told(here: BrokerId, mine: SeenRoutes, must: Collection[BrokerId]) -> Iterator[str]:
-    told = {to for _, to in mine.told}
+def _of_announced(here: BrokerId, mine: SeenRoutes, must: Collection[BrokerId]) -> Iterator[str]:
+    told = {to for _, to in mine.announced}
     for other in must:
         if other not in told:
             yield f"broker {here} does not tell broker {other} what it wants"
-    for (link, to), items in mine.told.items():
+    for (link, to), items in mine.announced.items():
         due = mine.due_over(link)
         less = {item for item in due if item not in items and not any(covers(each, item) for each in items)}
         more = {item for item in items if item not in due and not _is_union(item, due)}

@@ -205,7 +205,7 @@ class Journey:
         What brokers, links and the network did.
     notified
         When the subscriber was notified of it.
-    told_lost
+    reported_lost
         When it was reported lost to the subscriber; with why, if a limit explains it.
     clusters
         The cluster of each broker.
@@ -230,7 +230,7 @@ class Journey:
     rounds: tuple[Round, ...] = ()
     marks: tuple[Mark, ...] = ()
     notified: tuple[float, ...] = ()
-    told_lost: tuple[float, ...] = ()
+    reported_lost: tuple[float, ...] = ()
     clusters: Mapping[BrokerId, int] = field(default_factory=dict)
     names: Mapping[BrokerId, str] = field(default_factory=dict)
     heals: bool = True

@@ -56,7 +56,7 @@ def diagram_of(journey: Journey, finding: Finding, later: Journey | None = None)
 
 
 def _window(journey: Journey, finding: Finding) -> tuple[float, float]:
-    times = [step.at for step in journey.taken] + [*journey.notified, *journey.told_lost]
+    times = [step.at for step in journey.taken] + [*journey.notified, *journey.reported_lost]
     times += [each for each in (journey.published_at, finding.at) if each is not None]
     if not journey.taken:
         times += [mark.at for mark in journey.marks if mark.process == journey.subscriber]

@@ -353,7 +353,7 @@ class Recorder:
             rounds=tuple(self._rounds),
             marks=tuple(self._marks),
             notified=notified_of(trace, self.event, self.subscriber),
-            told_lost=told_lost_of(trace, self.event, self.subscriber),
+            reported_lost=reported_lost_of(trace, self.event, self.subscriber),
             clusters={broker: host.cluster for broker, host in network.hosts.items()},
             names={broker: place.label for broker, place in network.positions.items()},
             heals=network.heals,
@@ -517,7 +517,7 @@ def notified_of(trace: Trace, event: EventId, subscriber: ClientId) -> tuple[flo
     )
 
 
-def told_lost_of(trace: Trace, event: EventId, subscriber: ClientId) -> tuple[float, ...]:
+def reported_lost_of(trace: Trace, event: EventId, subscriber: ClientId) -> tuple[float, ...]:
     """Return when an event was reported lost to a subscriber."""
     return tuple(
         op.at_seconds
@@ -536,7 +536,7 @@ __all__ = [
     "links_of",
     "matching_of",
     "notified_of",
+    "reported_lost_of",
     "selectors_at",
-    "told_lost_of",
     "way_between",
 ]

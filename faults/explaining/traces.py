@@ -29,7 +29,7 @@ from ..checker.columns import columns_of
 from .explain import Explanation, Question, Ran, choose, event_of
 from .finding import Finding, find
 from .journey import Journey, Mark, Taken, with_timeline
-from .recorder import matching_of, notified_of, selectors_at, told_lost_of
+from .recorder import matching_of, notified_of, reported_lost_of, selectors_at
 
 MARKS_MAX: Final = 2_000
 
@@ -71,7 +71,7 @@ def journey_in(trace: Trace, event: EventId, subscriber: ClientId) -> Journey:
         taken=tuple(taken),
         marks=tuple(_marks(trace, event, subscriber)[:MARKS_MAX]),
         notified=notified_of(trace, event, subscriber),
-        told_lost=told_lost_of(trace, event, subscriber),
+        reported_lost=reported_lost_of(trace, event, subscriber),
         left_out=("what happened between the brokers is not in a trace",),
     )
 
@@ -121,7 +121,7 @@ def find_in_trace(journey: Journey, trace: Trace, asked: Question) -> Finding:
 
 def limit_of(journey: Journey, trace: Trace) -> str:
     """Return the limit that explains that the event is lost; "" if none does."""
-    if not journey.told_lost:
+    if not journey.reported_lost:
         return ""
     columns = columns_of(trace)
     code = columns.identities.index(journey.event) if journey.event in columns.identities else None

@@ -87,12 +87,12 @@ def _story(journey: Journey) -> Iterator[tuple[float, str]]:
             yield _line(copy.sent_at, f"  lost between {_who(copy.source)} and {_who(copy.to)}: {copy.lost}")
     for when in journey.notified:
         yield _line(when, f"{journey.subscriber} is notified")
-    for when in journey.told_lost:
+    for when in journey.reported_lost:
         yield _line(when, f"{journey.subscriber} is told that it is lost")
 
 
 def _span(journey: Journey) -> tuple[float, float]:
-    times = [step.at for step in journey.taken] + [*journey.notified, *journey.told_lost]
+    times = [step.at for step in journey.taken] + [*journey.notified, *journey.reported_lost]
     if journey.published_at is not None:
         times.append(journey.published_at)
     if not times:

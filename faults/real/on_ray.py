@@ -257,8 +257,10 @@ class OnRay:
     def _inside(self) -> list[str]:
         scheme, survey = self._case.scheme, self._net.inspect.survey()
         self._clients = self._players.books()
-        told_first = scheme_of(scheme).claims.told_first
-        found = route_problems(self._net.inspect.routes(), self._clients, survey, told_first=told_first)
+        announces_first = scheme_of(scheme).claims.announces_first
+        found = route_problems(
+            self._net.inspect.routes(), self._clients, survey, announces_first=announces_first
+        )
         if not self._case.features.admits:
             return found
         links, way = ways_of(survey, scheme)

@@ -52,7 +52,7 @@ def subscription_problems(network: Simulation) -> list[str]:
         {broker: routes_of(network.broker(broker)) for broker in reports},
         clients_of(network),
         reports,
-        told_first=scheme_of(network.scheme).claims.told_first,
+        announces_first=scheme_of(network.scheme).claims.announces_first,
     )
 
 

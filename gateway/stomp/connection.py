@@ -26,8 +26,7 @@ from typing import Final
 from ...protocol.batch import EventBatch, batch_of, concat, joined_bytes
 from ...protocol.errors import AccessDenied, EventError, InputError, LimitReached, RayvousError
 from ...protocol.values import Value
-from ..core import Delivery, Gateway, Stream
-from ..core import Session as CoreSession
+from ..core import Delivery, Gateway, Session, Stream
 from ..publisher_queue import columns_bytes_max
 from ..queues import Gap
 from .content import event_of
@@ -43,12 +42,12 @@ from .requests import (
     Publish,
     PublishOnce,
     Say,
-    SessionLimits,
+    StompLimits,
     Subscribe,
     Unsubscribe,
 )
 from .runs import Sends
-from .session import Session, State
+from .session import State, StompSession
 
 FREE_BYTES: Final = 16 << 10
 """The bytes of frames and transactions that each connection may hold, whatever the total."""
@@ -143,11 +142,11 @@ class Connection:
         limits = gateway.limits
         self._wire, self._gateway, self._held = wire, gateway, held
         self._clock = gateway.clock
-        self._session = Session(name, SessionLimits.of(limits), self._clock())
+        self._session = StompSession(name, StompLimits.of(limits), self._clock())
         sizes = {"body_bytes_max": limits.body_bytes_max, "run_frames_max": limits.batch_events_max}
         self._decoder = Decoder(FrameLimits(limits.header_bytes_max, **sizes))
         self._out = Outgoing(wire, limits.stall_seconds, self._go_on)
-        self._core: CoreSession | None = None
+        self._core: Session | None = None
         self._streams: dict[int, Stream] = {}
         self._subscribing: deque[_Subscribing] = deque()
         self._confirmed: asyncio.Future[None] | None = None  # awaited while too many are under way

@@ -3,7 +3,7 @@
 Rules
 -----
 * The results of a session are carried out in order; when one fails, the rest is dropped.
-* Limits that the gateway has for all its protocols come from there: see `SessionLimits.of`.
+* Limits that the gateway has for all its protocols come from there: see `StompLimits.of`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .frames import Frame
 
 
 @dataclass(frozen=True, slots=True)
-class SessionLimits:
+class StompLimits:
     """Limits on what one connection may make the gateway wait for and store.
 
     Attributes
@@ -51,7 +51,7 @@ class SessionLimits:
     unacknowledged_bytes_max: int = 1 << 20
 
     @classmethod
-    def of(cls, limits: GatewayLimits) -> SessionLimits:
+    def of(cls, limits: GatewayLimits) -> StompLimits:
         """Return the limits that follow from those of a gateway."""
         return cls(
             connect_seconds=limits.request_seconds,

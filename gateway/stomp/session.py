@@ -38,7 +38,7 @@ from .requests import (
     Publish,
     PublishOnce,
     Say,
-    SessionLimits,
+    StompLimits,
     Subscribe,
     Unsubscribe,
 )
@@ -83,7 +83,7 @@ class _Transaction:
         return len(self.events) + len(self.answers)
 
 
-class Session:
+class StompSession:
     """One connection.
 
     Parameters
@@ -96,7 +96,7 @@ class Session:
         Seconds of any monotonic clock; all later times are of the same clock.
     """
 
-    def __init__(self, name: str, limits: SessionLimits, now: float) -> None:
+    def __init__(self, name: str, limits: StompLimits, now: float) -> None:
         self._name, self._limits = name, limits
         self._state = State.NEW
         self._begun = self._heard = self._said = now
@@ -460,16 +460,16 @@ def _out_of_place(state: State, command: str) -> str:
     return "wait for CONNECTED"
 
 
-TRANSITIONS: Final[dict[tuple[State, str], Callable[[Session, Frame], list[Out]]]] = {
-    **{(State.NEW, command): Session._connect for command in OPENING},
-    (State.OPEN, "SEND"): Session._send,
-    (State.OPEN, "SUBSCRIBE"): Session._subscribe,
-    (State.OPEN, "UNSUBSCRIBE"): Session._unsubscribe,
-    (State.OPEN, "ACK"): Session._answer,
-    (State.OPEN, "NACK"): Session._answer,
-    (State.OPEN, "BEGIN"): Session._begin,
-    (State.OPEN, "COMMIT"): Session._commit,
-    (State.OPEN, "ABORT"): Session._abort,
-    (State.OPEN, "DISCONNECT"): Session._disconnect,
+TRANSITIONS: Final[dict[tuple[State, str], Callable[[StompSession, Frame], list[Out]]]] = {
+    **{(State.NEW, command): StompSession._connect for command in OPENING},
+    (State.OPEN, "SEND"): StompSession._send,
+    (State.OPEN, "SUBSCRIBE"): StompSession._subscribe,
+    (State.OPEN, "UNSUBSCRIBE"): StompSession._unsubscribe,
+    (State.OPEN, "ACK"): StompSession._answer,
+    (State.OPEN, "NACK"): StompSession._answer,
+    (State.OPEN, "BEGIN"): StompSession._begin,
+    (State.OPEN, "COMMIT"): StompSession._commit,
+    (State.OPEN, "ABORT"): StompSession._abort,
+    (State.OPEN, "DISCONNECT"): StompSession._disconnect,
 }
 """The allowed frames of each state. `frame` adds receipts and the close."""

@@ -57,7 +57,7 @@ class Tables(Protocol):
     def held(self) -> Iterator[tuple[Filter, Link, Hashable]]:
         """Iterate over (filter, link, holder)."""
 
-    def told(self) -> Mapping[tuple[Link, BrokerId], Iterable[Filter]]:
+    def announced(self) -> Mapping[tuple[Link, BrokerId], Iterable[Filter]]:
         """Return the filters that other brokers were told, by link and broker."""
 
 
@@ -165,7 +165,7 @@ class Comparing(Restorable):
         self._next = event.now + self._every
         compared = self._compared
         compared.check()
-        told = {other: digest(items) for (_, other), items in compared.tables.told().items()}
+        told = {other: digest(items) for (_, other), items in compared.tables.announced().items()}
         agreed, streams = compared.place.agreed(), compared.place.streams()
         books = {} if compared.books is None else compared.books.passed_on()
         compares: list[Out] = [

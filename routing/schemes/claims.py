@@ -21,7 +21,7 @@ class Claims:
         It sends one message to all members of a cluster.
     wanted_only
         An event goes only to brokers that want it or lie on the path to one that does.
-    told_first
+    announces_first
         A subscription is confirmed when others have answered, so lost messages may leave it unconfirmed.
     survives_deaths
         Without `recovery`: events of live brokers reach subscribers of live brokers when other brokers die.
@@ -36,7 +36,7 @@ class Claims:
 
     multicast: bool = False
     wanted_only: bool = False
-    told_first: bool = True
+    announces_first: bool = True
     survives_deaths: bool = False
     rings: bool = False
     fans_out: bool = False

@@ -74,10 +74,10 @@ class ClusterRouter(TreeRouter):
             return isinstance(source, str)
         return source != self.position.parent
 
-    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+    def announced(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
         """Return the announced filters; a normal broker announces to its designated broker, over the group."""
         if not self._normal:
-            return super().told()
+            return super().announced()
         return {(GROUP, self.position.designated): tuple(self.announcer.announced())}
 
     def _on_announce(self, source: Link, message: Announce) -> list[Effect]:

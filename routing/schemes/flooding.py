@@ -27,7 +27,7 @@ from .router import Router
 class Flooding(NodeRouter):
     """A broker of a tree on which events go everywhere."""
 
-    claims = Claims(told_first=False)
+    claims = Claims(announces_first=False)
     options: ClassVar[Mapping[str, type[Router]]] = {"graph": GraphFlooding}
     floods: ClassVar[bool] = True
 
@@ -50,7 +50,7 @@ class Flooding(NodeRouter):
             self.table.drop(item)
         return []
 
-    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+    def announced(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
         """Return nothing: no broker is told of filters."""
         return {}
 

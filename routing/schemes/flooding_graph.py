@@ -55,7 +55,7 @@ class GraphFlooding(ViewedRouter):
         The graph of the current view; None before the first.
     """
 
-    claims = Claims(told_first=False, rings=True, copies=True)
+    claims = Claims(announces_first=False, rings=True, copies=True)
 
     def __init__(self, position: Position) -> None:
         self.graph: RandomGraph | None = None
@@ -184,11 +184,11 @@ class GraphFlooding(ViewedRouter):
         """Return nothing: a subscription is answered by events alone."""
         return {}
 
-    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+    def announced(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
         """Return nothing: no broker is told of filters."""
         return {}
 
-    def _to_be_told(self) -> list[Filter]:
+    def _to_announce(self) -> list[Filter]:
         return []
 
     def kept(self) -> Iterable[Filter]:

@@ -117,20 +117,20 @@ class LocalFirstRouter(TreeRouter):
     def _keep_here(self, key: Subscription, item: Filter) -> list[Effect]:
         """Withdraw a subscription from all other brokers, if they were told of it."""
         self._forget(key, item)
-        return self._carry_out(self.announcer.release(item)) if self._told_in_vain(item) else []
+        return self._carry_out(self.announcer.release(item)) if self._announced_in_vain(item) else []
 
     def kept(self) -> Iterable[Filter]:
         """Return the filters all of whose holders are served here."""
         served, holders = self.local.served, self.table.holders
-        return [item for item in super()._to_be_told() if all(holder in served for holder in holders(item))]
+        return [item for item in super()._to_announce() if all(holder in served for holder in holders(item))]
 
-    def _told_in_vain(self, item: Filter) -> bool:
+    def _announced_in_vain(self, item: Filter) -> bool:
         """Return whether others know of a filter although all of its holders are served here."""
         return item in self.dag and all(holder in self.local.served for holder in self.table.holders(item))
 
-    def _to_be_told(self) -> list[Filter]:
+    def _to_announce(self) -> list[Filter]:
         kept = frozenset(self.kept())
-        return [item for item in super()._to_be_told() if item not in kept]
+        return [item for item in super()._to_announce() if item not in kept]
 
     def _hold(self, item: Filter, link: Link, holder: Link, waiter: Waiter) -> list[Effect]:
         self.table.add(item, link, holder)
@@ -141,7 +141,7 @@ class LocalFirstRouter(TreeRouter):
 
     def _release(self, item: Filter, link: Link, holder: Link) -> list[Effect]:
         nobody = self.table.remove(item, link, holder)
-        effects = self._carry_out(self.announcer.release(item)) if self._told_in_vain(item) else []
+        effects = self._carry_out(self.announcer.release(item)) if self._announced_in_vain(item) else []
         if nobody:
             self.table.drop(item)
         return effects

@@ -133,7 +133,7 @@ class PeerRouter(TreeRouter):
                     effects.append(_answer(waiter))
         return effects
 
-    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+    def announced(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
         """Return the filters that were announced to other brokers, by (link that leads there, broker)."""
         outlets = self.outlets.items()
         return {(link, to): tuple(outlet.announced()) for link, outlet in outlets for to in outlet.to}

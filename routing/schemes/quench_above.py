@@ -69,7 +69,7 @@ class NotedTable(RoutingTable):
 
 
 @dataclass(slots=True, eq=False)
-class _Told:
+class _Child:
     """A broker below: its knowledge (None: nothing), the last message to it, and the last one that it answered."""
 
     outlet: Outlet | None = None
@@ -82,20 +82,20 @@ class _Waiting:
     """An effect, and the answers that it waits for, each up to a number; None until these are determined."""
 
     effect: Effect
-    due: list[tuple[_Told, int]] | None = None
+    due: list[tuple[_Child, int]] | None = None
 
     def due_of(self, name_of: Mapping[int, BrokerId]) -> list[tuple[BrokerId, int]] | None:
         """Return the awaited answers by broker, without brokers that are no longer told."""
         if self.due is None:
             return None
-        return [(name_of[id(told)], number) for told, number in self.due if id(told) in name_of]
+        return [(name_of[id(known)], number) for known, number in self.due if id(known) in name_of]
 
 
 @dataclass(slots=True)
 class _Below:
     """The brokers below that are told, and the number of the last message."""
 
-    told: dict[BrokerId, _Told] = field(default_factory=dict)
+    children: dict[BrokerId, _Child] = field(default_factory=dict)
     number: int = 0
 
 
@@ -178,56 +178,56 @@ class QuenchedAbove(ClusterRouter):
 
     def meet_child(self, child: BrokerId) -> None:
         """Note that a broker below has started again, and knows nothing."""
-        self._below.told.pop(child, None)
+        self._below.children.pop(child, None)
 
     def _on_above_done(self, source: Link, message: AboveDone) -> list[Effect]:
         """Note that messages to a broker below are in force there, up to a number."""
-        told = self._below.told.get(source) if isinstance(source, int) else None
-        if told is not None:
-            told.answered = max(told.answered, message.number)
+        known = self._below.children.get(source) if isinstance(source, int) else None
+        if known is not None:
+            known.answered = max(known.answered, message.number)
         return []
 
     def tell_below(self) -> list[Effect]:
         """Return the messages due to the brokers below, and the effects that need not wait any more."""
         effects: list[Effect] = []
         children = () if self._normal else self.position.children
-        told = self._below.told
-        for gone in [child for child in told if child not in children]:
-            del told[gone]
+        known = self._below.children
+        for gone in [child for child in known if child not in children]:
+            del known[gone]
         for child in children:
-            effects += self._tell(child, told.setdefault(child, _Told()))
+            effects += self._tell(child, known.setdefault(child, _Child()))
         self.table.touched.clear()
         for waiting in self._waiting:
             if waiting.due is None:
-                waiting.due = [(each, each.sent) for each in told.values()]
-        known = set(map(id, told.values()))
+                waiting.due = [(each, each.sent) for each in known.values()]
+        present = set(map(id, known.values()))
         while self._waiting and not any(
-            each.answered < number and id(each) in known for each, number in self._waiting[0].due or ()
+            each.answered < number and id(each) in present for each, number in self._waiting[0].due or ()
         ):
             effects.append(self._waiting.popleft().effect)
         return effects
 
-    def _tell(self, child: BrokerId, told: _Told) -> list[Effect]:
+    def _tell(self, child: BrokerId, known: _Child) -> list[Effect]:
         if self.above is None:
-            if told.outlet is None:
+            if known.outlet is None:
                 return []
-            told.outlet = None
-            return [self._message(child, told, Above(0, False))]
-        begins = told.outlet is None
+            known.outlet = None
+            return [self._message(child, known, Above(0, False))]
+        begins = known.outlet is None
         items = self.table.touched
-        if told.outlet is None:
-            told.outlet = self._outlet(child)
+        if known.outlet is None:
+            known.outlet = self._outlet(child)
             items = dict.fromkeys(entry.filter for table in (self.table, self.above) for entry in table)
         changes: list[Announce | Withdraw] = []
         for item in items:
             wanted = item in self.above or any(link != child for link in self.table.links(item))
-            if wanted and item not in told.outlet:
-                changes += told.outlet.hold(item).up
-            elif not wanted and item in told.outlet:
-                changes += told.outlet.release(item).up
+            if wanted and item not in known.outlet:
+                changes += known.outlet.hold(item).up
+            elif not wanted and item in known.outlet:
+                changes += known.outlet.release(item).up
         if not changes and not begins:
             return []
-        return [self._message(child, told, Above(0, True, begins, tuple(changes)))]
+        return [self._message(child, known, Above(0, True, begins, tuple(changes)))]
 
     def held(self) -> Iterator[tuple[Filter, Link, Hashable]]:
         """Iterate over (filter, link, holder), including the filters that the parent reports as wanted above."""
@@ -237,22 +237,22 @@ class QuenchedAbove(ClusterRouter):
             for entry in self.above or ():
                 yield entry.filter, parent, parent
 
-    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+    def announced(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
         """Return the announced filters, including those told to brokers below that know what is wanted above."""
         below = {
-            (child, child): tuple(told.outlet.announced())
-            for child, told in self._below.told.items()
-            if told.outlet is not None
+            (child, child): tuple(known.outlet.announced())
+            for child, known in self._below.children.items()
+            if known.outlet is not None
         }
-        return super().told() | below
+        return super().announced() | below
 
     def _outlet(self, child: BrokerId) -> Outlet:
         return Outlet((child,), child, covering=self.covers, merging=self.merges)
 
-    def _message(self, child: BrokerId, told: _Told, message: Above) -> Effect:
+    def _message(self, child: BrokerId, known: _Child, message: Above) -> Effect:
         self._below.number += 1
-        told.sent = self._below.number
-        return Send(child, replace(message, number=told.sent))
+        known.sent = self._below.number
+        return Send(child, replace(message, number=known.sent))
 
     def _carry_out(self, steps: AnnouncerSteps) -> list[Effect]:
         for source, number in steps.ready:
@@ -265,14 +265,14 @@ class QuenchedAbove(ClusterRouter):
 
     def snapshot(self) -> dict[str, Plain]:
         """Return the whole state of the router, for `restore`."""
-        name_of = {id(told): child for child, told in self._below.told.items()}
+        name_of = {id(known): child for child, known in self._below.children.items()}
         return {
             **super().snapshot(),
             "above": None if self.above is None else self.above.snapshot(),
             "number": self._below.number,
             "below": [
-                (child, told.sent, told.answered, None if told.outlet is None else told.outlet.snapshot())
-                for child, told in self._below.told.items()
+                (child, known.sent, known.answered, None if known.outlet is None else known.outlet.snapshot())
+                for child, known in self._below.children.items()
             ],
             "waiting": [(waiting.effect, waiting.due_of(name_of)) for waiting in self._waiting],
         }
@@ -285,12 +285,12 @@ class QuenchedAbove(ClusterRouter):
             self.above.restore(plain["above"])
         below = self._below = _Below(number=plain["number"])
         for child, sent, answered, outlet in plain["below"]:
-            told = below.told[child] = _Told(None, sent, answered)
+            known = below.children[child] = _Child(None, sent, answered)
             if outlet is not None:
-                told.outlet = self._outlet(child)
-                told.outlet.restore(outlet)
+                known.outlet = self._outlet(child)
+                known.outlet.restore(outlet)
         for effect, due in plain["waiting"]:
-            named = None if due is None else [(below.told[child], number) for child, number in due]
+            named = None if due is None else [(below.children[child], number) for child, number in due]
             self._waiting.append(_Waiting(effect, named))
 
     def describe(self) -> dict[str, int]:

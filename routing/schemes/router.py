@@ -87,7 +87,7 @@ class Router(Protocol):
         """Return the filters of clients that are withheld from other brokers."""
         ...
 
-    def told(self) -> Mapping[tuple[Link, BrokerId], tuple[Filter, ...]]:
+    def announced(self) -> Mapping[tuple[Link, BrokerId], tuple[Filter, ...]]:
         """Return the filters that were announced to other brokers, by (link that leads there, broker)."""
         ...
 

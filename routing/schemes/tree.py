@@ -223,7 +223,7 @@ class TreeRouter:
         """Return the filters of clients that are withheld from other brokers, which normally receive such filters."""
         return ()
 
-    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+    def announced(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
         """Return the filters that were announced to other brokers, by (link that leads there, broker)."""
         parent = self.position.parent
         return {} if parent is None else {(parent, parent): tuple(self.announcer.announced())}
@@ -311,9 +311,9 @@ class TreeRouter:
         self.table.check()
         self.dag.check()
         self.announcer.check()
-        told = self._to_be_told()
+        told = self._to_announce()
         assert len(told) == len(self.dag) and all(item in self.dag for item in told)
 
-    def _to_be_told(self) -> list[Filter]:
+    def _to_announce(self) -> list[Filter]:
         """Return the filters in the table that others must know of."""
         return [entry.filter for entry in self.table]

@@ -42,7 +42,7 @@ from .local_first import LocalFirstRouter
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Broadcast:
     """A change that was spread and has no echo yet, with the tokens of the announcements that its echo installs."""
 
     number: int
@@ -92,7 +92,7 @@ class ViewedRouter(LocalFirstRouter):
         self.others = RoutingTable()
         self.missing: set[BrokerId] = set()
         self._number = 0
-        self._told: deque[_Told] = deque()
+        self._broadcasts: deque[_Broadcast] = deque()
         self._awaited: dict[tuple[BrokerId, int], _Awaited] = {}
         self._too_early: dict[BrokerId, list[Spread]] = {}  # changes of missing brokers
         self._handlers |= {Spread: self._on_spread, Echo: self._on_echo, ToAll: self._on_to_all}
@@ -130,13 +130,13 @@ class ViewedRouter(LocalFirstRouter):
         assert self.view is not None
         return self.pass_to_all(ToAll(self.view.version, self.me, message))
 
-    def pass_to_all(self, told: ToAll) -> list[Effect]:
+    def pass_to_all(self, message: ToAll) -> list[Effect]:
         """Return the effects that pass on a broadcast."""
-        return [Send(way, told) for way in self.behind(told.origin)]
+        return [Send(way, message) for way in self.behind(message.origin)]
 
-    def _on_to_all(self, source: Link, told: ToAll) -> list[Any]:
+    def _on_to_all(self, source: Link, message: ToAll) -> list[Any]:
         """Pass on a broadcast; when its turn has come it is also returned, for the layers around the router."""
-        return [*self.pass_to_all(told), told]
+        return [*self.pass_to_all(message), message]
 
     # What this broker wants, sent to all others.
 
@@ -147,28 +147,28 @@ class ViewedRouter(LocalFirstRouter):
             self.local.elsewhere.pop(item, None)
             self._number += 1
             tokens = (message.token,) if isinstance(message, Announce) else ()
-            self._told.append(_Told(self._number, message, tokens))
-            effects += self._tell(self._told[-1])
+            self._broadcasts.append(_Broadcast(self._number, message, tokens))
+            effects += self._tell(self._broadcasts[-1])
         for source, number in steps.ready:
             assert isinstance(source, str)
             effects += [*self._answers(source, number), Confirm(source, number)]
         return effects
 
-    def _tell(self, told: _Told) -> list[Effect]:
+    def _tell(self, broadcast: _Broadcast) -> list[Effect]:
         if self.view is None:
             return []
         ways = self.onwards(None)
         if not ways:
-            return self._installed_to(told.number)
-        self._awaited[self.me, told.number] = _Awaited(None, set(ways), True)
-        message = Spread(self.view.version, self.me, told.number, told.change)
+            return self._installed_to(broadcast.number)
+        self._awaited[self.me, broadcast.number] = _Awaited(None, set(ways), True)
+        message = Spread(self.view.version, self.me, broadcast.number, broadcast.change)
         return [Send(way, message) for way in ways]
 
     def _installed_to(self, number: int) -> list[Effect]:
         """Note that all brokers have applied all changes up to a number."""
         effects: list[Effect] = []
-        while self._told and self._told[0].number <= number:
-            for token in self._told.popleft().tokens:
+        while self._broadcasts and self._broadcasts[0].number <= number:
+            for token in self._broadcasts.popleft().tokens:
                 effects += self._carry_out(self.announcer.installed(token))
         return effects
 
@@ -231,7 +231,9 @@ class ViewedRouter(LocalFirstRouter):
 
     def _note_answer(self, number: int, reply: Reply) -> None:
         """Note the answers of all others to a change of this broker, if it still wants the filter."""
-        change = next((told.change for told in self._told if told.number == number), None)
+        change = next(
+            (broadcast.change for broadcast in self._broadcasts if broadcast.number == number), None
+        )
         if isinstance(change, Announce) and change.filter in self.dag:
             self.local.elsewhere[change.filter] = reply
 
@@ -276,17 +278,17 @@ class ViewedRouter(LocalFirstRouter):
             for other in dict.fromkeys((*fresh, *resend_to))
             if other in view.born
         ]
-        for told in list(self._told):
-            effects += self._tell(told)
+        for broadcast in list(self._broadcasts):
+            effects += self._tell(broadcast)
         return effects
 
     def _begin_anew(self) -> None:
         """Start again after joining anew: nobody knows this broker's filters, so none counts as installed."""
         self.announcer.renew(top=False)
         self._number += 1
-        self._told.clear()
+        self._broadcasts.clear()
         tokens = tuple(token for _, token in self.announcer.tokens())
-        self._told.append(_Told(self._number, None, tokens))
+        self._broadcasts.append(_Broadcast(self._number, None, tokens))
 
     def _forget_broker(self, origin: BrokerId) -> None:
         self._have.pop(origin, None)
@@ -297,8 +299,8 @@ class ViewedRouter(LocalFirstRouter):
     def adopt(self, source: BrokerId, wants: ViewWants) -> list[Effect]:
         """Record all that a missing broker wants."""
         assert self.view is not None
-        told = wants.mine, wants.yours
-        if source not in self.missing or told != (self.view.born.get(source), self.view.born[self.me]):
+        runs = wants.mine, wants.yours
+        if source not in self.missing or runs != (self.view.born.get(source), self.view.born[self.me]):
             return []
         self.missing.discard(source)
         self._have[source] = wants.number
@@ -318,7 +320,7 @@ class ViewedRouter(LocalFirstRouter):
             for other in entry.links:
                 yield entry.filter, other, other
 
-    def told(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
+    def announced(self) -> dict[tuple[Link, BrokerId], tuple[Filter, ...]]:
         """Return the filters that were announced to all others."""
         wanted = tuple(self.announcer.announced())
         others = () if self.view is None else self.view.born
@@ -338,7 +340,9 @@ class ViewedRouter(LocalFirstRouter):
             "others": self.others.snapshot(),
             "missing": sorted(self.missing),
             "number": self._number,
-            "told": [(told.number, told.change, told.tokens) for told in self._told],
+            "told": [
+                (broadcast.number, broadcast.change, broadcast.tokens) for broadcast in self._broadcasts
+            ],
             "awaited": [
                 (key, awaited.back, sorted(awaited.behind), awaited.taken_in, tuple(awaited.reply))
                 for key, awaited in self._awaited.items()
@@ -355,7 +359,7 @@ class ViewedRouter(LocalFirstRouter):
         self.others.restore(plain["others"])
         self.missing = set(plain["missing"])
         self._number = plain["number"]
-        self._told.extend(_Told(*told) for told in plain["told"])
+        self._broadcasts.extend(_Broadcast(*broadcast) for broadcast in plain["told"])
         self._awaited.update(
             (key, _Awaited(back, set(behind), taken, Reply(*reply)))
             for key, back, behind, taken, reply in plain["awaited"]
@@ -367,7 +371,7 @@ class ViewedRouter(LocalFirstRouter):
         """Return the sizes of the router's tables; `recorded` counts the filters of other brokers."""
         sizes = {
             "recorded": len(self.others),
-            "unannounced": len(self._told),
+            "unannounced": len(self._broadcasts),
             "served_here": len(self.local.served),
         }
         return {**super().describe(), **sizes}
@@ -378,7 +382,7 @@ class ViewedRouter(LocalFirstRouter):
         self.others.check()
         if self.view is not None:
             assert {*self._have, *self.missing} == self.view.born.keys() - {self.me}
-        numbers = [told.number for told in self._told]
+        numbers = [broadcast.number for broadcast in self._broadcasts]
         assert numbers == sorted(numbers) and (not numbers or numbers[-1] <= self._number)
-        waiting = {token for told in self._told for token in told.tokens}
+        waiting = {token for broadcast in self._broadcasts for token in broadcast.tokens}
         assert all(entry.installed or entry.token in waiting for entry in self.announcer._announced.values())

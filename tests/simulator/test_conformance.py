@@ -136,7 +136,7 @@ def test_messages_that_are_lost_are_counted_and_never_double_an_event(name):
         for publisher in {publisher for publisher, _ in got}:
             mine = [sequence for other, sequence in got if other == publisher]
             assert mine == sorted(mine)
-    assert bool(outcome.unconfirmed) == scheme(name).claims.told_first
+    assert bool(outcome.unconfirmed) == scheme(name).claims.announces_first
 
 
 @every_scheme

@@ -381,7 +381,7 @@ def test_where_nothing_heals_no_broker_rests_and_every_heartbeat_is_sent() -> No
         host.resting.stop()
         host.resting.reborn(0)
         await host.resting.hear("another host", [])
-        assert hosted.rests_until is None and hosted.told_at == 0.0
+        assert hosted.rests_until is None and hosted.ticked_at == 0.0
 
     asyncio.run(test())
     called = {

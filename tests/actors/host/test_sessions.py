@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE_SECONDS
 from rayvous.actors.host.absent import loss_batch
-from rayvous.actors.host.sessions import DeliveryBatch, Session, Tally, split
+from rayvous.actors.host.sessions import DeliveryBatch, ProcessSession, Tally, split
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.effects import Deliver
 from rayvous.protocol.messages.pubsub import Lost
@@ -32,11 +32,11 @@ def content(delivery: DeliveryBatch) -> dict[str, list[int]]:
     }  # type: ignore[misc]
 
 
-def queue(events_max: int) -> Session:
-    return Session("process", events_max, 60.0)
+def queue(events_max: int) -> ProcessSession:
+    return ProcessSession("process", events_max, 60.0)
 
 
-def put(session: Session, size: int, tally: Tally) -> None:
+def put(session: ProcessSession, size: int, tally: Tally) -> None:
     ((_, delivery),) = split(deliver({"c": list(range(size))}), [session])
     session.put(delivery, tally)
 
@@ -305,7 +305,7 @@ def test_the_end_wakes_polls_and_those_who_wait_for_room() -> None:
 
 
 def test_a_process_that_is_silent_for_too_long_is_gone() -> None:
-    session = Session("process", 5, 60.0)
+    session = ProcessSession("process", 5, 60.0)
     session.heard(100.0)
     assert not session.gone(160.0) and session.gone(160.5)
     session.heard(160.5)
@@ -315,7 +315,7 @@ def test_a_process_that_is_silent_for_too_long_is_gone() -> None:
 class Ahead:
     """A poll that brings up to so many notifications in parts, and the numbers of what it was given."""
 
-    def __init__(self, session: Session, acknowledged: int, ahead: int) -> None:
+    def __init__(self, session: ProcessSession, acknowledged: int, ahead: int) -> None:
         self.parts: list[list[int]] = []
         self.answer = session.poll(acknowledged, 60.0, 100, ahead)
         self.answer.each(lambda part: self.parts.append([batch.number for batch in part]))

@@ -47,7 +47,7 @@ def right() -> tuple[dict[int, SeenRoutes | None], Clients]:
 
 
 def judged(seen: dict[int, SeenRoutes | None], clients: Clients) -> list[str]:
-    return route_problems(seen, clients, SURVEY, told_first=True)
+    return route_problems(seen, clients, SURVEY, announces_first=True)
 
 
 def test_right_routes_have_no_problem() -> None:
@@ -72,9 +72,13 @@ def test_right_routes_have_no_problem() -> None:
             {"brokers": {(GROUP, 0): few(LOW), (2, 2): few(WIDE), (7, 7): few(LOW)}},
             "broker 1 holds for broker 7: too much",
         ),
-        (2, {"told": {}}, "broker 2 does not tell broker 1 what it wants"),
-        (2, {"told": {(1, 1): few()}}, "broker 2 tells broker 1: too much [], missing"),
-        (2, {"told": {(1, 1): few(WIDE, OTHER)}}, "broker 2 tells broker 1: too much ['m = 1'], missing []"),
+        (2, {"announced": {}}, "broker 2 does not tell broker 1 what it wants"),
+        (2, {"announced": {(1, 1): few()}}, "broker 2 tells broker 1: too much [], missing"),
+        (
+            2,
+            {"announced": {(1, 1): few(WIDE, OTHER)}},
+            "broker 2 tells broker 1: too much ['m = 1'], missing []",
+        ),
         (0, {"copies": {}}, "broker 0 has a copy of what cluster 1 wants: too much [], missing"),
         (0, {"copies": {1: few(WIDE), 5: few(LOW)}}, "broker 0 has a copy of what cluster 5 wants: too much"),
     ],
@@ -90,7 +94,7 @@ def test_what_is_told_may_be_merged_of_what_is_held_and_of_nothing_else() -> Non
     seen, clients = right()
     parts = few(to_filter("n >= 1 AND n < 5"), to_filter("n >= 5 AND n < 9"))
     clients.wanted["a"] = dict(enumerate(parts))
-    seen[0] = replace(seen[0], clients={"a": parts}, told={(GROUP, 1): few(BOTH)})  # type: ignore[type-var]
+    seen[0] = replace(seen[0], clients={"a": parts}, announced={(GROUP, 1): few(BOTH)})  # type: ignore[type-var]
     seen[1] = replace(seen[1], brokers={(GROUP, 0): few(BOTH), (2, 2): few(WIDE)})  # type: ignore[type-var]
     assert judged(seen, clients) == []
     clients.wanted["a"] = dict(enumerate(list(parts)[:1]))
@@ -109,15 +113,15 @@ def test_what_came_over_a_link_is_not_due_over_it() -> None:
 def test_who_tells_nobody_is_held_to_nothing_and_who_keeps_no_table_is_not_judged() -> None:
     seen, clients = right()
     alone = {
-        here: replace(each, brokers={}, told={}, copies=None)  # type: ignore[type-var]
+        here: replace(each, brokers={}, announced={}, copies=None)  # type: ignore[type-var]
         for here, each in seen.items()
     }
-    assert route_problems(alone, clients, SURVEY, told_first=False) == []
-    assert route_problems({**alone, 0: None}, clients, SURVEY, told_first=True) == []
+    assert route_problems(alone, clients, SURVEY, announces_first=False) == []
+    assert route_problems({**alone, 0: None}, clients, SURVEY, announces_first=True) == []
 
 
 def test_a_broker_that_has_left_is_not_there() -> None:
     seen, clients = right()
     gone = {**SURVEY, 7: says(7, ClusterView(3, 0, 7, (7,)), left=True)}
     seen[7] = SeenRoutes({"x": few(LOW)}, {}, {(1, 1): few(LOW)})
-    assert route_problems(seen, clients, gone, told_first=True) == []
+    assert route_problems(seen, clients, gone, announces_first=True) == []

@@ -7,9 +7,9 @@ import pytest
 from patience import PATIENCE_SECONDS
 from rayvous.gateway.deliveries import Reading
 from rayvous.gateway.stomp.frames import SERVER_COMMANDS, Decoder, Frame, FrameLimits, encode
-from rayvous.gateway.stomp.requests import Say, SessionLimits
+from rayvous.gateway.stomp.requests import Say, StompLimits
 from rayvous.gateway.stomp.server import StompServer
-from rayvous.gateway.stomp.session import Session
+from rayvous.gateway.stomp.session import StompSession
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.gateways import GatewayLimits
 
@@ -34,7 +34,7 @@ class Talk:
     """A session that is given frames as command, body and headers."""
 
     def __init__(self, limits=None, **connect):
-        self.session = Session("s-1", limits or SessionLimits(), 0.0)
+        self.session = StompSession("s-1", limits or StompLimits(), 0.0)
         self.connect = {"accept-version": "1.2", "host": "here"} | connect
 
     def __call__(self, command, body=b"", **headers):

@@ -13,7 +13,7 @@ from rayvous.gateway.stomp.requests import (
     Open,
     Publish,
     Say,
-    SessionLimits,
+    StompLimits,
     Subscribe,
     Unsubscribe,
 )
@@ -21,7 +21,7 @@ from rayvous.gateway.stomp.session import State
 from rayvous.protocol.batch import batch_of
 from rayvous.protocol.gateways import GatewayLimits
 
-LIMITS = SessionLimits(
+LIMITS = StompLimits(
     subscriptions_max=2,
     transactions_max=2,
     transaction_frames_max=3,
@@ -96,7 +96,7 @@ def test_a_session_that_the_core_refuses_gets_an_error(talks, error):
 
 def test_heart_beats_are_as_slow_as_the_slower_side_says(talks):
     """Heart-beating: the interval is max(sx, cy) to the client, and max(cx, sy) from it."""
-    talk = talks(SessionLimits(heartbeat_seconds=10.0), **{"heart-beat": "4000,20000"}).open()
+    talk = talks(StompLimits(heartbeat_seconds=10.0), **{"heart-beat": "4000,20000"}).open()
     session = talk.session
     assert session.tick(9.9) == []
     assert session.tick(10.0) == [Say(None)]
@@ -111,7 +111,7 @@ def test_heart_beats_are_as_slow_as_the_slower_side_says(talks):
 
 
 def test_connected_says_what_the_gateway_can_and_wants(talks):
-    talk = talks(SessionLimits(heartbeat_seconds=2.5))
+    talk = talks(StompLimits(heartbeat_seconds=2.5))
     talk("CONNECT", accept_version="1.2")
     (said,) = talk.session.opened()
     assert said.frame.headers["heart-beat"] == "2500,2500"
@@ -125,7 +125,7 @@ def test_nought_on_a_side_means_no_heart_beats_there(talks):
 
 @pytest.mark.parametrize("given", ["30000, 20000", " 30000 ,\t20000 "])
 def test_blanks_around_heart_beats_and_versions_do_not_matter(talks, given):
-    talk = talks(SessionLimits(heartbeat_seconds=1.0))
+    talk = talks(StompLimits(heartbeat_seconds=1.0))
     assert [type(out) for out in talk("CONNECT", accept_version="1.0, 1.1 , 1.2 ", heart_beat=given)] == [
         Open
     ]
@@ -136,7 +136,7 @@ def test_blanks_around_heart_beats_and_versions_do_not_matter(talks, given):
 
 def test_a_client_gets_the_interval_that_it_asks_for_down_to_the_limit(talks):
     """Heart-beating: 15 s are for who asks for no less; the limit protects the gateway."""
-    limits = SessionLimits.of(GatewayLimits())
+    limits = StompLimits.of(GatewayLimits())
     fast = talks(limits, **{"heart-beat": "1000,10"}).open().session
     assert fast.tick(0.4) == [] and fast.tick(0.5) == [Say(None)]
     assert fast.tick_seconds <= 0.25
@@ -146,8 +146,8 @@ def test_a_client_gets_the_interval_that_it_asks_for_down_to_the_limit(talks):
 
 
 def test_the_limit_of_stomp_is_never_above_the_interval_of_the_gateway():
-    assert SessionLimits.of(GatewayLimits(heartbeat_seconds=0.5)).heartbeat_seconds == 0.5
-    assert SessionLimits.of(GatewayLimits(stomp_heartbeat_seconds=5.0)).heartbeat_seconds == 5.0
+    assert StompLimits.of(GatewayLimits(heartbeat_seconds=0.5)).heartbeat_seconds == 0.5
+    assert StompLimits.of(GatewayLimits(stomp_heartbeat_seconds=5.0)).heartbeat_seconds == 5.0
 
 
 @pytest.mark.parametrize("given", ["1", "a,b", "-1,0", "1,2,3", "", "1.5,2", "٣,٣"])
@@ -181,7 +181,7 @@ def test_a_frame_that_came_whole_starts_the_time_anew(talk):
 
 def test_a_client_is_not_waited_for_while_its_frames_are_worked_on(talks):
     """Otherwise a slow network would look like a silent client."""
-    session = talks(SessionLimits(heartbeat_seconds=1.0), **{"heart-beat": "1000,0"}).open().session
+    session = talks(StompLimits(heartbeat_seconds=1.0), **{"heart-beat": "1000,0"}).open().session
     session.took()
     assert session.tick(100.0) == []
     session.waits(100.0, within=False)
@@ -427,7 +427,7 @@ def test_what_is_open_is_bounded(talks, delivered):
 
 
 def test_what_is_open_is_bounded_in_bytes(talks, delivered):
-    talk = talks(SessionLimits(unacknowledged_bytes_max=100)).open()
+    talk = talks(StompLimits(unacknowledged_bytes_max=100)).open()
     number = talk.subscribe(ack="client")
     talk.ack_of(number, delivered(1, event={"s": "x" * 100}))
     assert not talk.session.room(number)
