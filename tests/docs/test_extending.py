@@ -73,5 +73,5 @@ def test_options_are_of_the_class_that_lists_them(folder):
 def test_a_class_that_is_not_a_scheme_is_told_what_it_lacks(folder):
     (folder / "poor.py").write_text("class Poor:\n    claims = membership = options = None\n")
     sys.modules.pop("poor", None)
-    with pytest.raises(InputError, match=r"poor:Poor .* has no beside, .*: derive it from"):
+    with pytest.raises(InputError, match=r"poor:Poor .* has no announced, beside, .*: derive it from"):
         scheme("poor:Poor")
