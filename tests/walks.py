@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 NOT_CODE = ("tests", ".venv", "examples")
@@ -34,6 +34,52 @@ def files_entered() -> Iterator[list[str]]:
     finally:
         sys.setprofile(before)
         files += entered
+
+
+class Entry(NamedTuple):
+    """A function of one file is called from another one, from a test, or by the event loop."""
+
+    caller: str
+    file: str
+    function: str
+
+
+@contextmanager
+def entries_made() -> Iterator[list[Entry]]:
+    """Yield a list that has, after the block, the entries into files of the package, in order.
+
+    A coroutine that goes on after waiting is not entered again.
+    """
+    inside, outside = f"{ROOT}/", tuple(f"{ROOT}/{folder}/" for folder in NOT_CODE)
+    frames: dict[FrameType, None] = {}
+    entries: list[Entry] = []
+
+    def caller_of(frame: FrameType | None) -> str:
+        while frame is not None and not frame.f_code.co_filename.startswith(inside):
+            frame = frame.f_back
+        return "" if frame is None else frame.f_code.co_filename.removeprefix(inside)
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        path = frame.f_code.co_filename
+        if (
+            event == "call"
+            and path.startswith(inside)
+            and not path.startswith(outside)
+            and frame not in frames
+        ):
+            frames[frame] = None
+            file, caller = path.removeprefix(inside), caller_of(frame.f_back)
+            if caller != file:
+                entries.append(Entry(caller, file, frame.f_code.co_qualname))
+
+    made: list[Entry] = []
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield made
+    finally:
+        sys.setprofile(before)
+        made += entries
 
 
 def steps_of(files: list[str]) -> list[str]:

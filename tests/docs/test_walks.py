@@ -4,9 +4,12 @@ Hosts are wired to each other without Ray: a call is packed to bytes, and unpack
 """
 
 import asyncio
+import itertools
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from packed_calls import PackedCalls
@@ -21,7 +24,9 @@ from rayvous.protocol.messages.recovery import Recovery
 from rayvous.routing.filters.filter import to_filter
 from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
-from walks import files_entered, steps_of, walk_in_docs
+from walks import Entry, entries_made, files_entered, steps_of, walk_in_docs
+
+T = TypeVar("T")
 
 
 class Wired(PackedCalls):
@@ -63,15 +68,15 @@ async def two_hosts() -> tuple[BrokerHost, BrokerHost]:
     return hosts[0], hosts[1]
 
 
-def walked(story: Callable[[], Awaitable[list[str]]]) -> list[str]:
-    async def whole() -> list[str]:
+def walked(story: Callable[[], Awaitable[list[T]]]) -> list[T]:
+    async def whole() -> list[T]:
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await story()
 
     return asyncio.run(whole())
 
 
-async def event() -> list[str]:
+async def event(watched: Callable[[], AbstractContextManager[list[T]]] = files_entered) -> list[T]:
     """A publisher at the leaf, a subscriber at the root."""
     root, leaf = await two_hosts()
     await root.request(0, "alice", [Register(1, to_filter("price > 10"))], "process")
@@ -85,10 +90,10 @@ async def event() -> list[str]:
         assert await arrivals.take_all(answer) and arrivals.acknowledged == number
 
     await publish(11, 1)
-    with files_entered() as files:
+    with watched() as found:
         await publish(12, 2)
     assert process.inbox.waiting == 2
-    return files
+    return found
 
 
 async def subscription() -> list[str]:
@@ -119,3 +124,26 @@ def test_a_walk_names_the_files_that_are_entered(title: str) -> None:
     entered = steps_of(walked(WALKS[title]))
     assert sorted(set(walk_in_docs(title))) == sorted(entered), f"the walk is now: {', '.join(entered)}"
     assert len(entered) <= STEPS_MAX[title], "a walk does not grow unnoticed"
+
+
+HOP_FILES_MAX = 25
+HOP_ENTRIES_MAX = 5
+ARRIVES = ("BrokerHost.request", "BrokerHost.call")
+LEAVES = "BrokerHost.poll"
+
+
+def hops(entries: list[Entry]) -> list[list[Entry]]:
+    """Return the entries at each broker: from the arrival of the event there to its next one, or to the poll."""
+    starts = [place for place, entry in enumerate(entries) if entry.function in (*ARRIVES, LEAVES)]
+    assert [entries[place].function for place in starts] == [*ARRIVES, LEAVES]
+    return [entries[one:other] for one, other in itertools.pairwise(starts)]
+
+
+def test_an_event_passes_few_files_at_a_broker_and_enters_each_seldom() -> None:
+    """Decision 0173. Values (`protocol`) are not entered: they are asked."""
+    for hop in hops(walked(lambda: event(entries_made))):
+        steps = steps_of([entry.file for entry in hop])
+        assert len(steps) <= HOP_FILES_MAX, f"{len(steps)}: {', '.join(steps)}"
+        times = Counter(entry.file for entry in hop if not entry.file.startswith("protocol/"))
+        often = {file: count for file, count in times.items() if count > HOP_ENTRIES_MAX}
+        assert not often, f"entered too often: {often}"
