@@ -13,13 +13,14 @@ Method
 * ``hr`` is run in both readings: normal brokers as leaves below their designated broker, and every broker a node.
 * A client is in the local network of the broker that serves it, so that no other cluster is nearer (section 2).
 
-Open in the paper: two sets of choices (0159)
----------------------------------------------
+Open in the paper: two sets of choices (0159, 0174)
+---------------------------------------------------
 * *Preset* ``paper``: subscribers at brokers drawn uniformly; 1 ms to send a copy, which is the time of an event of 1
   KB on a link of some 10 Mbit/s, as was usual then. The other times, `SENSITIVITY`, show what depends on it.
-* *Preset* ``calibrated``: subscribers spread evenly over the 1,000 normal brokers, none of which gets a second one
-  before each has one, because the paper has its critical point at 1,000 subscribers, and lets them fill the nodes step
-  by step; `FITTED_SEND_SECONDS` to send a copy, **fitted** to the knee of figure 5 with 100 publishers.
+* *Preset* ``calibrated``: subscribers spread evenly over all brokers, the 1,000 normal ones before the designated ones,
+  none of which gets a second one before each has one, because the paper has its critical point at 1,000 subscribers,
+  and lets them fill the nodes step by step; `FITTED_SEND_SECONDS` to send a copy, **fitted** to the knee of figure 5
+  with 100 publishers.
 * In both, a broker sends one copy after the other; a multicast is one copy, and so is the notification of a client.
   Publishers are at brokers drawn uniformly. The transit-stub graph gives the latency of a link.
 
@@ -60,7 +61,7 @@ KINDS: Final[Mapping[type, int]] = {Events: 0, Announce: 1, Installed: 2}
 """The columns that count messages of these types: `events`, `control`, `answers`."""
 
 Placement: TypeAlias = Literal["any", "even"]
-"""Where subscribers are: at any broker, or spread evenly over the normal ones."""
+"""Where subscribers are: at any broker, or spread evenly over all, the normal ones first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +207,11 @@ def places(point: Point, brokers: Sequence[BrokerId], rng: random.Random) -> lis
     """Return the broker of each subscriber."""
     if point.placement == "any":
         return [rng.choice(brokers) for _ in range(point.subscribers)]
-    normal = [place.broker for place in point.tree.positions() if place.role == "NEB"]
+    positions = point.tree.positions()
+    normal = [place.broker for place in positions if place.role == "NEB"]
     rng.shuffle(normal)
-    return [normal[number % len(normal)] for number in range(point.subscribers)]
+    every = [*normal, *(place.broker for place in positions if place.role != "NEB")]
+    return [every[number % len(every)] for number in range(point.subscribers)]
 
 
 def _publish(net: Simulation, client: ClientId, broker: BrokerId) -> None:

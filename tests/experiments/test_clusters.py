@@ -1,9 +1,12 @@
 """Figures 4 and 5 of paper 1: the judges on made-up rows, what is measured, and why some sentences cannot hold."""
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
+from draws import seeds
 from legends import covered
 from rayvous.experiments import clusters
 from rayvous.experiments.clusters import (
@@ -11,6 +14,7 @@ from rayvous.experiments.clusters import (
     FORWARDING,
     PRESETS,
     SEND_SECONDS,
+    TREE,
     Plan,
     Point,
     curves,
@@ -20,6 +24,8 @@ from rayvous.experiments.clusters import (
 from rayvous.experiments.clusters_figures import draw_aed, draw_tct
 from rayvous.experiments.clusters_statements import judge_aed, judge_tct
 from rayvous.experiments.knee_spread import spread
+from rayvous.experiments.statements import is_less
+from rayvous.routing.schemes.hierarchical import HierarchicalNodes
 from rayvous.routing.topologies.cluster_trees import GROUP_SECONDS, LINK_SECONDS, ClusterTree
 from rayvous.simulator import Simulation
 
@@ -176,11 +182,11 @@ def test_with_all_forwarded_each_subscriber_costs_its_way_to_the_root_and_events
         )
         assert plain["events"].sum() == all_of_them["events"].sum()
         assert plain["control"].sum() == 23, "each broker but the root tells one other of what it wants"
-        ways = (place.broker for place in SMALL.positions() if place.role == "NEB")
-        far = {
-            broker: round(1 + (SMALL.path_seconds(broker, 3) - GROUP_SECONDS) / LINK_SECONDS)
-            for broker in ways
-        }
+        far = {}
+        for place in SMALL.positions():
+            own = place.role == "NEB"  # one link to its designated broker
+            beyond = SMALL.path_seconds(place.broker, 3) - own * GROUP_SECONDS
+            far[place.broker] = own + round(beyond / LINK_SECONDS)
         point = Point(curve, 3, 40, 0, 0.001, SMALL, "even")
         rng = random.Random("clusters/0/3/40")
         assert all_of_them["control"].sum() == sum(
@@ -188,12 +194,13 @@ def test_with_all_forwarded_each_subscriber_costs_its_way_to_the_root_and_events
         )
 
 
-def test_even_subscribers_come_to_a_normal_broker_a_second_time_after_each_has_one():
+def test_even_subscribers_come_to_a_broker_a_second_time_after_each_has_one():
     point = Point("hr", 1, 45, 3, 0.001, SMALL, "even")
     brokers = [place.broker for place in SMALL.positions()]
     found = places(point, brokers, random.Random(1))
     normal = {place.broker for place in SMALL.positions() if place.role == "NEB"}
-    assert len(normal) == 18 and set(found[:18]) == set(found[18:36]) == normal
+    assert len(normal) == 18 and set(found[:18]) == set(found[24:42]) == normal
+    assert set(found[18:24]) == set(brokers) - normal, "a designated one after each normal one has one"
     assert found != sorted(found) and found[:18] != places(point, brokers, random.Random(2))[:18]
 
 
@@ -285,3 +292,37 @@ def test_a_further_subscriber_makes_nothing_earlier(send_seconds):
     assert len(last[-1]) == 60
     for fewer, more in pairwise(last):
         assert all(more[name] >= at - 1e-9 for name, at in fewer.items())
+
+
+def copies(curve, subscribers, publishers=12):
+    """Return how many copies of an event each broker sends to others in the network of the experiment, in the mean."""
+    links = measure(Point(curve, publishers, subscribers, 0, 0.0001, TREE, "even"))["links"]
+    return np.bincount(links["broker"], links["events"]) / publishers
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_where_every_broker_is_a_node_none_sends_as_many_copies_as_a_designated_one(seed):
+    """To its children, and hybrid's multicast: one more in each network of the experiment. Reference: paper 1, 5.1."""
+    positions = replace(TREE, seed=seed).positions()
+    hybrid = max(len(place.children) + 1 for place in positions if place.role != "NEB")
+    nodes = max(len(place.children) for place in HierarchicalNodes.positions(positions))
+    assert hybrid == nodes + 1 <= 9
+
+
+@pytest.mark.slow
+def test_where_every_broker_is_a_node_the_busiest_one_gains_most_copies_before_the_last_power_of_ten():
+    first, ten, hundred, thousand = (copies("hr, all nodes", many).max() for many in (1, 10, 100, 1_000))
+    assert thousand - hundred < hundred - ten and hundred - first > 5
+
+
+def delay_of(curve, send_seconds, publishers=100, subscribers=100):
+    heard = measure(Point(curve, publishers, subscribers, 0, send_seconds, TREE, "even"))["heard"]
+    return float(((heard["last"] - heard["first"]) / heard["notifications"]).mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("send_seconds", [0.0002, 0.001, 0.01])
+def test_where_every_broker_is_a_node_hybrid_is_never_the_faster_one_with_100_subscribers(send_seconds):
+    """A copy of 10 ms with 100 publishers is one of 1 ms with 1,000. Reference: paper 1, 5.2 (2)."""
+    hybrid, nodes = (delay_of(curve, send_seconds) for curve in ("hrm", "hr, all nodes"))
+    assert not is_less(hybrid, nodes)

@@ -3,7 +3,9 @@
 Reference: paper 2, abstract, 2.2, 2.4 and 2.5.
 """
 
+import numpy as np
 import pytest
+from draws import slow
 from legends import covered
 from rayvous.experiments.hypercube import hops, load, migration, pictures, saving, statements
 from rayvous.experiments.hypercube.load import BROADCASTS, REPLIES, Point
@@ -179,6 +181,32 @@ def test_each_sentence_about_savings_can_fail():
     )
     saving = pictures.draw_saving(rows(1.0))
     assert len(saving.axes) == 4 and covered(saving) == []
+
+
+def saved(point):
+    """Return the row of a point as `savings_by_network` has it, of one run."""
+    table = saving.measure(point)["brokers"]
+    load, many = table["load"], int(table["subscribers"][0])
+    return {
+        "curve": point.curve,
+        "size": point.size,
+        "wanting": point.wanting,
+        "events": table["events"].mean(),
+        "told": table["told"].sum() / many,
+        "busiest": load.max() / point.size,
+        "load_max_over_mean": load.max() / load.mean(),
+        "load_gini": np.abs(np.subtract.outer(load, load)).sum() / (2 * point.size**2 * load.mean()),
+    }
+
+
+@pytest.mark.parametrize("size", [8, slow(64)])
+def test_against_flooding_the_abstract_holds_as_measured(size):
+    """The sizes of the preset `quick`. Reference: paper 2, abstract, 2.3 and 3."""
+    points = [each for each in saving.PRESETS["quick"].each if each.size == size]
+    said = statements.judge_saving([saved(each) for each in points])
+    flooding = [each for each in said if "against flooding" in each.text]
+    assert len(flooding) == 10 and [each.text for each in flooding if not each.holds] == []
+    assert not any(each.fails for each in said)
 
 
 def test_each_sentence_about_migration_can_fail():
