@@ -45,6 +45,18 @@ def some_of(values, *quick):
     return [value if value in quick else slow(value) for value in values]
 
 
+KINDS = ("hybrid", "hypercube", "lbdd")
+"""A scheme on a tree, one in views, and one on a mesh."""
+
+
+def of_each_kind(names, *more):
+    """Return the parameters of a test for each scheme; only those of `KINDS`, and ``more``, are not `slow`.
+
+    Every scheme is in `make check` all the same: with each network in `tests/simulator/test_conformance.py`.
+    """
+    return some_of(names, *KINDS, *more)
+
+
 def slow(*values):
     """Return one case of a test that `make test` runs, and `make check` does not."""
     return pytest.param(*values, marks=pytest.mark.slow)

@@ -11,6 +11,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+from sources import nodes_of, tree_of
+
 ROOT = Path(__file__).resolve().parent.parent
 
 FLOORS = {
@@ -155,19 +157,9 @@ FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 60
 
 
+@cache
 def package_files() -> list[Path]:
     return sorted({path for folder in FLOORS for path in (ROOT / folder).rglob("*.py")})
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
-
-
-@cache
-def nodes_of(tree: ast.Module) -> list[ast.AST]:
-    """Return all nodes of a file, which every rule looks at."""
-    return [*ast.walk(tree)]
 
 
 def name_of(path: Path) -> str:
@@ -193,22 +185,24 @@ def of_every(chosen: Callable[[Path], bool] = lambda path: True) -> Callable[[Ca
     return decorate
 
 
-def imports(tree: ast.Module, *, types: bool = False) -> Iterator[tuple[ast.stmt, int, str]]:
-    """Yield (statement, level, module) of every import; those under `TYPE_CHECKING` only with `types`."""
+@cache
+def imports(tree: ast.Module, *, types: bool = False) -> list[tuple[ast.stmt, int, str]]:
+    """Return (statement, level, module) of every import; those under `TYPE_CHECKING` only with `types`."""
     skipped = {
         id(inner)
         for node in nodes_of(tree)
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
+    found: list[tuple[ast.stmt, int, str]] = []
     for node in nodes_of(tree):
         if id(node) in skipped and not types:
             continue
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node, 0, alias.name
+            found += [(node, 0, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield node, node.level, node.module or ""
+            found.append((node, node.level, node.module or ""))
+    return found
 
 
 @of_every()

@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from sources import nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,7 +44,7 @@ def mentions(folder: Path) -> int:
     return sum(
         isinstance(node, ast.Name) and node.id == "Any"
         for path in folder.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(tree_of(path))
     )
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from draws import slow, thorough
+from draws import of_each_kind, slow, thorough
 from rayvous.admission.advertisements import LOCAL
 from rayvous.admission.flows import Flows
 from rayvous.broker.admission import Admitting
@@ -22,7 +22,7 @@ from rayvous.routing.topologies.cluster_trees import ClusterTree
 from rayvous.simulator.simulation import Simulation
 
 SCHEMES = ("hypercube", "lbdd", "point-to-point")
-every_scheme = pytest.mark.parametrize("scheme", SCHEMES)
+every_scheme = pytest.mark.parametrize("scheme", of_each_kind(SCHEMES))
 BROKERS = 11
 
 

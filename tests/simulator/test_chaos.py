@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from draws import seeds
 from rayvous.broker import Broker
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.plans.cases import draw_case
@@ -35,7 +36,7 @@ def test_a_case_is_drawn_from_its_seed():
 
 
 @pytest.mark.parametrize("heals", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6, quick=2))
 def test_without_faults_everything_holds(seed, heals):
     report = run_chaos(seed, brokers_max=30, plan=QUIET, heals=heals)
     assert report.holds, (report.problems, report.verdict)

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from draws import seeds, slow
+from draws import KINDS, seeds, slow
 from rayvous.protocol.effects import Deliver, Multicast, Received, Send
 from rayvous.protocol.errors import InputError
 from rayvous.protocol.messages.pubsub import Directed, Events, Gone
@@ -25,8 +25,6 @@ WITH_OPTIONS = [
     "flooding+graph",
 ]
 NAMES = [*SCHEMES, *WITH_OPTIONS]
-KINDS = ("hybrid", "hypercube", "lbdd")
-"""On a tree, in views, and on a mesh."""
 NETWORKS = {
     "alone": {"clusters": 1, "brokers_per_cluster": 1, "degree": 0},
     "one cluster": {"clusters": 1, "brokers_per_cluster": 5, "degree": 0},

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draws import slow, thorough
+from draws import KINDS, of_each_kind, seeds, slow, thorough
 from rayvous.broker import Pipeline
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.checker.verdict import Verdict
@@ -30,7 +30,7 @@ TREE = ClusterTree(4, 2, degree=2).positions()
 SMALL = Stability(retransmit_seconds=0.1, inputs_max=3, window_messages=3)
 
 
-every_scheme = pytest.mark.parametrize("scheme", NAMES)
+every_scheme = pytest.mark.parametrize("scheme", of_each_kind(NAMES))
 SEVERAL_WAYS = ("lbdd", "flooding+graph")
 """Where how events are split, or over which link the first copy comes, depends on when they arrive."""
 
@@ -133,9 +133,9 @@ def crash_everywhere(scripted: type[Any], scheme: str, last_words: bool, every: 
     [
         pytest.param(
             scheme, admission, id=f"{scheme}{'-admission' if admission else ''}",
-            marks=() if (at % 4 == 0) == bool(admission) else pytest.mark.slow,
+            marks=() if scheme in KINDS and (scheme == "hybrid") == bool(admission) else pytest.mark.slow,
         )
-        for at, scheme in enumerate(NAMES)
+        for scheme in NAMES
         for admission in (None, AdmissionConfig(0.0))
     ],
 )  # fmt: skip
@@ -244,14 +244,14 @@ def chaos(seed: int, scheme: str | None = None) -> Simulation:
     return net
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25))
 def test_chaos_with_crashes_and_bad_links_loses_and_repeats_nothing(seed: int) -> None:
     """In three of the runs no event surely had to come: nobody subscribed long enough."""
     assert mended(chaos(seed)).holds == (seed not in (1, 7, 23))
 
 
 @every_scheme
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_so_it_is_under_every_scheme(seed: int, scheme: str) -> None:
     mended(chaos(seed, scheme))
 

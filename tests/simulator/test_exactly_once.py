@@ -1,7 +1,7 @@
 """Stores, durable subscribers, publishers that restart, flush, and reported losses (docs/exactly-once.md)."""
 
 import pytest
-from draws import slow, thorough
+from draws import of_each_kind, slow, thorough
 from rayvous.broker import Broker
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.chaos import run_chaos
@@ -19,7 +19,7 @@ from rayvous.simulator.hosts import in_memory
 from rayvous.simulator.simulation import Simulation
 
 every_scheme = pytest.mark.parametrize(
-    "scheme", ["hybrid", "hybrid+quench+merge", "hypercube", "lbdd", "point-to-point"]
+    "scheme", of_each_kind(["hybrid", "hybrid+quench+merge", "hypercube", "lbdd", "point-to-point"])
 )
 
 

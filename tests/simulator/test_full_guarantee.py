@@ -6,6 +6,7 @@ Reference: paper 3, 4.3 (a); docs/decisions/0031-schemes-are-charged-for-what-th
 import random
 
 import pytest
+from draws import of_each_kind
 from rayvous.admission.flows import Flows
 from rayvous.broker.admission import Admitting
 from rayvous.protocol.messages.admission import MICRO, AdmissionConfig, Capacity, Judgement
@@ -16,7 +17,7 @@ from rayvous.simulator.overload import Queues
 from rayvous.simulator.simulation import Simulation
 
 SCHEMES = (*BUILT_IN, "hybrid+quench", "hybrid+fanout")
-every_scheme = pytest.mark.parametrize("name", SCHEMES)
+every_scheme = pytest.mark.parametrize("name", of_each_kind(SCHEMES))
 PUBLISHERS, SUBSCRIBERS, RATE, SECONDS = 6, 20, 20, 8
 ENOUGH = Capacity(1e6, 1e6)
 

@@ -7,7 +7,7 @@ Reference: paper 5, section 3.4; promises 1 to 3 and 6.
 """
 
 import pytest
-from draws import slow, thorough
+from draws import of_each_kind, slow, thorough
 from rayvous.broker import healing
 from rayvous.faults.simulated.chaos import run_chaos
 from rayvous.protocol.layers import RoundBegan
@@ -28,7 +28,7 @@ INNER = [
 
 SEEDS_THAT_TELL = (0, 2, 6, 9)
 
-every_scheme = pytest.mark.parametrize("scheme", ["lbdd", "point-to-point", "hypercube"])
+every_scheme = pytest.mark.parametrize("scheme", of_each_kind(["lbdd", "point-to-point", "hypercube"]))
 
 
 def network(scheme="lbdd", wanted=lambda broker: f"n >= {broker % 3}", **recovery):

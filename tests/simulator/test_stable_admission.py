@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from draws import of_each_kind, seeds
 from rayvous.broker import Pipeline
 from rayvous.broker.admission import Admitting
 from rayvous.faults.checker.reliability import judge
@@ -33,7 +34,7 @@ ROOMY = AdmissionConfig(0.0, capacity=Capacity(200, 60))
 REFUSED = dict.fromkeys(NAMES, 2) | dict.fromkeys(UNCROWDED, 0) | {"flooding": 3}
 """The number of refusals. Under flooding every subscription loads all brokers, so one more is refused."""
 
-every_scheme = pytest.mark.parametrize("scheme", NAMES)
+every_scheme = pytest.mark.parametrize("scheme", of_each_kind(NAMES))
 
 
 def play(net: Any) -> None:
@@ -175,7 +176,7 @@ def _within(net: Simulation, name: str, values: list[int]) -> list[dict[str, int
     return [{"x": x} for x in values if clients_of(net).adverts[name].matches({"x": x})] or [{"x": 8}]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 @pytest.mark.parametrize("scheme", ["hybrid", "hierarchical"])
 def test_chaos_with_crashes_and_bad_links_leaves_right_books(seed: int, scheme: str) -> None:
     mended(chaos(seed, scheme))

@@ -4,6 +4,7 @@ Reference: promises 1 and 8: notified only of what it has asked for, and books t
 """
 
 import pytest
+from draws import of_each_kind
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.chaos import draw_sim_case
 from rayvous.faults.simulated.judging import books_problems, subscription_problems
@@ -41,7 +42,7 @@ def died_meanwhile(name: str, *, forgets: bool) -> Simulation:
 
 
 @pytest.mark.parametrize("forgets", [True, False], ids=["forgets", "asks-again"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", of_each_kind(NAMES))
 def test_a_subscription_is_judged_for_a_new_life_only_if_that_asks_for_it(name: str, forgets: bool) -> None:
     net = died_meanwhile(name, forgets=forgets)
     assert [note.sequence for note in net.account.notifications()] == ([2] if forgets else [1, 2])

@@ -7,6 +7,7 @@ import itertools
 import random
 
 import pytest
+from draws import of_each_kind, seeds
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.judging import structure_problems, subscription_problems
 from rayvous.protocol.effects import Missed, Renew
@@ -18,7 +19,7 @@ from rayvous.simulator.simulation import Simulation
 
 BROKERS = 6
 PUBLISHERS = {5: "p", 0: "q"}
-every_scheme = pytest.mark.parametrize("scheme", ["hypercube", "lbdd", "point-to-point"])
+every_scheme = pytest.mark.parametrize("scheme", of_each_kind(["hypercube", "lbdd", "point-to-point"]))
 
 
 def network(scheme, seed=1, **options):
@@ -123,7 +124,7 @@ def test_a_way_that_stays_broken_makes_views_more_and_more_rarely():
 
 
 @every_scheme
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_ways_break_all_the_time(seed, scheme):
     net = network(scheme, seed, store=in_memory if seed % 2 == 0 else None)
     dice = random.Random(f"views missed/{seed}")

@@ -6,7 +6,7 @@ Reference: promises 1, 3, 6 and 7; docs/durability.md.
 import random
 
 import pytest
-from draws import seeds, slow, thorough
+from draws import of_each_kind, seeds, slow, thorough
 from rayvous.faults.checker.reliability import judge
 from rayvous.faults.simulated.judging import books_problems, durable_problems, structure_problems
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
@@ -19,7 +19,7 @@ SCHEMES = (
     "hybrid", "hierarchical", "flooding", "flooding+graph", "match-first", "hypercube", "lbdd", "point-to-point",
     "hybrid+quench+merge",
 )  # fmt: skip
-every_scheme = pytest.mark.parametrize("scheme", SCHEMES)
+every_scheme = pytest.mark.parametrize("scheme", of_each_kind(SCHEMES))
 BROKERS, SUBSCRIBERS, PUBLISHERS, OUTAGES = 12, 4, 3, 3
 HEAL_SECONDS = 30.0
 ADMITS = AdmissionConfig(0.0, capacity=Capacity(10_000.0, 10_000.0))

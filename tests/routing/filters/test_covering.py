@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import pytest
+from draws import seeds
 from rayvous.protocol.values import NULL, Timestamp
 from rayvous.routing.filters.clauses import Clause, clause_of
 from rayvous.routing.filters.covering import STEPS_MAX, covers, intersects, merge
@@ -61,7 +62,7 @@ def _filter(rng: random.Random, clauses_max: int) -> Filter:
     return union_of([clause for clause in found if clause is not None])
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8, quick=3, usual=8))
 def test_covers_and_intersects_are_exact_without_patterns(seed: int) -> None:
     rng = random.Random(seed)
     said_yes = 0
