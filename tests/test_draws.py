@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from draws import EXAMPLES_MIN, PARTS, draw_fewer, seeds
+from draws import EXAMPLES_MIN, KINDS, PARTS, draw_fewer, of_each_kind, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
+from rayvous.routing.schemes.claims import Membership
+from rayvous.routing.schemes.registry import scheme
 
 MAKEFILE = Path(__file__).parent.parent / "Makefile"
 
@@ -68,6 +70,14 @@ def test_of_many_seeds_a_fifth_is_always_drawn_and_as_many_again_in_a_test_of_ev
     marks = [marks_of(case) for case in seeds(10)]
     assert marks == [set()] * 2 + [{"slow"}] * 2 + [{"slow", "thorough"}] * 6
     assert [marks_of(case) for case in seeds(3, quick=1, usual=3)] == [set(), {"slow"}, {"slow"}]
+
+
+def test_of_all_schemes_one_of_each_kind_is_always_drawn():
+    cases = of_each_kind(["hybrid", "flooding", "lbdd", "hybrid+quench", "hypercube"], "hybrid+quench")
+    quick = [case for case in cases if not marks_of(case)]
+    assert quick == ["hybrid", "lbdd", "hybrid+quench", "hypercube"]
+    assert [marks_of(case) for case in cases if case not in quick] == [{"slow"}]
+    assert {scheme(name).membership for name in KINDS} == {Membership.CLUSTERS, Membership.VIEWS}
 
 
 def test_what_one_target_leaves_out_another_runs():
