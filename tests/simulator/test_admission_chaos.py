@@ -117,7 +117,11 @@ def network_that_lost_a_broker(scheme, dead):
 @pytest.mark.parametrize(
     ("scheme", "dead"),
     [
-        (scheme, dead) if scheme in KINDS and at % 3 == number else slow(scheme, dead)
+        thorough(scheme, dead)
+        if at % 3 != number
+        else (scheme, dead)
+        if scheme in KINDS
+        else slow(scheme, dead)
         for at, scheme in enumerate(NAMES)
         for number, dead in enumerate((0, 2, 4))
     ],
