@@ -21,19 +21,63 @@ Rules
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import reduce
+from operator import and_
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from ..protocol.ids import BrokerId
+from ..protocol.ids import BrokerId, ClientId
 from ..protocol.messages.admission import Judgement
 from ..routing.filters.filter import Filter
+from ..routing.language.builders import attr
 from ..routing.language.questions import to_filter
-from ..simulator.simulation import Simulation
 
 STEP_SECONDS: Final = 0.4
 """The interval at which clients act: a tenth of the time that the paper's publisher stays with one event."""
 
 ATTRIBUTES: Final = ("x", "y")
+
+Advertised: TypeAlias = Literal["range", "event"]
+
+
+class Network(Protocol):
+    """What clients need of a network: `simulator.simulation.Simulation`, or the model of a graph."""
+
+    @property
+    def now(self) -> float:
+        """The time in seconds."""
+        ...
+
+    def advertise(
+        self, client: ClientId, home: BrokerId, item: Filter, rate: float, number: int, /
+    ) -> object:
+        """Let a publisher advertise."""
+        ...
+
+    def unadvertise(self, client: ClientId, number: int, /) -> object:
+        """Let a publisher withdraw an advertisement."""
+        ...
+
+    def publish(self, client: ClientId, home: BrokerId, events: Sequence[Mapping[str, Any]], /) -> object:
+        """Let a publisher publish."""
+        ...
+
+    def subscribe(self, client: ClientId, home: BrokerId, given: Filter, /) -> int:
+        """Let a subscriber subscribe, and return the number of its subscription."""
+        ...
+
+    def unsubscribe(self, client: ClientId, number: int, /) -> object:
+        """Let a subscriber cancel an admitted subscription."""
+        ...
+
+    def news(self, client: ClientId, /) -> Sequence[object]:
+        """Return what brokers told a client, with the verdicts on its subscriptions."""
+        ...
+
+    def advance(self, seconds: float, /) -> object:
+        """Let time pass."""
+        ...
 
 
 @dataclass(slots=True)
@@ -83,6 +127,8 @@ class Load:
         The period in which all subscribers begin.
     widths
         Range of the widths of all ranges; None for ranges between two random values.
+    advertised
+        Whether a publisher advertises a range around its event, or that event alone.
 
     Attributes
     ----------
@@ -92,7 +138,7 @@ class Load:
 
     def __init__(
         self,
-        net: Simulation,
+        net: Network,
         rng: random.Random,
         *,
         brokers: int,
@@ -104,9 +150,10 @@ class Load:
         event_count: int,
         begin_seconds: float,
         widths: tuple[float, float] | None = None,
+        advertised: Advertised = "range",
     ) -> None:
         self._net = net
-        self._widths = widths
+        self._widths, self._advertised = widths, advertised
         self._repeats = repeats
         self._stay_seconds = repeats * 2 / sum(rates)
         self._events = [{name: rng.random() for name in ATTRIBUTES} for _ in range(event_count)]
@@ -173,6 +220,8 @@ class Load:
 
     def _around(self, rng: random.Random, value: float) -> tuple[float, float]:
         """Return a range of an advertisement, around the value of its event."""
+        if self._advertised == "event":
+            return value, value
         if self._widths is None:
             return rng.uniform(0.0, value), rng.uniform(value, 1.0)
         width = rng.uniform(*self._widths)
@@ -193,7 +242,6 @@ class Load:
         return True
 
 
-def _rectangle(ranges: Any) -> Filter:
-    return to_filter(
-        " AND ".join(f"{name} BETWEEN {low!r} AND {high!r}" for name, (low, high) in ranges.items())
-    )
+def _rectangle(ranges: Mapping[str, tuple[float, float]]) -> Filter:
+    conditions = (attr(name).between(low, high) for name, (low, high) in ranges.items())
+    return to_filter(reduce(and_, conditions))

@@ -10,13 +10,15 @@ Rules
 * What is in an order may violate it by what is "the same" (`statements.SAME`); what is more is so by more than that.
 * The percentages are those of all brokers; the same statements are judged for those of the way if there are
   any.
+* The preset `calibrated` is the one with a full guarantee of the way. The sentences that chose a parameter there are
+  fitted; the others are predictions.
 
 Source: paper 3, section 5.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -50,6 +52,16 @@ _NO_CONTROL: Final = (
     "its own messages load"
 )
 KNOWN: Final = {
+    ("20 %: about 50 discards", "of the way; calibrated"): (
+        "the load was chosen by what 20 % of all brokers discard; fewer brokers are on the way, so fewer may refuse"
+    ),
+    ("40 %: above 80 subscribers", "calibrated"): (
+        "discards begin between 40 and 80 subscribers, with the first broker that is overloaded, and rise from there "
+        "as evenly as subscribers come"
+    ),
+    ("full guarantee: from a certain load on", "of the way; calibrated"): (
+        "brokers off the way do not refuse, so rejections rise slowly, and not above 40 % with 100 subscribers"
+    ),
     ("20 %: about 50 discards", ""): _LOAD
     + "between these two readings of 50 lies what one network discards",
     ("with it clearly fewer are discarded", "of all brokers"): _NO_CONTROL,
@@ -72,33 +84,52 @@ KNOWN: Final = {
 }
 """Why a statement does not hold, by words of it, and of the reading."""
 
+CALIBRATED: Final = "; calibrated"
+FITTED: Final = {
+    "": ('20 %: about 50 discards a second ("in the system")', "the CPU is used more than the memory"),
+    OF_THE_WAY: ("the CPU is used more than the memory",),
+}
+"""Words of the sentences by which the preset `calibrated` was chosen, by the kind of percentages."""
+
+IMPOSSIBLE: Final = {
+    ("20 %: about 50 discards a second (at the mean node", "of all brokers; calibrated"): (
+        "50 a second at each of 50 brokers are 2,500 in the system, where the other reading has 50: of the two at most "
+        "one can hold, and the load was chosen by the words of the sentence, which are the other one"
+    )
+}
+"""Why a sentence can hold under no reading, in the same way."""
+
 HIGH: Final = 0.4
 """The share of rejections that the text names; the next sentence contrasts it with "still rather low"."""
 
 
 def judge_discards(rows: Rows) -> list[Statement]:
     """Return the statements about figure 9; `rows` from `pipelines.figures.experiments.admission_by_point`."""
-    return [_told(9, *each) for each in _readings(rows, _figure_9)]
+    return _told(rows, 9, _figure_9)
 
 
 def judge_utilisation(rows: Rows) -> list[Statement]:
     """Return the statements about figure 10, on the same rows."""
-    return [_told(10, *each) for each in _readings(rows, _figure_10)]
+    return _told(rows, 10, _figure_10)
 
 
-def _readings(rows: Rows, judge: Callable[[Curves, Ends], list[Said]]) -> Iterator[tuple[str, Said]]:
-    """Yield the statements for each kind of percentages in the rows."""
+def _told(rows: Rows, figure: int, judge: Callable[[Curves, Ends], list[Said]]) -> list[Statement]:
+    """Return the statements for each kind of percentages in the rows."""
+    there = {row["criterion"] for row in rows}
+    calibrated = "full" + OF_THE_WAY in there
+    out = []
     for of in ("", OF_THE_WAY):
-        names = {"none": "none", "full": "full", "20 %": "20 %" + of, "40 %": "40 %" + of}
-        if set(names.values()) <= {row["criterion"] for row in rows}:
+        full = "full" + of if calibrated else "full"  # on a tree there is one full guarantee
+        names = {"none": "none", "full": full, "20 %": "20 %" + of, "40 %": "40 %" + of}
+        if set(names.values()) <= there:
             curves = {name: _curve(rows, ours) for name, ours in names.items()}
-            for said in judge(curves, {name: curve[-1] for name, curve in curves.items()}):
-                yield of, said
-
-
-def _told(figure: int, of: str, said: Said) -> Statement:
-    reading = f"percentages{of}" if of else "percentages of all brokers"
-    return Sentences(f"paper 3, 5.2, figure {figure}", KNOWN, reading)(*said)
+            ends = {name: curve[-1] for name, curve in curves.items()}
+            reading = f"percentages{of or ' of all brokers'}{CALIBRATED if calibrated else ''}"
+            source = f"paper 3, 5.2, figure {figure}"
+            fitted = FITTED[of] if calibrated else ()
+            sentences = Sentences(source, KNOWN, reading, fitted, IMPOSSIBLE)
+            out += [sentences(*said) for said in judge(curves, ends)]
+    return out
 
 
 def _figure_9(curves: Curves, last: Ends) -> list[Said]:

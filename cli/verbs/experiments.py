@@ -99,8 +99,8 @@ def _reproduces(name: str, what: str) -> None:
         preset: Annotated[
             str,
             typer.Option(
-                help="quick, small (some experiments), paper (hours); tct, aed: also calibrated; admission-*: also "
-                "copies, links."
+                help="quick, small (some experiments), paper (hours); tct, aed, admission-*: also calibrated; "
+                "admission-*: also copies, links."
             ),
         ] = "quick",
         runs: Annotated[

@@ -1,20 +1,17 @@
 """Capacity limits in virtual time, and the experiment that is based on them."""
 
-import random
-import re
 from dataclasses import replace
 
-import networkx as nx
 import pytest
 from legends import covered
 from rayvous.experiments import admission
 from rayvous.experiments.admission import PLANS, PRESETS, AdmissionPlan, Point, measure, run_one
+from rayvous.experiments.admission_graph import GraphNetwork
 from rayvous.experiments.admission_plots import figure_9, figure_10
 from rayvous.experiments.admission_statements import OF_THE_WAY, judge_discards, judge_utilisation
 from rayvous.protocol.messages.admission import AdmissionConfig, Capacity
 from rayvous.routing.filters.covering import intersects
 from rayvous.routing.topologies.cluster_trees import ClusterTree
-from rayvous.routing.topologies.random_graph import RandomGraph
 from rayvous.simulator.overload import Queues
 from rayvous.simulator.simulation import Simulation
 
@@ -94,46 +91,36 @@ def test_variants_change_one_thing_of_the_paper():
     assert asked == {"none", "full", "20 %", "40 %"} < set(admission.CRITERIA)
 
 
-def test_the_calibrated_load_has_narrow_ranges_on_the_minimum_spanning_tree_of_a_graph(monkeypatch):
-    """3.2: an advertisement follows the minimum spanning tree, which is the same from each broker."""
-    given, calibrated = [], PLANS["calibrated"]
-    assert replace(calibrated, degree=None, widths=None) == PLANS["paper"]
+def test_the_calibrated_load_has_narrow_ranges_and_exact_advertisements_on_a_graph(monkeypatch):
+    """3.2: an advertisement follows a tree of its publisher's broker; the model of such a network runs it."""
+    wanted, advertised, calibrated = [], [], PLANS["calibrated"]
+    paper = PLANS["paper"]
+    assert calibrated == replace(
+        paper, degree=4.0, widths=(0.2, 0.2), advertised="event", entries=1_000, warm_seconds=30.0
+    )
 
-    class Recording(Simulation):
-        def subscribe(self, client, broker, wanted, *args, **kwargs):
-            given.append(wanted)
-            return super().subscribe(client, broker, wanted, *args, **kwargs)
+    class Recording(GraphNetwork):
+        def subscribe(self, client, home, given):
+            wanted.append(given)
+            return super().subscribe(client, home, given)
 
-        def advertise(self, client, broker, item, *args, **kwargs):
-            given.append(item)
-            return super().advertise(client, broker, item, *args, **kwargs)
+        def advertise(self, client, home, item, rate, number):
+            advertised.append(item)
+            return super().advertise(client, home, item, rate, number)
 
-    monkeypatch.setattr(admission, "Simulation", Recording)
+    monkeypatch.setattr(admission, "GraphNetwork", Recording)
     plan = replace(
         calibrated, brokers=9, publishers=4, subscribers=(6,), warm_seconds=4.0, measured_seconds=4.0
     )
-    assert run_one(plan, "full", 6)["discarded_in_all_per_second"] == 0.0
-    ends = [list(map(float, re.findall(r"[0-9.]+e?-?[0-9]*", str(each)))) for each in given]
-    assert len(ends) > 8
-    for low, high, other_low, other_high in ends:
-        assert low >= 0 and high <= 1 and 0.09 <= round(high - low, 9) <= 0.11
-        assert 0.09 <= round(other_high - other_low, 9) <= 0.11
-
-
-def test_a_spanning_tree_is_the_minimum_one():
-    for seed in range(5):
-        rng, again = random.Random(seed), random.Random(seed)
-        above = admission._spanning_tree(30, 4.0, rng)
-        links = RandomGraph(range(30), again.random(), 4.0).links
-        weights = {
-            (one, other): again.random() for one in links for other in sorted(links[one]) if one < other
-        }
-        graph = nx.Graph([(one, other, {"weight": weight}) for (one, other), weight in weights.items()])
-        assert graph.number_of_edges() == 60
-        ours = {
-            frozenset((int(new[1:]), int(known[1:]))) for new, known in above.items() if known is not None
-        }
-        assert ours == set(map(frozenset, nx.minimum_spanning_tree(graph).edges))
+    found = run_one(plan, "full", 6)
+    assert found["discarded_in_all_per_second"] == 0.0 < found["cpu"] and 0 < found["memory"] < 0.02
+    for given, width in ((wanted, 0.2), (advertised, 0.0)):
+        assert len(given) > 4
+        for each in given:
+            for _, domain in each.clauses[0].constraints:
+                (stretch,) = domain.numbers
+                assert stretch.low >= 0 and stretch.high <= 1
+                assert stretch.high - stretch.low == pytest.approx(width)
 
 
 def test_advertisements_overlap_and_subscribers_ask_for_the_same_in_the_same_order_under_every_criterion(
@@ -174,7 +161,35 @@ def rows_of(discards, rejected):
                 "bandwidth": 0.1 + value / 1000,
             }  # fmt: skip
             rows += [row | {"criterion": name}, row | {"criterion": name + OF_THE_WAY}]
-    return [row for row in rows if row["criterion"] in admission.CRITERIA]
+    return [row for row in rows if row["criterion"] in admission.TREE_CRITERIA]
+
+
+def test_under_the_calibrated_preset_sentences_are_fitted_predicted_or_impossible():
+    """It has a full guarantee of the way, by which its rows are known."""
+    discards = {
+        "none": (1, 1.2, 1.6, 3),
+        "full": (0, 0, 0, 0),
+        "20 %": (0, 0.2, 0.4, 1),
+        "40 %": (0.3, 0.4, 0.5, 2),
+    }
+    rows = rows_of(discards, REFUSED)
+    assert not any(
+        "calibrated" in each.text or each.fitted or each.impossible for each in judge_discards(rows)
+    )
+    own = [row | {"criterion": "full" + OF_THE_WAY} for row in rows if row["criterion"] == "full"]
+    said = judge_discards(rows + own) + judge_utilisation(rows + own)
+    assert len(said) == 30 and all("; calibrated]" in each.text for each in said)
+    assert [each.text for each in said if each.fitted] == [
+        '20 %: about 50 discards a second ("in the system") [percentages of all brokers; calibrated]',
+        "the CPU is used more than the memory (the text) [percentages of all brokers; calibrated]",
+        "the CPU is used more than the memory (the text) [percentages of the way; calibrated]",
+    ]
+    (never,) = (each for each in said if each.impossible)
+    assert "at the mean node, with" in never.text and not never.holds and "of all brokers" in never.text
+    for row in own:
+        row["discarded_per_second"] = 9.0
+    near = [each.holds for each in judge_discards(rows + own) if "discards near 0" in each.text]
+    assert near == [True, False], "the full guarantee of the way is another one"
 
 
 HOLDING = {
