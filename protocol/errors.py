@@ -103,6 +103,10 @@ class BrokerLeaving(BrokerUnavailable):
     """The broker is about to leave the network; its clients must move to another broker."""
 
 
+class GroupEnded(ClientError):
+    """A consumer group has ended, or another process has its name: its workers get nothing more."""
+
+
 class SubscriptionTimeout(RayvousError):
     """A subscription was not installed up to the root within the caller's timeout."""
 

@@ -20,7 +20,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NotRequired
 
 from ray.exceptions import ActorDiedError, RayActorError
 
@@ -28,7 +28,7 @@ from ...clients.subscriber import SubscriberMachine, SubscriberRecord
 from ...protocol import checks
 from ...protocol.errors import BrokerUnavailable
 from ...protocol.ids import BrokerId, ClientId
-from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasConsumed
+from ...protocol.messages.pubsub import ClientMessage, Consumed, Detach, HasConsumed, Undeliverable
 from ..answers import answered
 from ..host.errors import broker_errors
 from ..host.requests import Away
@@ -44,6 +44,7 @@ class FoundRecord(SubscriberRecord):
     """The record of a durable subscriber as the rendezvous point hands it out."""
 
     seen: float  # when it was last heard of, in seconds since 1970
+    beside: NotRequired[Any]  # what a process of this name has stored beside its position
 
 
 class DurableSubscriber(Subscriber):
@@ -163,19 +164,30 @@ class DurableSubscriber(Subscriber):
         checks.optional("note", note, Notification, "a Notification")
         self.acknowledge_up_to(dict(self._handed) if note is None else {note.publisher: note.sequence})
 
-    def acknowledge_up_to(self, marks: Mapping[ClientId, int]) -> None:
-        """Advance the position to these sequences, by publisher; see `acknowledge`."""
-        in_thread(self._acknowledge(marks))
+    def acknowledge_up_to(self, marks: Mapping[ClientId, int], beside: Any = None) -> None:
+        """Advance the position to these sequences, by publisher; see `acknowledge`.
 
-    async def _acknowledge(self, marks: Mapping[ClientId, int]) -> None:
+        `beside` is stored with it: plain data, which `found_beside` is in the next process of this name.
+        """
+        in_thread(self._acknowledge(marks, beside))
+
+    @property
+    def found_beside(self) -> Any:
+        """What the last process of this name has stored beside its position; None if it stored nothing."""
+        return self._record_found.get("beside")
+
+    async def _acknowledge(self, marks: Mapping[ClientId, int], beside: Any = None) -> None:
         self._open()
-        before = dict(self._machine.position)
-        for message in self._machine.acknowledge(marks):
-            try:
-                await self._ask_rendezvous("acknowledge", self._machine.incarnation, self._machine.position)
-            except BaseException:
-                self._machine.position = before
-                raise
+        before, machine = dict(self._machine.position), self._machine
+        messages = machine.acknowledge(marks)
+        if not messages and beside is None:
+            return
+        try:
+            await self._ask_rendezvous("acknowledge", machine.incarnation, machine.position, beside)
+        except BaseException:
+            machine.position = before
+            raise
+        for message in messages:
             # Not awaited: it only lets the broker drop data, and a returning process repeats it.
             self._process.submit(self._let_forget(message))
 
@@ -186,6 +198,25 @@ class DurableSubscriber(Subscriber):
             said = replace(message, incarnation=self._machine.incarnation)
             self._request(self._place, [said])
             self._told |= {name: max(mark, self._told.get(name, 0)) for name, mark in said.marks.items()}
+
+    def give_up(self, publisher: ClientId, sequence: int, reason: str) -> None:
+        """Make an event that is not acknowledged a dead letter; it is acknowledged afterwards, by the caller.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If the broker does not answer.
+        """
+        in_thread(self._give_up(Undeliverable(publisher, sequence, reason, 0)))
+
+    async def _give_up(self, message: Undeliverable) -> None:
+        self._open()
+
+        async def call(place: Place, again: bool, left: float) -> None:
+            said = replace(message, incarnation=self._machine.incarnation)
+            await self._answer(self._request(place, [said]), place, left)
+
+        await self._ask(call, self._directory.limits.call_seconds)
 
     async def acknowledge_async(self, note: Notification | None = None) -> None:
         """Acknowledge from a coroutine; see `acknowledge`."""

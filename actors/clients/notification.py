@@ -25,6 +25,8 @@ class Notification:
         The publisher, and the event's number there.
     published_at, received_at
         Seconds since 1970 on the publisher's and on this process's clock.
+    deliveries
+        How often the event was given to a worker of a consumer group, with this time; 1 for other subscribers.
     """
 
     event: dict[str, Value | datetime.datetime | None]
@@ -32,6 +34,7 @@ class Notification:
     sequence: int
     published_at: float
     received_at: float
+    deliveries: int = 1
 
     @property
     def latency_seconds(self) -> float:

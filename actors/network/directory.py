@@ -57,12 +57,17 @@ def sink_name(network: str, sink: str) -> str:
     return f"{network}:sink:{sink}"
 
 
-KINDS: Final = ("gateways", "gateway", "sink", "rendezvous", "broker", "collector")
+def group_name(network: str, group: str) -> str:
+    """Return the name of the actor that is a consumer group."""
+    return f"{network}:group:{group}"
+
+
+KINDS: Final = ("gateways", "gateway", "sink", "group", "rendezvous", "broker", "collector")
 """The kinds of a network's actors, in the order in which they are ended: what starts others comes first."""
 
 _ACTOR: Final = re.compile(
     r"(?P<network>.+):(?:(?P<one>gateways|rendezvous|collector)"
-    r"|(?P<named>sink):[A-Za-z0-9_.-]+"
+    r"|(?P<named>sink|group):[A-Za-z0-9_.~/@-]+"
     r"|(?P<many>gateway|broker)s?:[0-9a-f]+(?:[-:]\d+)?(?:/\d+)?(?::life:\d+)?)"
 )
 

@@ -41,8 +41,9 @@ class Durables:
         Returns
         -------
         durables
-            One for each name: its broker, whether a process is attached in its name or for how long none was, and the
-            events, bytes and seconds that it is behind. None in a network that does not heal.
+            One for each name that is attached or has subscriptions: its broker, whether a process is attached in its
+            name or for how long none was, and the events, bytes and seconds that it is behind. None in a network that
+            does not heal.
 
         Raises
         ------
@@ -56,6 +57,8 @@ class Durables:
         answers = self._hosts.ask("durables", timeout_seconds=ASK_SECONDS, all_living=True)
         held: dict[ClientId, DurableStatus] = {}
         for each in chain.from_iterable(answers):
+            if not each.attached and not each.selectors:
+                continue  # it never subscribed
             other = held.get(each.name)
             if other is None or (each.attached, -_away(each)) > (other.attached, -_away(other)):
                 held[each.name] = each

@@ -2,7 +2,7 @@
 
 Rules
 -----
-* Telemetry is saved, gateways end and sinks write what they have first. Then the rendezvous point ends: it writes what
+* Telemetry is saved, gateways end, sinks write what they have and groups leave first. Then the rendezvous point ends: it writes what
   it has to write, and answers no more calls. A client whose broker ends earlier is therefore not sent elsewhere, so a
   network that later resumes from its stores finds the client at the broker that holds its notifications.
 * All brokers that the rendezvous point knows are ended, including those that another process has started since.
@@ -19,6 +19,7 @@ from ray.exceptions import GetTimeoutError, RayError
 
 from ..telemetry.source import save_telemetry
 from .gateways import end_gateways
+from .groups import end_groups
 from .hosts import Hosts
 from .sinks import end_sinks
 from .store import RayStore
@@ -36,6 +37,7 @@ def end_network(hosts: Hosts) -> None:
     save_telemetry(directory)
     end_gateways(directory)
     end_sinks(directory)
+    end_groups(directory)
     with suppress(RayError, GetTimeoutError):  # it exits without answering
         # Not retried: it is the end of a call that would otherwise be repeated until it is killed.
         ended = hosts.rendezvous.end.options(max_task_retries=0).remote()

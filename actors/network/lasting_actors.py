@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import ray
+from ray.actor import ActorHandle
 from ray.exceptions import RayError
 
-from .directory import NAMESPACE, rendezvous_name
+from .directory import NAMESPACE, kind_of, rendezvous_name
+from .remains import parts_of
+
+
+def actors_of(network: str, kind: str) -> dict[str, ActorHandle]:
+    """Return the actors of a network that are of one of the `KINDS`, by their names."""
+    found = {}
+    for name in parts_of(network):
+        if kind_of(name) == kind:
+            with suppress(ValueError):  # it has ended meanwhile
+                found[name] = ray.get_actor(name, namespace=NAMESPACE)
+    return found
 
 
 def has_ended(network: str) -> bool:

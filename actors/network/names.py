@@ -112,9 +112,12 @@ class LastingNames:
         self._put(name, record | {"life": incarnation + 1, "broker": broker})
         return incarnation + 1
 
-    def acknowledge(self, name: ClientId, incarnation: int, position: dict[ClientId, int]) -> None:
-        """Store a subscriber's position."""
-        self._put(name, self._own(name, incarnation) | {"position": position})
+    def acknowledge(
+        self, name: ClientId, incarnation: int, position: dict[ClientId, int], beside: Any = None
+    ) -> None:
+        """Store a subscriber's position, and `beside` it what its next process shall find; None keeps that."""
+        news = {"position": position} | ({} if beside is None else {"beside": beside})
+        self._put(name, self._own(name, incarnation) | news)
 
     def subscriptions(self, name: ClientId, incarnation: int, machine: dict[str, Any]) -> None:
         """Store a subscriber's subscriptions."""
@@ -124,7 +127,10 @@ class LastingNames:
     def end(self, name: ClientId, incarnation: int) -> None:
         """Forget a subscriber except for its incarnation: brokers that still hold it have an earlier one."""
         record = self._own(name, incarnation)
-        self._put(name, record | {"position": {}, "subscriptions": {}, "since": None, "broker": None})
+        self._put(
+            name,
+            record | {"position": {}, "subscriptions": {}, "since": None, "broker": None, "beside": None},
+        )
 
     # Publishers.
 

@@ -22,8 +22,9 @@ import ray
 
 from ...protocol import checks
 from ...protocol.configs import DEFAULT_SCHEME, Limits
-from ...protocol.errors import NetworkNotFound
+from ...protocol.errors import InputError, NetworkNotFound
 from ...protocol.gateways import AccessConfig, GatewayConfig
+from ...protocol.groups import GroupConfig
 from ...protocol.ids import BrokerId, ClientId
 from ...protocol.messages.admission import AdmissionConfig
 from ...protocol.messages.recovery import Recovery
@@ -46,6 +47,7 @@ from .directory import NAMESPACE, PROTOCOL, Directory, rendezvous_name
 from .durables import Durables
 from .ending import end_network
 from .gateways import start_gateways, urls_of
+from .groups import Groups
 from .hosts import Hosts
 from .inspection import Inspection
 from .launching import ensure_ray, networks, start_network, starts_ray
@@ -58,6 +60,7 @@ from .stages import Progress, check_progress, told
 from .status import NetworkStatus, status_of
 
 if TYPE_CHECKING:
+    from ..groups.worker import GroupWorker
     from ..pictures.picture import Picture
 
 __all__ = ["Network", "ensure_ray", "networks"]
@@ -83,6 +86,7 @@ class Network:
         self._rolling = Rolling(self._hosts, self._operations, self._convergence)
         self._admission = NetworkAdmission(self._hosts, self._process)
         self._sinks = Sinks(self._hosts)
+        self._groups = Groups(self._hosts)
         self._durables = Durables(self._hosts, self._attached)
         self._inspection = Inspection(self._hosts, self._attached, self._convergence, self._admission)
         self._supervisor: Any = None  # of its gateways: an actor lives as long as a handle to it exists
@@ -121,6 +125,20 @@ class Network:
         self,
         name: ClientId,
         *,
+        durable: bool = False,
+        group: Literal[True],
+        group_key: str | None = None,
+        ack_seconds: float = 60.0,
+        deliveries_max: int = 5,
+        unacknowledged_max: int = 100,
+        silent_seconds: float = 10.0,
+    ) -> GroupWorker: ...
+
+    @overload
+    def subscriber(
+        self,
+        name: ClientId,
+        *,
         broker: BrokerId | None = None,
         place: Placement | None = None,
         durable: Literal[True],
@@ -146,7 +164,9 @@ class Network:
         place: Placement | None = None,
         durable: bool = False,
         take_over: bool = False,
-    ) -> Subscriber:
+        group: bool = False,
+        **shared: Any,
+    ) -> Subscriber | GroupWorker:
         """Attach a subscriber, by default at the broker with the fewest clients.
 
         Parameters
@@ -166,14 +186,30 @@ class Network:
             Whether to take the name from a subscriber that is still attached under it, or whose process died
             just now; see docs/service.md. A durable subscriber always does. A restarted Ray actor gets its own
             names again without it.
+        group
+            Whether this is one of any number of workers that share a durable subscription: each event goes to one of
+            them. Requires a network that heals. See docs/groups.md.
+        **shared
+            Of a group, the same for all its workers: `group_key`, the attribute whose equal values keep events in
+            order (``"_publisher"`` for each publisher's; None for no order between workers); `ack_seconds` (60), after
+            which a worker that acknowledges nothing loses what it holds; `deliveries_max` (5), after which an event is
+            a dead letter; `unacknowledged_max` (100), the number of events that a worker may hold; `silent_seconds`
+            (10), after which a worker whose process is not heard is dead.
 
         Raises
         ------
         NameTaken
             If another subscriber has that name, and may not be taken over.
         InputError
-            If it is durable and the network does not heal.
+            If it is durable or in a group and the network does not heal; if the group of that name has other settings;
+            or if an argument does not go with `group`.
         """
+        if checks.flag("group", group):
+            if broker is not None or place is not None or take_over:
+                raise InputError("group: a group goes without broker, place and take_over")
+            return self._groups.worker(GroupConfig.of(name, shared))
+        if shared:
+            raise InputError(f"{next(iter(shared))}: only a group has it: give group=True")
         return self._attached.subscriber(
             name, broker=broker, place=place, durable=durable, take_over=take_over
         )
@@ -363,6 +399,7 @@ class Network:
         """
         if self._hosts.closed:
             return
+        self._groups.close()
         self._hosts.closed = True
         clients = self._attached.clients
         if self._process.has_left_ray:

@@ -31,9 +31,9 @@ from ...protocol.sinks import ACTOR, Format, Partition, SinkConfig, SinkStatus, 
 from ...routing.language.questions import to_filter
 from ...routing.schemes.own import own
 from ..host.errors import broker_errors
-from .directory import NAMESPACE, Directory, kind_of, sink_name
+from .directory import Directory, sink_name
+from .lasting_actors import actors_of
 from .launching import actor
-from .remains import parts_of
 
 if TYPE_CHECKING:
     from ray import ObjectRef as RayObject  # what was asked decides what it is
@@ -229,21 +229,12 @@ def running_sink(network: str, sink: str) -> FileSink:
     InputError
         If there is none.
     """
-    for each in _actors_of(network):
+    for each in actors_of(network, "sink").values():
         with broker_errors(f"sink {sink!r}", "the sink"):
             config: SinkConfig = ray.get(_control(each.config).remote(), timeout=END_SECONDS)
         if config.name == sink:
             return FileSink(config, each)
     raise InputError(f"network {network!r} has no sink {sink!r}")
-
-
-def _actors_of(network: str) -> list[ActorHandle]:
-    found = []
-    for name in parts_of(network):
-        if kind_of(name) == "sink":
-            with suppress(ValueError):  # it has ended meanwhile
-                found.append(ray.get_actor(name, namespace=NAMESPACE))
-    return found
 
 
 def asked_sinks(directory: Directory) -> dict[str, ObjectRef]:
@@ -252,13 +243,10 @@ def asked_sinks(directory: Directory) -> dict[str, ObjectRef]:
         return {}
     before = sink_name(directory.name, "")
     with suppress(RayError):
-        names = [each for each in parts_of(directory.name) if kind_of(each) == "sink"]
-        found = {}
-        for name in names:
-            with suppress(ValueError):
-                made = ray.get_actor(name, namespace=NAMESPACE)
-                found[name.removeprefix(before)] = _control(made.status, max_task_retries=0).remote()
-        return found
+        return {
+            name.removeprefix(before): _control(made.status, max_task_retries=0).remote()
+            for name, made in actors_of(directory.name, "sink").items()
+        }
     return {}
 
 
@@ -282,7 +270,7 @@ def end_sinks(directory: Directory) -> None:
     actors = list[ActorHandle]()
     if directory.features.heals:
         with suppress(RayError):  # they notice that the network is gone
-            actors = _actors_of(directory.name)
+            actors = [*actors_of(directory.name, "sink").values()]
     calls = [_control(each.finish, max_task_retries=0).remote("close") for each in actors]
     if calls:
         with suppress(RayActorError, RayError):

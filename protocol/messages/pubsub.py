@@ -220,6 +220,19 @@ class Consumed:
 
 
 @dataclass(frozen=True, slots=True)
+class Undeliverable:
+    """A durable subscriber in this `incarnation` gives an event up, and says why: it becomes a dead letter.
+
+    The subscriber acknowledges the event afterwards.
+    """
+
+    publisher: ClientId
+    sequence: int
+    reason: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
 class HasHad:
     """A subscriber reports the last sequence that it received of each publisher, to compare with the broker's state."""
 
@@ -417,6 +430,7 @@ ClientMessage: TypeAlias = (
     | Resume
     | Detach
     | Consumed
+    | Undeliverable
     | HasHad
     | HasConsumed
     | HasPublished

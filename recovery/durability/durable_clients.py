@@ -42,6 +42,7 @@ from ...protocol.messages.pubsub import (
     Register,
     Resend,
     Resume,
+    Undeliverable,
 )
 from ...protocol.messages.recovery import RENDEZVOUS, Holds, LetGo, Recovery
 from ...protocol.queries import Answering, DurableHere, IncarnationOf, Query
@@ -112,6 +113,7 @@ class DurableClients(Restorable):
             Resend: self._on_resend,
             LetGo: self._on_let_go,
             HasConsumed: self._on_has_consumed,
+            Undeliverable: self._on_undeliverable,
         }
         self.sees: Mapping[type, Handler] = {
             Resume: self._on_resume,
@@ -230,6 +232,15 @@ class DurableClients(Restorable):
         moved = Resume(dict(message.marks), self._now - entry.since, kept_seconds, entry.incarnation, numbers)
         return [*self._written(writes), Inward(Received(client, moved))]
 
+    def _on_undeliverable(self, event: Received[ClientId, Undeliverable]) -> list[Out]:
+        message, entry = event.message, self.entries.get(event.source)
+        if entry is None or message.incarnation != entry.incarnation:
+            return []
+        known = any((message.publisher, message.sequence) == (one.publisher, one.sequence)
+                    and one.subscriber == event.source for one in self.letters)  # fmt: skip
+        letter = None if known else entry.letter(message, self._now)
+        return [] if letter is None else self._written(self._keep_letters([letter]))
+
     def _on_register(self, event: Received[ClientId, Register]) -> list[Out]:
         message = event.message
         entry = self.entries.get(event.source)
@@ -290,6 +301,10 @@ class DurableClients(Restorable):
         writes, losses, letters = entry.shed(self._now, self._bounds)
         if losses:
             self.notes_lost += len(letters)
+        return self._written([*writes, *self._keep_letters(letters)])
+
+    def _keep_letters(self, letters: Iterable[DeadLetter]) -> list[Write]:
+        writes = []
         for letter in letters:
             self._letter_number += 1
             self.letters.append(letter)
@@ -297,7 +312,7 @@ class DurableClients(Restorable):
             gone = self._letter_number - self._recovery.dead_letters_max
             if gone > 0:
                 writes.append(Write(LETTERS, (gone,), None))
-        return self._written(writes)
+        return writes
 
     # Deliveries.
 

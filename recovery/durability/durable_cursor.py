@@ -35,7 +35,7 @@ from ...protocol.batch import EventBatch, Rows
 from ...protocol.durables import Backlog
 from ...protocol.effects import Write
 from ...protocol.ids import ClientId
-from ...protocol.messages.pubsub import Lost, Register
+from ...protocol.messages.pubsub import Lost, Register, Undeliverable
 from ...routing.filters.filter import Filter
 from ..replay.high_water import Marks
 
@@ -64,7 +64,8 @@ class DeadLetter:
     publisher, sequence, event
         The identity and the content of the event.
     reason
-        Why it was given up: "count", "bytes" or "age" exceeded its bound.
+        Why it was given up: "count", "bytes" or "age" exceeded its bound; or what its subscriber says, for example
+        that it was delivered too often.
     at_seconds
         When it was given up, on the clock of the broker.
     """
@@ -383,6 +384,15 @@ class DurableCursor:
     def check(self) -> None:
         """Assert that what is counted is what is retained; for tests."""
         assert len(self._outstanding) == sum(len(rows) for _, rows in self.unacknowledged())
+
+    def letter(self, given_up: Undeliverable, now: float) -> DeadLetter | None:
+        """Return the dead letter of an event that the subscriber gives up; None if it is not retained."""
+        wanted = given_up.publisher, given_up.sequence
+        for batch, rows in self.unacknowledged():
+            for row in rows.tolist():
+                if batch.identity(row) == wanted:
+                    return DeadLetter(self.name, *wanted, batch.events()[row], given_up.reason, now)
+        return None
 
     def lose(self, losses: Sequence[Lost]) -> None:
         """Record losses, which are reported to the subscriber until its position has passed them."""

@@ -27,7 +27,8 @@ def network(*answers: list[DurableStatus], seen: dict[str, float] | None = None,
 
 
 def one(name: str, broker: int | None = 0, **given: Any) -> DurableStatus:
-    return DurableStatus(name, broker, **({"attached": True, "away_seconds": 0.0} | given))
+    usual = {"attached": True, "away_seconds": 0.0, "selectors": ("x > 1",)}
+    return DurableStatus(name, broker, **(usual | given))
 
 
 def test_all_are_listed_and_those_first_whose_events_have_waited_longest(
@@ -36,7 +37,10 @@ def test_all_are_listed_and_those_first_whose_events_have_waited_longest(
     Ray(monkeypatch, durables)
     late = one("late", 1, events=5, bytes=99, seconds=7.0, selectors=("x > 1",))
     gone = one("gone", attached=False, away_seconds=None)
-    hosts = network([one("b"), gone], [late], seen={"gone": time.time() - 50, "lost": time.time() - 60})
+    never = one("never", attached=False, selectors=())
+    hosts = network(
+        [one("b"), gone, never], [late], seen={"gone": time.time() - 50, "lost": time.time() - 60}
+    )
     found = Durables(hosts, SimpleNamespace()).durable()
     assert [each.name for each in found] == ["late", "b", "gone", "lost"] and found[0] == late
     away = {each.name: each.away_seconds for each in found}

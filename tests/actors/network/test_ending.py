@@ -33,12 +33,13 @@ def test_the_rendezvous_point_ends_first_and_the_collector_last(
     monkeypatch.setattr(ending, "save_telemetry", lambda directory: done.append("telemetry"))
     monkeypatch.setattr(ending, "end_gateways", lambda directory: done.append("gateways"))
     monkeypatch.setattr(ending, "end_sinks", lambda directory: done.append("sinks"))
+    monkeypatch.setattr(ending, "end_groups", lambda directory: done.append("groups"))
     monkeypatch.setattr(
         ending, "RayStore", lambda token: SimpleNamespace(clear=lambda: done.append(f"cleared {token}"))
     )
     ending.end_network(Hosts(directory, point))
     assert done == [
-        "telemetry", "gateways", "sinks", "the rendezvous point ends", "a host", "another",
+        "telemetry", "gateways", "sinks", "groups", "the rendezvous point ends", "a host", "another",
         "another, started again", "a newcomer", point, "collector", "cleared t",
     ]  # fmt: skip
     assert point.end.asked_with == [{"max_task_retries": 0}], "who has ended is not asked again"

@@ -23,7 +23,7 @@ from rayvous.protocol.errors import NetworkExists, NetworkNotFound
 
 HOSTS = [host_name("n", [0]), host_name("n", [0], 2), host_name("n", [1, 2]), host_name("n", [1, 3, 5], 1)]
 GATEWAYS = ["n:gateways", "n:gateway:0f3c:1"]
-SINKS = ["n:sink:lake"]
+SINKS = ["n:sink:lake", "n:group:alice/work@2~x"]
 OTHERS = ["n:rendezvous:0", "other", "other:rendezvous", "n2:broker:0", "n:something"]
 
 
@@ -49,12 +49,12 @@ def test_the_parts_of_a_network_are_known_by_their_names(actors: list[str]) -> N
         for part in (rendezvous_name, collector_name, lambda network: host_name(network, [1, 3], 2)):
             assert network_of_actor(part(name)) == name
     assert network_of_actor("a:b:collector") == "a:b" and network_of_actor("a") is None
-    assert described(parts_of("n")[3:]) == "the rendezvous point, 4 actors of brokers, the collector"
+    assert described(parts_of("n")[4:]) == "the rendezvous point, 4 actors of brokers, the collector"
     assert described(["n:broker:0"]) == "1 actor of brokers"
 
 
 def test_all_that_bears_the_name_is_ended_and_nothing_else(actors: list[str]) -> None:
-    assert len(end_remains("n")) == 9 and actors == OTHERS
+    assert len(end_remains("n")) == 10 and actors == OTHERS
     assert end_remains("n") == []
 
 
@@ -70,7 +70,7 @@ def test_a_rendezvous_point_that_ends_its_network_ends_the_last(
 
     monkeypatch.setattr(remains.ray, "kill", kill)
     remains.end_with_this("n")
-    assert ended[-1] == "n:rendezvous" and len(ended) == 9
+    assert ended[-1] == "n:rendezvous" and len(ended) == 10
 
 
 def test_who_launches_is_told_what_is_in_the_way_and_what_ends_it(

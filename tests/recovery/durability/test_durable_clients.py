@@ -16,6 +16,7 @@ from rayvous.protocol.messages.pubsub import (
     Lost,
     Register,
     Resume,
+    Undeliverable,
 )
 from rayvous.protocol.messages.recovery import Holds, LetGo, Recovery
 from rayvous.recovery.durability.durable_clients import DurableClients
@@ -178,6 +179,24 @@ def test_what_goes_beyond_the_bounds_is_lost_by_name_and_kept_as_a_dead_letter()
 def begun(machine):
     """Return where the subscriptions of a broker that is restored from the store begin."""
     return {each.client: each.begins for each in Alone(machine.store).layer.begin()}
+
+
+def test_what_a_subscriber_gives_up_is_a_dead_letter_once_with_what_it_says():
+    machine = Alone(MemoryStore())
+    machine.take(Received("alice", Resume({}, incarnation=1)))
+    machine.take(Received("alice", Register(1, WANTS)))
+    for sequence in (1, 2, 3):
+        machine.deliver("p", sequence, "alice")
+    machine.take(Received("alice", Consumed({"p": 1}, 1)))
+    given_up = Undeliverable("p", 2, "deliveries: 5", 1)
+    for message in (given_up, given_up, Undeliverable("p", 3, "late", 0), Undeliverable("p", 1, "done", 1)):
+        assert machine.take(Received("alice", message)) == []
+    assert machine.take(Received("bob", given_up)) == []
+    (letter,) = machine.layer.letters
+    assert (letter.subscriber, letter.publisher, letter.sequence) == ("alice", "p", 2)
+    assert (letter.event, letter.reason) == ({"n": 1}, "deliveries: 5")
+    assert list(DurableClients(BOUNDS, machine.store).letters) == [letter], "it is stable"
+    assert machine.layer.entries["alice"].outstanding == 2, "it is acknowledged afterwards"
 
 
 def test_where_a_subscription_begins_is_stable_before_it_is_confirmed_and_does_not_change():

@@ -1,0 +1,329 @@
+"""A consumer group as a Ray actor: it has the durable subscription, and gives its events to workers.
+
+Rules
+-----
+* What it decides stands in `clients.group`. Everything but calls that block runs on one event loop.
+* An acknowledgement is confirmed when the rendezvous point has stored it. One write at a time; what comes meanwhile is
+  in the next.
+* It takes at most `WINDOW_MAX` events above its position. The broker retains the others, within its bounds.
+* Ray restarts it when it dies. It then finds what is done beside its position, and workers say what they hold.
+* It ends when its network has ended, when another process has its name, and with the raylet of its node
+  (docs/decisions/0102-a-host-ends-with-its-raylet.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Hashable, Sequence
+from math import ceil
+from typing import Any, Final, Literal
+
+import numpy as np
+import ray
+
+from ...clients.group import Given, GroupMachine, Identity
+from ...protocol.batch import EventBatch, concat
+from ...protocol.errors import BrokerUnavailable, InputError, NameTaken, NetworkNotFound, RayvousError
+from ...protocol.groups import PUBLISHER_KEY, GroupConfig, subscriber_of
+from ...protocol.values import Value
+from ...routing.filters.filter import Filter
+from ..clients.durable import DurableSubscriber
+from ..host.ending import end_with_raylet
+from ..network.lasting_actors import end_for_good, has_ended
+from ..network.network import Network
+from .messages import POLL_SECONDS, Portion, Settled
+
+WINDOW_MAX: Final = 10_000
+TICK_SECONDS: Final = 0.2
+SIGNS: Final = 3
+"""How many signs of life a worker gives in the time after which it is dead."""
+AGAIN_SECONDS: Final = 1.0
+"""How long it waits before it tries again to make an event a dead letter."""
+LOOK_SECONDS: Final = 5.0
+"""How often it looks whether its network still exists."""
+
+Last = Literal["close", "end"]
+
+_LOG = logging.getLogger("rayvous.group")
+
+
+class GroupActor:
+    """Shares the events of a durable subscription among workers.
+
+    Parameters
+    ----------
+    network
+        The name of the network.
+    config
+        The group.
+    """
+
+    def __init__(self, network: str, config: GroupConfig) -> None:
+        self._network, self._config = network, config
+        self._beginning: asyncio.Task[None] | None = None
+        self._events: dict[Identity, tuple[EventBatch, int]] = {}  # those that are not done
+        self._news = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._subscribing = asyncio.Lock()
+        self._changes = self._written = 0
+        self._over = ""
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # What is asked of it.
+
+    async def config(self) -> GroupConfig:
+        """Return its configuration."""
+        return self._config
+
+    async def ready(self) -> list[Filter]:
+        """Return its subscriptions, once it has its name.
+
+        Raises
+        ------
+        RayvousError
+            If it cannot begin.
+        """
+        if self._beginning is None:
+            self._beginning = asyncio.get_running_loop().create_task(self._begin())
+        await asyncio.shield(self._beginning)
+        return list(self._subscriber.subscriptions.values())
+
+    async def subscribe(self, wanted: Filter) -> int:
+        """Subscribe the group, and return the number of its one subscription; the same filter again does nothing.
+
+        Raises
+        ------
+        InputError
+            If it has subscribed to something else.
+        SubscriptionRejected, SubscriptionTimeout, BrokerUnavailable
+            As `Subscriber.subscribe`.
+        """
+        await self.ready()
+        async with self._subscribing:
+            known = self._subscriber.subscriptions
+            if not known:
+                return await asyncio.to_thread(self._subscriber.subscribe, wanted)
+            for number, each in known.items():
+                if each == wanted:
+                    return number
+        there = " and ".join(map(str, known.values()))
+        raise InputError(
+            f"group {self._config.name!r} has subscribed to {there}, not to {wanted}: all its workers share one "
+            "subscription; end the group first, or choose another name"
+        )
+
+    async def poll(self, worker: str, joined: bool, asks: bool) -> Portion:
+        """Give a worker events; wait a while for some.
+
+        Parameters
+        ----------
+        worker
+            Its name in the group.
+        joined
+            Whether it has joined: then it is a stranger if the group does not know it.
+        asks
+            Whether its program waits for an event.
+        """
+        await self.ready()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(POLL_SECONDS, self._config.silent_seconds / SIGNS)
+        if joined and worker not in self._machine.workers:
+            return Portion(stranger=True)
+        while not self._over:
+            withdrawn = self._machine.hear(worker, time.monotonic(), asks=asks)
+            given = self._machine.give(worker, time.monotonic(), self._share())
+            if given or withdrawn or loop.time() >= until:
+                return self._portion(given, withdrawn)
+            news = self._news
+            try:
+                async with asyncio.timeout_at(until):
+                    await news.wait()
+            except TimeoutError:
+                pass
+        return Portion(over=self._over)
+
+    async def claim(self, worker: str, held: Sequence[Identity]) -> tuple[Identity, ...]:
+        """Let a worker join that holds these events; return those that are not its own."""
+        await self.ready()
+        return tuple(self._machine.claim(worker, held, time.monotonic()))
+
+    async def settle(
+        self, worker: str, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]] = ()
+    ) -> Settled:
+        """Record what a worker is done with, and what it refuses, with a delay; return once that is stored.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If the rendezvous point does not store it in time. It may or may not be acknowledged then.
+        """
+        await self.ready()
+        now, machine = time.monotonic(), self._machine
+        if self._restarted:
+            machine.claim(worker, acknowledged, now)  # it may not have joined this process yet
+        foreign = list[Identity]()
+        for event in acknowledged:
+            if machine.acknowledge(worker, event, now):
+                self._events.pop(event, None)
+            elif not (self._restarted and machine.is_done(event)):  # this call may be repeated
+                foreign.append(event)
+        withdrawn = list[Identity]()
+        for event, seconds in refused:
+            taken = machine.refuse(worker, event, now, seconds)
+            if taken is None:
+                foreign.append(event)
+            withdrawn += taken or []
+        self._take_in()
+        self._tell()
+        if len(foreign) < len(acknowledged) + len(refused):
+            await self._store()
+        return Settled(tuple(foreign), tuple(withdrawn))
+
+    async def leave(self, worker: str) -> None:
+        """Let a worker go: others get what it holds."""
+        if self._beginning is not None:
+            await self.ready()
+            self._machine.leave(worker)
+            self._tell()
+
+    async def workers(self) -> dict[str, int]:
+        """Return how many events each worker holds."""
+        await self.ready()
+        return self._machine.workers
+
+    async def finish(self, last: Last) -> None:
+        """End the group, with ``"end"`` for good: its subscription is cancelled and its position deleted."""
+        await self.ready()
+        self._end("the group has ended" if last == "end" else "the network ends")
+        leave = self._subscriber.end if last == "end" else self._subscriber.close
+        await asyncio.to_thread(leave)
+
+    async def pid(self) -> int:
+        """Return the process id."""
+        return os.getpid()
+
+    # What it does.
+
+    async def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        end_with_raylet(lambda why: os._exit(1))
+        try:
+            self._attached = await asyncio.to_thread(Network.attach, self._network)
+            self._subscriber: DurableSubscriber = await asyncio.to_thread(
+                lambda: self._attached.subscriber(subscriber_of(self._config.name), durable=True)
+            )
+        except NetworkNotFound:
+            end_for_good()
+            raise
+        except BaseException:
+            self._beginning = None  # the next call tries again
+            raise
+        self._restarted = ray.get_runtime_context().was_current_actor_reconstructed
+        beside: dict[str, Any] = self._subscriber.found_beside or {"done": {}, "tries": {}}
+        tries = {(name, number): n for name, some in beside["tries"].items() for number, n in some.items()}
+        opens_at = time.monotonic() + self._config.silent_seconds if self._restarted else 0.0
+        self._machine = GroupMachine(self._config, self._subscriber.position, beside["done"], tries, opens_at)
+        self._subscriber.listen(self._come)
+        self._tasks = [loop.create_task(self._run())]
+        self._come()
+
+    async def _run(self) -> None:
+        """Look at the time: who is silent or stands still, and what is given up."""
+        looked = time.monotonic()
+        while not self._over:
+            await asyncio.sleep(TICK_SECONDS)
+            self._machine.tick(time.monotonic())
+            self._tell()
+            while self._machine.given_up:
+                await self._bury()
+            if time.monotonic() - looked > LOOK_SECONDS:
+                looked = time.monotonic()
+                if await asyncio.to_thread(has_ended, self._network):
+                    end_for_good()
+
+    async def _bury(self) -> None:
+        """Make an event a dead letter, and then store that it is done."""
+        letter = self._machine.given_up[0]
+        event = letter.publisher, letter.sequence
+        try:
+            await asyncio.to_thread(self._subscriber.give_up, *event, letter.reason)
+            self._machine.given_up.popleft()
+            self._machine.buried(event)
+            self._events.pop(event, None)
+            await self._store()
+        except NameTaken as error:
+            self._end(str(error))
+        except RayvousError as error:
+            _LOG.warning("group %s: event %s is no dead letter yet: %s", self._config.name, event, error)
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    def _come(self) -> None:
+        """Take in what has arrived; called on the loop when there is something, and at the end."""
+        try:
+            self._take_in()
+        except BrokerUnavailable as error:  # it looks for a broker by itself
+            _LOG.warning("group %s waits: %s", self._config.name, error)
+        except RayvousError as error:
+            self._end(str(error))
+        self._tell()
+
+    def _take_in(self) -> None:
+        machine = self._machine
+        while not self._over and machine.outstanding < WINDOW_MAX and (arrival := self._subscriber.take()):
+            batch, rows = arrival.batch.take(arrival.rows), len(arrival.rows)
+            keys = keys_of(batch, self._config.group_key)
+            for row in range(rows):
+                event = batch.identity(row)
+                if machine.take(*event, keys[row]):
+                    self._events[event] = batch, row
+
+    def _tell(self) -> None:
+        """Wake all polls."""
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    def _share(self) -> int:
+        """Return how many events a worker gets at once: its share of what waits."""
+        machine = self._machine
+        return max(1, ceil(machine.waiting / max(1, len(machine.workers))))
+
+    def _portion(self, given: Sequence[Given], withdrawn: Sequence[Identity]) -> Portion:
+        found = [self._events[each.publisher, each.sequence] for each in given]
+        batch = concat([batch.take(np.array([row])) for batch, row in found]) if found else None
+        return Portion(batch, tuple(each.deliveries for each in given), tuple(withdrawn))
+
+    async def _store(self) -> None:
+        """Return once everything that is done by now is stored."""
+        self._changes += 1
+        mine = self._changes
+        async with self._writing:
+            if self._written >= mine:
+                return
+            covers, progress = self._changes, self._machine.progress()
+            tries: dict[str, dict[int, int]] = {}
+            for (name, number), times in progress.tries.items():
+                tries.setdefault(name, {})[number] = times
+            beside = {"done": progress.done, "tries": tries}
+            await asyncio.to_thread(self._subscriber.acknowledge_up_to, progress.position, beside)
+            self._written = covers
+
+    def _end(self, why: str) -> None:
+        self._over = why
+        self._tell()
+
+
+def keys_of(batch: EventBatch, group_key: str | None) -> list[Hashable | None]:
+    """Return the key of each event: that of its publisher, of its value of an attribute, or None for no order."""
+    if group_key is None:
+        return [None] * len(batch)
+    if group_key == PUBLISHER_KEY:
+        return [batch.identity(row)[0] for row in range(len(batch))]
+    return [_key(event.get(group_key)) for event in batch.events()]
+
+
+def _key(value: Value | None) -> Hashable | None:
+    """Return a value as a key: a truth value is no number. An event without the attribute has no key."""
+    return None if value is None else (isinstance(value, bool), value)

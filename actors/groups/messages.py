@@ -1,0 +1,43 @@
+"""What a group's actor and its workers say to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ...clients.group import Identity
+from ...protocol.batch import EventBatch
+
+POLL_SECONDS: Final = 2.0
+"""How long a poll waits for events; a worker is heard at least as often."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Portion:
+    """The answer to a poll.
+
+    Attributes
+    ----------
+    batch, deliveries
+        The events, and how often each was given, with this time; None for no events.
+    withdrawn
+        Events that the worker holds no more.
+    stranger
+        Whether the group does not know the worker (any more): it has to say what it holds, and joins anew.
+    over
+        Why the group has ended, and there will be no more events; "" while it has not.
+    """
+
+    batch: EventBatch | None = None
+    deliveries: tuple[int, ...] = ()
+    withdrawn: tuple[Identity, ...] = ()
+    stranger: bool = False
+    over: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The answer to acknowledgements and refusals: those that were not the worker's, and what was taken from it."""
+
+    foreign: tuple[Identity, ...] = ()
+    withdrawn: tuple[Identity, ...] = ()

@@ -1,0 +1,296 @@
+"""A worker of a consumer group, in any process that has joined the network.
+
+Rules
+-----
+* A thread polls the group's actor, and so says that the process lives. What the worker may hold is bounded
+  (`unacknowledged_max`), so what it has fetched and its program has not read is, too.
+* An acknowledgement returns when it is stored. What was not the worker's (any more) is an error: the event was not
+  given to it, or was given to another worker since.
+* When the actor has been restarted, or has taken this worker for dead, the worker says what it holds. What is not its
+  own any more it drops, if its program has not read it yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+
+from ...clients.group import Identity
+from ...protocol import checks
+from ...protocol.errors import ClientError, GroupEnded
+from ...protocol.groups import GroupConfig
+from ...routing.filters.filter import Filter
+from ...routing.language.questions import to_filter
+from ..clients.notification import Notification, for_people
+from ..host.errors import broker_errors
+from .messages import POLL_SECONDS, Portion, Settled
+
+CALL_SECONDS: Final = 60.0
+T = TypeVar("T")
+
+
+class GroupWorker:
+    """One worker of a consumer group. Created by :meth:`Network.subscriber` with ``group=True``.
+
+    Iterate over :meth:`notifications`, or ``async for note in worker``; `ack` each when it is processed.
+
+    Attributes
+    ----------
+    name, worker
+        The group, and the worker in it.
+    """
+
+    def __init__(self, config: GroupConfig, actor: Any, left: Callable[[GroupWorker], None]) -> None:
+        self.name, self.worker = config.name, uuid4().hex[:12]
+        self._actor, self._left = actor, left
+        self._held: dict[Identity, None] = {}  # given and not settled, in order
+        self._handed: set[Identity] = set()  # those of them that the program has read
+        self._unread: deque[Notification] = deque()
+        self._changed = threading.Condition()
+        self._waiting = 0
+        self._error: Exception | None = None
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=f"group {self.name}", daemon=True)
+        self._thread.start()
+
+    # Subscriptions.
+
+    @property
+    def subscriptions(self) -> list[Filter]:
+        """The subscription of the group, or none."""
+        found: list[Filter] = self._ask(lambda: self._actor.ready.remote())
+        return found
+
+    def subscribe(self, filter: Any) -> int:
+        """Subscribe the group, and return the number of its subscription. All its workers share this one.
+
+        Raises
+        ------
+        SelectorError, FilterTooComplex
+            If the filter is invalid, or its normal form is too large.
+        InputError
+            If the group has subscribed to something else.
+        SubscriptionRejected, SubscriptionTimeout, BrokerUnavailable
+            As `Subscriber.subscribe`.
+        """
+        wanted = to_filter(filter)
+        number: int = self._ask(lambda: self._actor.subscribe.remote(wanted))
+        return number
+
+    # Events.
+
+    def notifications(self, timeout_seconds: float | None = None) -> Iterator[Notification]:
+        """Iterate over the events that this worker gets; `deliveries` says how often each was given to a worker.
+
+        Parameters
+        ----------
+        timeout_seconds
+            End after so many seconds without an event. None never ends by itself; 0 returns only what is here.
+
+        Raises
+        ------
+        InputError
+            If it is not a number of seconds.
+        GroupEnded
+            If the group has ended, or another process has its name.
+        """
+        return self._notes(checks.optional_seconds("timeout_seconds", timeout_seconds))
+
+    def _notes(self, timeout_seconds: float | None) -> Iterator[Notification]:
+        while (note := self._next(timeout_seconds)) is not None:
+            yield note
+
+    def _next(self, timeout_seconds: float | None) -> Notification | None:
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        with self._changed:
+            while not self._unread:
+                if self._error is not None:
+                    raise self._error
+                left = None if deadline is None else deadline - time.monotonic()
+                if self._closed or (left is not None and left <= 0):
+                    return None
+                self._waiting += 1
+                try:
+                    self._changed.wait(left)
+                finally:
+                    self._waiting -= 1
+            note = self._unread.popleft()
+            self._handed.add((note.publisher, note.sequence))
+            return note
+
+    async def __aiter__(self) -> AsyncIterator[Notification]:
+        while (note := await asyncio.to_thread(self._next, None)) is not None:
+            yield note
+
+    # What the program says of them.
+
+    def ack(self, note: Notification) -> None:
+        """Acknowledge one event: when this returns, no worker ever gets it again.
+
+        Raises
+        ------
+        ClientError
+            If the event was not given to this worker, or was taken from it since: it stood still, or was taken for
+            dead, and another worker may have the event.
+        BrokerUnavailable
+            If that is not stored in time. The event may or may not be acknowledged then.
+        """
+        checks.instance("note", note, Notification, "a Notification")
+        self._settle([(note.publisher, note.sequence)], ())
+
+    def nack(self, note: Notification, seconds: float = 0.0) -> None:
+        """Refuse one event: a worker gets it again in so many seconds, until it is a dead letter.
+
+        With a `group_key` the events of its key that this worker holds behind it are given back with it, uncounted.
+
+        Raises
+        ------
+        ClientError, BrokerUnavailable
+            As `ack`.
+        """
+        checks.instance("note", note, Notification, "a Notification")
+        wait = checks.seconds("seconds", seconds)
+        self._settle((), [((note.publisher, note.sequence), wait)])
+
+    def acknowledge(self, note: Notification | None = None) -> None:
+        """Acknowledge up to a position, as a durable subscriber does.
+
+        Parameters
+        ----------
+        note
+            An event: acknowledges it, and what this worker was handed out of the same publisher before it. None
+            acknowledges everything that it was handed out.
+
+        Raises
+        ------
+        ClientError, BrokerUnavailable
+            As `ack`.
+        """
+        checks.optional("note", note, Notification, "a Notification")
+        with self._changed:
+            if note is None:
+                meant = [event for event in self._held if event in self._handed]
+            else:
+                last = note.publisher, note.sequence
+                meant = [
+                    event
+                    for event in self._held
+                    if event in self._handed and event[0] == last[0] and event[1] < last[1]
+                ]
+                meant.append(last)
+        if meant:
+            self._settle(meant, ())
+
+    def _settle(self, acknowledged: Any, refused: Any) -> None:
+        if self._closed:
+            raise ClientError(f"{self} is closed")
+        settled: Settled = self._ask(lambda: self._actor.settle.remote(self.worker, acknowledged, refused))
+        self._drop([*acknowledged, *(event for event, _ in refused), *settled.withdrawn])
+        if settled.foreign:
+            named = ", ".join(f"{publisher} #{number}" for publisher, number in settled.foreign[:5])
+            raise ClientError(
+                f"group {self.name!r}: {named}: not given to this worker, or taken from it since; another worker may "
+                "have it"
+            )
+
+    def _drop(self, events: Any) -> None:
+        """Forget events that this worker holds no more."""
+        gone = set(events)
+        with self._changed:
+            for event in gone:
+                self._held.pop(event, None)
+                self._handed.discard(event)
+            if any((note.publisher, note.sequence) in gone for note in self._unread):
+                self._unread = deque(
+                    note for note in self._unread if (note.publisher, note.sequence) not in gone
+                )
+
+    # Leaving.
+
+    def __enter__(self) -> GroupWorker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the group: others get what this worker holds. The subscription stays in force."""
+        if self._closed:
+            return
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._left(self)
+        if self._error is None:
+            with suppress(RayError, GetTimeoutError):
+                ray.get(self._actor.leave.remote(self.worker), timeout=CALL_SECONDS)
+
+    def end(self) -> None:
+        """End the group for good, for all its workers: its subscription is cancelled, its position deleted."""
+        self._ask(lambda: self._actor.finish.remote("end"))
+        self._closed = True
+        self._left(self)
+        ray.kill(self._actor)
+
+    # The thread that polls.
+
+    def _ask(self, call: Callable[[], Any]) -> Any:
+        with broker_errors(f"group {self.name!r}", "the group"):
+            return ray.get(call(), timeout=CALL_SECONDS)
+
+    def _run(self) -> None:
+        joined = False
+        while not self._closed:
+            try:
+                asks = self._waiting > 0
+                answer: Portion = ray.get(
+                    self._actor.poll.remote(self.worker, joined, asks), timeout=CALL_SECONDS + POLL_SECONDS
+                )
+                if answer.stranger:
+                    held = list(self._held)
+                    self._drop(ray.get(self._actor.claim.remote(self.worker, held), timeout=CALL_SECONDS))
+                joined = True
+                self._take(answer)
+            except GetTimeoutError:
+                continue
+            except Exception as error:
+                if not self._closed:
+                    self._fail(error)
+                return
+            if answer.over:
+                self._fail(GroupEnded(f"group {self.name!r}: {answer.over}"))
+                return
+
+    def _take(self, answer: Portion) -> None:
+        self._drop(answer.withdrawn)
+        if answer.batch is None:
+            return
+        now = time.time()
+        events = answer.batch.documents(for_people)
+        with self._changed:
+            for row, deliveries in enumerate(answer.deliveries):
+                publisher, sequence = answer.batch.identity(row)
+                at = float(answer.batch.published_at[row])
+                note = Notification(events[row], publisher, sequence, at, now)
+                self._held[publisher, sequence] = None
+                self._unread.append(replace(note, deliveries=deliveries))
+            self._changed.notify_all()
+
+    def _fail(self, error: Exception) -> None:
+        known = error if isinstance(error, GroupEnded) else None
+        with self._changed:
+            self._error = known or GroupEnded(f"group {self.name!r} has ended: {type(error).__name__}")
+            self._changed.notify_all()
+
+    def __repr__(self) -> str:
+        return f"GroupWorker({self.name!r}, worker={self.worker!r})"

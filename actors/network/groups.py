@@ -1,0 +1,97 @@
+"""The consumer groups of a network: actors that share a durable subscription among workers.
+
+Rules
+-----
+* A group is a detached actor with a name of its own in the network, which its first worker starts and every other one
+  finds. Ray restarts it when its process or its node dies. It ends with the network.
+* All workers of a group ask for the same group; another one of its name is refused.
+
+What they do stands in `actors/groups`; this names it (`protocol.groups.ACTOR`).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import ray
+from ray.exceptions import RayError
+
+from ...protocol.errors import InputError
+from ...protocol.groups import ACTOR, GroupConfig
+from ...routing.schemes.own import own
+from ..host.errors import broker_errors
+from .directory import Directory, group_name
+from .lasting_actors import actors_of
+from .launching import actor
+
+if TYPE_CHECKING:
+    from ..groups.worker import GroupWorker
+    from .hosts import Hosts
+
+START_SECONDS: Final = 120.0
+"""How long a group may take until it has its name."""
+END_SECONDS: Final = 10.0
+"""How long a group may take to leave."""
+
+
+class Groups:
+    """The workers of groups of one network that this process has."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+        self._workers: dict[GroupWorker, None] = {}
+
+    def worker(self, config: GroupConfig) -> GroupWorker:
+        """Join a group, and start it if it does not run.
+
+        Raises
+        ------
+        InputError
+            If the configuration is wrong, a group of that name has another one, or the network does not heal.
+        BrokerUnavailable
+            If the group does not begin in time.
+        """
+        from ..groups.worker import GroupWorker
+
+        self._hosts.require_open()
+        directory = self._hosts.directory
+        config.validate()
+        if not directory.features.heals:
+            raise InputError("a group is a durable subscriber: launch the network with recovery=Recovery()")
+        lasting = actor(
+            own(ACTOR), group_name(directory.name, config.name), True,
+            get_if_exists=True, max_restarts=-1, max_task_retries=-1,
+        )  # fmt: skip
+        with broker_errors(f"group {config.name!r}", "the group"):
+            made = lasting.remote(directory.name, config)
+            known: GroupConfig = ray.get(made.config.remote(), timeout=START_SECONDS)
+            if known != config:
+                raise InputError(
+                    f"network {directory.name!r} has another group {config.name!r}, with {known.beside(config)}. "
+                    "End it first, or choose another name"
+                )
+            ray.get(made.ready.remote(), timeout=START_SECONDS)
+        worker = GroupWorker(config, made, lambda one: self._workers.pop(one, None))
+        self._workers[worker] = None
+        return worker
+
+    def close(self) -> None:
+        """Let all workers of this process leave their groups."""
+        for worker in list(self._workers):
+            worker.close()
+
+
+def end_groups(directory: Directory) -> None:
+    """End the groups of a network; their subscriptions stay in its stores."""
+    if not directory.features.heals:
+        return
+    actors = []
+    with suppress(RayError):  # they notice that the network is gone
+        actors = [*actors_of(directory.name, "group").values()]
+    calls = [each.finish.options(max_task_retries=0).remote("close") for each in actors]
+    if calls:
+        with suppress(RayError):
+            ray.wait(calls, num_returns=len(calls), timeout=END_SECONDS)
+    for each in actors:
+        ray.kill(each)

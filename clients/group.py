@@ -1,0 +1,462 @@
+"""A consumer group: which of its workers gets which event of a durable subscription.
+
+Rules
+-----
+* An event is held by at most one worker. It is done when that worker has acknowledged it, and is never given again.
+* With a key, the events of one key are given in the order in which they came: while a worker holds some of them, the
+  next ones go to the same worker only. Events without a key are in no order.
+* A worker that leaves, that is silent for `silent_seconds`, or that holds events and has acknowledged or refused none
+  of them for `ack_seconds` loses all that it holds: others get it. Others also get an event that a worker refuses, and
+  what that worker holds behind it of the same key.
+* Each time that an event is given counts. What was lost by a worker that left, or was behind a refused event, was not
+  delivered. After `deliveries_max` deliveries an event is given up: its host makes it a dead letter.
+* Of the events that a worker held when it died or stood still, one may be the cause. They are *suspects*: each is given
+  to a worker that holds nothing else, and gets nothing else meanwhile. So no event is given up for what another did.
+* A worker that stood still gets nothing until it asks for an event.
+* The position per publisher passes what is done without a gap; what is done above it is stored beside it. So nothing
+  that was acknowledged is given again by a later process of the group. That process lets the workers say first, for
+  `silent_seconds`, what they hold.
+
+Pure: a host tells this machine what happens, and gives the workers what it returns.
+Source: docs/decisions/0179-consumer-groups.md.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections import OrderedDict, deque
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from typing import TypeAlias
+
+from ..protocol.groups import GroupConfig
+from ..protocol.ids import ClientId
+
+Identity: TypeAlias = tuple[ClientId, int]
+"""An event: its publisher, and its number there."""
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """The events of one key: those that wait, in order, and who holds those before them."""
+
+    waiting: deque[Identity] = field(default_factory=deque)
+    owner: str | None = None  # the worker that holds, or will get, events of this key
+    held: dict[Identity, None] = field(default_factory=dict)
+    until: float = 0.0  # nothing is given before
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    heard_at: float
+    moved_at: float  # when it last acknowledged or refused, or began to hold something
+    held: dict[Identity, None] = field(default_factory=dict)
+    lines: dict[_Line, None] = field(default_factory=dict)  # its own, in which something waits
+    alone: bool = False  # whether it holds a suspect
+    saving: _Line | None = None  # it gets a suspect of this line when it holds nothing
+    stands_still: bool = False
+    withdrawn: list[Identity] = field(default_factory=list)  # what it has lost and was not told of
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An event that a worker gets, and how often it was given so far, with this time."""
+
+    publisher: ClientId
+    sequence: int
+    deliveries: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """An event that is given up, and why."""
+
+    publisher: ClientId
+    sequence: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgress:
+    """What outlives a process of a group, as in `GroupMachine`."""
+
+    position: dict[ClientId, int]
+    done: dict[ClientId, list[int]]
+    tries: dict[Identity, int]
+
+
+class GroupMachine:
+    """One consumer group.
+
+    Parameters
+    ----------
+    config
+        Its limits.
+    position, done
+        What an earlier process has stored: per publisher the last number that is done with all before it, and the
+        numbers above it that are done.
+    tries
+        How often events were given that are not done, as far as it was stored.
+    opens_at
+        When events may be given: until then workers say what they hold.
+
+    Attributes
+    ----------
+    position
+        Per publisher, the last number that is done with all before it.
+    given_up
+        The events that are to be given up, oldest first. The host says when they are dead letters (`buried`).
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        position: Mapping[ClientId, int] | None = None,
+        done: Mapping[ClientId, Collection[int]] | None = None,
+        tries: Mapping[Identity, int] | None = None,
+        opens_at: float = -math.inf,
+    ) -> None:
+        self.position = dict(position or {})
+        self.given_up: deque[GivenUp] = deque()
+        self._config = config
+        self._opens_at = opens_at
+        self._done: dict[ClientId, set[int]] = {name: set(some) for name, some in (done or {}).items()}
+        self._tries = dict(tries or {})
+        self._open: dict[ClientId, deque[int]] = {}  # taken, above the position, in order
+        self._line_of: dict[Identity, _Line] = {}  # of every event that is not done
+        self._keyed: dict[Hashable, _Line] = {}
+        self._key_of: dict[_Line, Hashable] = {}
+        self._holder: dict[Identity, str] = {}
+        self._workers: dict[str, _Worker] = {}
+        # Lines without an owner in which something waits: now, or from some time on.
+        self._ready: OrderedDict[_Line, None] = OrderedDict()
+        self._later: list[tuple[float, int, _Line]] = []
+        self._turn = count()
+        self._suspects: set[Identity] = set()
+        self._dying: set[Identity] = set()
+
+    # Events that come.
+
+    def take(self, publisher: ClientId, sequence: int, key: Hashable | None = None) -> bool:
+        """Take an event of the subscription; return whether it is new, and has to be retained by the host."""
+        event = publisher, sequence
+        if sequence <= self.position.get(publisher, 0) or event in self._line_of or event in self._dying:
+            return False
+        waiting = self._open.setdefault(publisher, deque())
+        if not waiting or waiting[-1] < sequence:
+            waiting.append(sequence)
+        elif sequence not in waiting:
+            insort(waiting, sequence)
+        if sequence in self._done.get(publisher, ()):
+            self._advance(publisher)
+            return False
+        line = _Line() if key is None else self._keyed.get(key)
+        if line is None:
+            line = self._keyed[key] = _Line()
+            self._key_of[line] = key
+        self._line_of[event] = line
+        holder = self._holder.get(event)  # who said so before it came
+        if holder is not None and line.owner in (None, holder) and not line.waiting:
+            line.owner = holder
+            line.held[event] = None
+            return True
+        if holder is not None:
+            self._workers[holder].withdrawn.append(event)
+            self._loses(holder, event)
+        line.waiting.append(event)
+        self._offer(line)
+        return True
+
+    def _offer(self, line: _Line, *, first: bool = False) -> None:
+        """Put a line in which something waits where it is found."""
+        if not line.waiting:
+            return
+        if line.owner is not None:
+            self._workers[line.owner].lines[line] = None
+        elif line.until:
+            heappush(self._later, (line.until, next(self._turn), line))
+        else:
+            self._ready[line] = None
+            if first:
+                self._ready.move_to_end(line, last=False)
+
+    def _wake(self, now: float) -> None:
+        """Let those lines be given whose time has come."""
+        while self._later and self._later[0][0] <= now:
+            line = heappop(self._later)[2]
+            if line.owner is None and line.until and line.until <= now:
+                line.until = 0.0
+                self._offer(line, first=True)
+
+    def __len__(self) -> int:
+        """Return how many events are neither done nor given up."""
+        return len(self._line_of)
+
+    @property
+    def outstanding(self) -> int:
+        """How many events were taken that the position has not passed."""
+        return sum(map(len, self._open.values()))
+
+    @property
+    def waiting(self) -> int:
+        """How many events no worker holds, as far as what workers hold has come."""
+        return max(0, len(self._line_of) - len(self._holder))
+
+    def is_done(self, event: Identity) -> bool:
+        """Return whether an event was acknowledged, or is a dead letter."""
+        publisher, sequence = event
+        return sequence <= self.position.get(publisher, 0) or sequence in self._done.get(publisher, ())
+
+    @property
+    def workers(self) -> dict[str, int]:
+        """How many events each worker holds."""
+        return {name: len(worker.held) for name, worker in self._workers.items()}
+
+    # Workers.
+
+    def hear(self, name: str, now: float, *, asks: bool = True) -> list[Identity]:
+        """Record a sign of life of a worker, which joins with the first; return what it has lost since the last.
+
+        With `asks` its program waits for an event.
+        """
+        worker = self._workers.get(name)
+        if worker is None:
+            worker = self._workers[name] = _Worker(now, now)
+        worker.heard_at = now
+        worker.stands_still = worker.stands_still and not asks
+        lost, worker.withdrawn = worker.withdrawn, []
+        return lost
+
+    def claim(self, name: str, events: Iterable[Identity], now: float) -> list[Identity]:
+        """Record what a worker got from an earlier process of the group; return those that are not its own."""
+        self.hear(name, now)
+        refused = []
+        for event in events:
+            holder, line = self._holder.get(event), self._line_of.get(event)
+            if holder == name:
+                continue
+            behind = line is not None and (line.owner not in (None, name) or line.waiting[0] != event)
+            if self.is_done(event) or holder is not None or now >= self._opens_at or behind:
+                refused.append(event)
+                continue
+            if line is not None:
+                line.waiting.popleft()
+                self._ready.pop(line, None)
+                line.owner = name
+                line.held[event] = None
+                self._offer(line)
+            self._holds(name, event, now)
+            self._tries[event] = max(1, self._tries.get(event, 0))
+        return refused
+
+    def give(self, name: str, now: float, most: int | None = None) -> list[Given]:
+        """Return the events that a worker gets now, at most so many."""
+        worker = self._workers[name]
+        given: list[Given] = []
+        if now < self._opens_at or worker.stands_still:
+            return given
+        self._wake(now)
+        room = self._config.unacknowledged_max - len(worker.held)
+        while not worker.alone and len(given) < (room if most is None else min(room, most)):
+            line = self._next_line(name, worker, now)
+            if line is None:
+                break
+            event = line.waiting[0]
+            if event in self._suspects:
+                if worker.held:
+                    self._reserve(name, worker, line)
+                    break
+                worker.alone = True
+            worker.saving = None
+            line.waiting.popleft()
+            self._ready.pop(line, None)
+            line.owner, line.until = name, 0.0
+            line.held[event] = None
+            worker.lines.pop(line, None)
+            self._offer(line)
+            self._holds(name, event, now)
+            self._tries[event] = self._tries.get(event, 0) + 1
+            given.append(Given(*event, self._tries[event]))
+        return given
+
+    def _next_line(self, name: str, worker: _Worker, now: float) -> _Line | None:
+        if worker.saving is not None:
+            return None if worker.held else worker.saving
+        for line in worker.lines:
+            if line.until <= now:
+                return line
+        return next(iter(self._ready), None)
+
+    def _reserve(self, name: str, worker: _Worker, line: _Line) -> None:
+        self._ready.pop(line, None)
+        worker.lines.pop(line, None)
+        worker.saving, line.owner = line, name
+
+    def _holds(self, name: str, event: Identity, now: float) -> None:
+        worker = self._workers[name]
+        if not worker.held:
+            worker.moved_at = now
+        worker.held[event] = None
+        self._holder[event] = name
+
+    def _loses(self, name: str, event: Identity) -> None:
+        worker = self._workers[name]
+        del self._holder[event], worker.held[event]
+        if not worker.held:
+            worker.alone = False
+
+    # What workers say.
+
+    def held(self, name: str, publisher: ClientId, sequence: int) -> list[Identity]:
+        """Return what a worker holds of a publisher up to this number, in order."""
+        worker = self._workers.get(name)
+        of = () if worker is None else worker.held
+        return sorted(event for event in of if event[0] == publisher and event[1] <= sequence)
+
+    def holds(self, name: str, event: Identity) -> bool:
+        """Return whether a worker holds an event."""
+        return self._holder.get(event) == name
+
+    def acknowledge(self, name: str, event: Identity, now: float) -> bool:
+        """Record that a worker is done with an event; return False if the event is not its own (any more)."""
+        if self._holder.get(event) != name:
+            return False
+        self._workers[name].moved_at = now
+        self._loses(name, event)
+        line = self._line_of.pop(event, None)
+        if line is not None:
+            del line.held[event]
+            self._released(line)
+        self._finish(event)
+        return True
+
+    def refuse(self, name: str, event: Identity, now: float, seconds: float = 0.0) -> list[Identity] | None:
+        """Take an event back that a worker refuses, and give it to a worker in so many seconds.
+
+        Returns
+        -------
+        withdrawn
+            What the worker holds no more: the event, and those behind it of the same key; None if the event is not its
+            own (any more).
+        """
+        if self._holder.get(event) != name:
+            return None
+        self._workers[name].moved_at = now
+        line = self._line_of.get(event)
+        if line is None:  # an earlier process of the group gave it, and it has not come here yet
+            self._loses(name, event)
+            return [event]
+        held = list(line.held)
+        behind = held[held.index(event) :]
+        self._back(name, line, behind[1:])
+        self._back(name, line, [event], f"worker {name!r} refused it")
+        line.until = now + seconds if seconds > 0 else 0.0
+        self._released(line, first=True)
+        return behind
+
+    def leave(self, name: str, why: str = "") -> None:
+        """Record that a worker is gone; others get what it held, as delivered only if `why` says how it ended."""
+        if name in self._workers:
+            self._lose_all(name, why)
+            del self._workers[name]
+
+    def tick(self, now: float) -> None:
+        """Take back what workers hold that are silent, or stand still."""
+        for name, worker in list(self._workers.items()):
+            if now - worker.heard_at > self._config.silent_seconds:
+                self.leave(name, "died" if worker.held else "")
+            elif worker.held and now - worker.moved_at > self._config.ack_seconds:
+                worker.stands_still = True
+                worker.withdrawn += worker.held
+                self._lose_all(name, f"stood still for {self._config.ack_seconds:g} s")
+
+    def _lose_all(self, name: str, why: str) -> None:
+        worker = self._workers[name]
+        lines = dict.fromkeys(line for event in worker.held if (line := self._line_of.get(event)) is not None)
+        for line in lines:
+            held = list(line.held)
+            self._suspects.update(held if why else ())
+            self._back(name, line, held, f"worker {name!r} {why}" if why else None)
+        for event in list(worker.held):  # what an earlier process gave it, and has not come here yet
+            self._loses(name, event)
+        if worker.saving is not None:
+            lines[worker.saving] = None
+            worker.saving = None
+        for line in reversed(lines):
+            self._released(line, first=True)
+
+    def _back(self, name: str, line: _Line, events: list[Identity], why: str | None = None) -> None:
+        """Put events back, the first of their line; with `why` they were delivered, and are given up in the end."""
+        for event in reversed(events):
+            self._loses(name, event)
+            del line.held[event]
+            if why is None:
+                self._tries[event] -= 1
+            elif self._tries[event] >= self._config.deliveries_max:
+                del self._line_of[event]
+                self._dying.add(event)
+                times = self._tries[event]
+                self.given_up.append(GivenUp(*event, f"deliveries: {times}, and at the last one {why}"))
+                continue
+            line.waiting.appendleft(event)
+
+    def _released(self, line: _Line, *, first: bool = False) -> None:
+        """Let any worker have the events of a line of which its owner holds none, and wants none."""
+        owner = None if line.owner is None else self._workers[line.owner]
+        if owner is not None:
+            owner.lines.pop(line, None)
+            if not line.held and owner.saving is not line:
+                line.owner = None
+        self._offer(line, first=first)
+        if line.owner is None and not line.waiting and line in self._key_of:
+            del self._keyed[self._key_of.pop(line)]
+
+    # What is done.
+
+    def buried(self, event: Identity) -> None:
+        """Record that an event that was given up is a dead letter."""
+        self._dying.discard(event)
+        self._finish(event)
+
+    def _finish(self, event: Identity) -> None:
+        publisher, sequence = event
+        self._tries.pop(event, None)
+        self._suspects.discard(event)
+        self._done.setdefault(publisher, set()).add(sequence)
+        self._advance(publisher)
+
+    def _advance(self, publisher: ClientId) -> None:
+        waiting, done = self._open.get(publisher), self._done[publisher]
+        while waiting and waiting[0] in done:
+            self.position[publisher] = waiting.popleft()
+            done.discard(self.position[publisher])
+        if waiting is not None and not waiting:
+            del self._open[publisher]
+        if not done:
+            del self._done[publisher]
+
+    def progress(self) -> GroupProgress:
+        """Return what a later process of the group has to know."""
+        done = {name: sorted(some) for name, some in self._done.items()}
+        return GroupProgress(dict(self.position), done, dict(self._tries))
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        for line in {*self._line_of.values()}:
+            assert not line.held or line.owner is not None
+            assert all(self._holder[event] == line.owner for event in line.held)
+            found = line in self._ready or (
+                line.owner is not None and line in self._workers[line.owner].lines
+            )
+            found |= line.owner is None and any(line is each for _, _, each in self._later)
+            saved = line.owner is not None and self._workers[line.owner].saving is line
+            assert saved or found == bool(line.waiting), "what waits is found"
+        for name, worker in self._workers.items():
+            assert all(self._holder[event] == name for event in worker.held)
+            assert len(worker.held) <= self._config.unacknowledged_max
+        assert sum(len(worker.held) for worker in self._workers.values()) == len(self._holder)
+        waiting = sum(len(line.waiting) + len(line.held) for line in {*self._line_of.values()})
+        assert waiting == len(self._line_of), "each event is in one place"

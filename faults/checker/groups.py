@@ -1,0 +1,132 @@
+"""The conditions of a consumer group, judged from a record of what its workers got and said.
+
+Conditions
+----------
+* **one holder**: an event is given only while no other worker holds it.
+* **once acknowledged, never again**: an event whose acknowledgement was confirmed is not given again.
+* **in order**: with a key, an event is given only if every earlier one of its key is acknowledged, given up, or held by
+  the same worker.
+* **complete**: in the end every event of the group is acknowledged or given up.
+* **given up late**: an event is given up only after so many deliveries as the group allows.
+
+A worker that is recorded to have `Lost` an event holds it no more: it left, died, stood still, or refused it. In a real
+run a worker may not know yet what it has lost. There an event that is given again is lost by who held it before
+(`strict` is False), and **one holder** is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ...protocol.ids import ClientId
+
+Identity: TypeAlias = tuple[ClientId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Gave:
+    """A worker was given an event, for the time `deliveries`."""
+
+    worker: str
+    event: Identity
+    deliveries: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledging:
+    """A worker begins to acknowledge an event: from here on, later ones of its key may be given to others."""
+
+    worker: str
+    event: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """An acknowledgement of a worker was confirmed."""
+
+    worker: str
+    event: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class LostIt:
+    """A worker holds an event no more, which it has not acknowledged."""
+
+    worker: str
+    event: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp:
+    """An event became a dead letter."""
+
+    event: Identity
+
+
+Record: TypeAlias = Gave | Acknowledging | Acknowledged | LostIt | GaveUp
+
+
+def group_violations(
+    records: Iterable[Record],
+    events: Sequence[Identity],
+    keys: Mapping[Identity, object],
+    *,
+    deliveries_max: int,
+    strict: bool = True,
+) -> list[str]:
+    """Return what a group did against its conditions, in words; none if it kept them.
+
+    Parameters
+    ----------
+    records
+        What happened, in order.
+    events
+        The events of the group, in the order in which they came.
+    keys
+        The key of each event; events that are not in it have no order.
+    deliveries_max
+        How often an event may be delivered before it is given up.
+    strict
+        Whether it is recorded at once what a worker has lost.
+    """
+    found: list[str] = []
+    holder: dict[Identity, str] = {}
+    over: set[Identity] = set()
+    begun: set[Identity] = set()
+    given: dict[Identity, int] = {}
+    before: dict[Identity, list[Identity]] = {}
+    of_key: dict[object, list[Identity]] = {}
+    for event in events:
+        if event in keys:
+            before[event] = list(of_key.setdefault(keys[event], []))
+            of_key[keys[event]].append(event)
+    for each in records:
+        match each:
+            case Gave(worker, event, deliveries):
+                if event in over:
+                    found.append(f"once acknowledged, never again: {worker} got {event}")
+                if strict and holder.get(event, worker) != worker:
+                    found.append(f"one holder: {worker} got {event}, which {holder[event]} holds")
+                for earlier in before.get(event, ()):
+                    if earlier not in over and earlier not in begun and holder.get(earlier) != worker:
+                        found.append(f"in order: {worker} got {event} before {earlier} was done")
+                holder[event] = worker
+                begun.discard(event)
+                given[event] = max(deliveries, given.get(event, 0))
+            case Acknowledging(_, event):
+                begun.add(event)
+            case Acknowledged(_, event):
+                over.add(event)
+                holder.pop(event, None)
+            case LostIt(worker, event):
+                if holder.get(event) == worker:
+                    del holder[event]
+            case GaveUp(event):
+                if given.get(event, 0) < deliveries_max:
+                    found.append(f"given up late: {event} after {given.get(event, 0)} deliveries")
+                over.add(event)
+                holder.pop(event, None)
+    found += [f"complete: {event} is left" for event in events if event not in over]
+    return found

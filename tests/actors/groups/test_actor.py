@@ -1,0 +1,188 @@
+"""A group's actor on an event loop, with a subscriber that only answers: what is stored, and when it is confirmed."""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from patience import PATIENCE_SECONDS
+from rayvous.actors.groups import actor as module
+from rayvous.actors.groups.actor import GroupActor, keys_of
+from rayvous.protocol.batch import batch_of
+from rayvous.protocol.errors import BrokerUnavailable, InputError, NameTaken
+from rayvous.protocol.groups import PUBLISHER_KEY, GroupConfig
+from rayvous.routing.language.questions import to_filter
+
+
+class Subscriber:
+    """A durable subscriber as a group uses it."""
+
+    def __init__(self, beside: Any = None, position: dict[str, int] | None = None) -> None:
+        self.position, self.found_beside = position or {}, beside
+        self.arrivals: deque[Any] = deque()
+        self.stored: list[tuple[dict[str, int], Any]] = []
+        self.letters: list[tuple[str, int, str]] = []
+        self.subscriptions: dict[int, Any] = {}
+        self.may_store = threading.Event()
+        self.may_store.set()
+        self.refuses: Exception | None = None
+        self.error: Exception | None = None
+
+    def listen(self, more: Any) -> None:
+        self.more = more
+
+    def take(self) -> Any:
+        if self.error is not None and not self.arrivals:
+            raise self.error
+        return self.arrivals.popleft() if self.arrivals else None
+
+    def come(self, *events: dict[str, Any], publisher: str = "p", first: int = 1) -> None:
+        batch = batch_of(events, publisher=publisher, first_sequence=first)
+        self.arrivals.append(SimpleNamespace(batch=batch, rows=np.arange(len(batch))))
+        self.more()
+
+    def acknowledge_up_to(self, marks: dict[str, int], beside: Any) -> None:
+        assert self.may_store.wait(PATIENCE_SECONDS)
+        if self.refuses is not None:
+            raise self.refuses
+        self.stored.append((dict(marks), beside))
+
+    def give_up(self, publisher: str, sequence: int, reason: str) -> None:
+        self.letters.append((publisher, sequence, reason))
+
+    def subscribe(self, wanted: Any) -> int:
+        self.subscriptions[1] = wanted
+        return 1
+
+
+def begun(
+    monkeypatch: pytest.MonkeyPatch, subscriber: Subscriber, *, restarted: bool = False, **given: Any
+) -> GroupActor:
+    context = SimpleNamespace(was_current_actor_reconstructed=restarted)
+    monkeypatch.setattr(module.ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(module, "end_with_raylet", lambda end: None)
+    monkeypatch.setattr(module, "has_ended", lambda network: False)
+    net = SimpleNamespace(subscriber=lambda name, durable: subscriber)
+    monkeypatch.setattr(module.Network, "attach", lambda name: net)
+    return GroupActor("flights", GroupConfig("w", **({"silent_seconds": 0.3} | given)))
+
+
+def numbers(portion: Any) -> list[int]:
+    return [] if portion.batch is None else portion.batch.sequence.tolist()
+
+
+def test_an_acknowledgement_is_confirmed_when_it_is_stored_and_those_that_come_meanwhile_go_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        subscriber = Subscriber()
+        group = begun(monkeypatch, subscriber)
+        await group.ready()
+        subscriber.come(*[{"n": n} for n in range(5)])
+        portion = await group.poll("a", False, True)
+        assert numbers(portion) == [1, 2, 3, 4, 5] and portion.deliveries == (1,) * 5
+        subscriber.may_store.clear()
+        calls = [asyncio.create_task(group.settle("a", [("p", number)])) for number in (2, 3, 5)]
+        await asyncio.sleep(0)
+        assert not any(call.done() for call in calls)
+        subscriber.may_store.set()
+        await asyncio.gather(*calls)
+        assert [beside["done"] for _, beside in subscriber.stored] in (
+            [{"p": [2, 3, 5]}],
+            [{"p": [2]}, {"p": [2, 3, 5]}],
+        )
+        settled = await group.settle("a", [("p", 1), ("p", 9)])
+        assert settled.foreign == (("p", 9),)
+        assert subscriber.stored[-1] == ({"p": 3}, {"done": {"p": [5]}, "tries": {"p": {4: 1}}})
+        before = len(subscriber.stored)
+        assert (await group.settle("b", [("p", 4)])).foreign == (("p", 4),) and len(
+            subscriber.stored
+        ) == before
+        subscriber.refuses = BrokerUnavailable("not now")
+        with pytest.raises(BrokerUnavailable, match="not now"):
+            await group.settle("a", [("p", 4)])
+
+    asyncio.run(run())
+
+
+def test_a_later_process_hears_what_workers_hold_and_a_repeated_acknowledgement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        subscriber = Subscriber({"done": {"p": [3]}, "tries": {"p": {2: 4}}}, {"p": 1})
+        group = begun(monkeypatch, subscriber, restarted=True, silent_seconds=30.0)
+        await group.ready()
+        assert (await group.poll("a", True, True)).stranger
+        assert await group.claim("a", [("p", 2), ("p", 3)]) == (("p", 3),)
+        subscriber.come(*[{"n": n} for n in range(2, 6)], first=2)
+        assert (await group.settle("a", [("p", 3)])).foreign == (), "it was the same call before"
+        assert (await group.settle("b", [("p", 4)])).foreign == (), "its worker has not joined yet"
+        assert await group.workers() == {"a": 1, "b": 0}
+        assert (await group.settle("a", [("p", 2)])).foreign == ()
+        assert subscriber.stored[-1][0] == {"p": 4}
+
+    asyncio.run(run())
+
+
+def test_what_is_delivered_too_often_is_a_dead_letter_and_then_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        subscriber = Subscriber()
+        group = begun(monkeypatch, subscriber, deliveries_max=1)
+        await group.ready()
+        subscriber.come({"n": 1})
+        assert numbers(await group.poll("a", False, True)) == [1]
+        assert (await group.settle("a", [], [(("p", 1), 0.0)])).withdrawn == (("p", 1),)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not subscriber.stored or subscriber.stored[-1][0] != {"p": 1}:
+                await asyncio.sleep(0.01)
+        assert subscriber.letters == [("p", 1, "deliveries: 1, and at the last one worker 'a' refused it")]
+
+    asyncio.run(run())
+
+
+def test_it_takes_no_more_than_its_window_above_the_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        monkeypatch.setattr(module, "WINDOW_MAX", 3)
+        subscriber = Subscriber()
+        group = begun(monkeypatch, subscriber)
+        await group.ready()
+        for number in range(1, 6):
+            subscriber.come({"n": number}, first=number)
+        assert len(subscriber.arrivals) == 2
+        assert numbers(await group.poll("a", False, True)) == [1, 2, 3]
+        await group.settle("a", [("p", 2), ("p", 3)])
+        assert len(subscriber.arrivals) == 2, "the oldest is not done"
+        await group.settle("a", [("p", 1)])
+        assert not subscriber.arrivals and numbers(await group.poll("a", True, True)) == [4, 5]
+
+    asyncio.run(run())
+
+
+def test_one_subscription_and_the_end_are_told_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        subscriber = Subscriber()
+        group = begun(monkeypatch, subscriber)
+        assert await group.subscribe(to_filter("n > 1")) == await group.subscribe(to_filter("n > 1")) == 1
+        with pytest.raises(InputError, match="group 'w' has subscribed to n > 1, not to n > 2"):
+            await group.subscribe(to_filter("n > 2"))
+        begin = time.monotonic()
+        assert (await group.poll("a", False, True)).batch is None
+        assert time.monotonic() - begin >= 0.1 - 0.01, "a poll waits, and says that the worker lives"
+        poll = asyncio.create_task(group.poll("a", True, True))
+        await asyncio.sleep(0)
+        subscriber.error = NameTaken("group:w was taken over")
+        subscriber.more()
+        assert (await poll).over == "group:w was taken over"
+
+    asyncio.run(run())
+
+
+def test_a_key_is_a_value_of_an_attribute_or_the_publisher() -> None:
+    batch = batch_of([{"k": 1}, {"k": True}, {"k": 1.0}, {"k": "1"}, {}], publisher="p")
+    one, true, real, text, none = keys_of(batch, "k")
+    assert one == real and one != true and text not in (one, true) and none is None
+    assert keys_of(batch, PUBLISHER_KEY) == ["p"] * 5 and keys_of(batch, None) == [None] * 5

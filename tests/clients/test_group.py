@@ -1,0 +1,313 @@
+"""A consumer group decides which worker gets which event: beside a reference that keeps nothing but a list."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rayvous.clients.group import Given, GroupMachine
+from rayvous.faults.checker.groups import Acknowledged, Gave, GaveUp, LostIt, Record, group_violations
+from rayvous.protocol.groups import GroupConfig
+
+CONFIG = GroupConfig("workers", ack_seconds=10.0, deliveries_max=3, unacknowledged_max=4, silent_seconds=30.0)
+
+
+def machine_of(*keys: Hashable | None, config: GroupConfig = CONFIG) -> GroupMachine:
+    """Return a group with events 1, 2, ... of publisher p, which have these keys."""
+    machine = GroupMachine(config)
+    for number, key in enumerate(keys, 1):
+        assert machine.take("p", number, key)
+    return machine
+
+
+def got(machine: GroupMachine, name: str, now: float = 0.0) -> list[int]:
+    machine.hear(name, now)
+    found = [each.sequence for each in machine.give(name, now)]
+    machine.check()
+    return found
+
+
+def test_each_event_goes_to_one_worker_within_what_it_may_hold() -> None:
+    machine = machine_of(*[None] * 10)
+    assert got(machine, "a") == [1, 2, 3, 4] and got(machine, "b") == [5, 6, 7, 8] and got(machine, "a") == []
+    assert machine.acknowledge("a", ("p", 2), 0.0) and got(machine, "a") == [9]
+    assert machine.workers == {"a": 4, "b": 4} and len(machine) == 9
+
+
+def test_events_of_a_key_stay_with_a_worker_while_it_holds_some() -> None:
+    machine = machine_of("x", "y", "x", "x", "y", "x", config=GroupConfig("w", unacknowledged_max=2))
+    assert got(machine, "a") == [1, 3], "the rest of x waits for a"
+    assert got(machine, "b") == [2, 5] and got(machine, "c") == []
+    machine.acknowledge("a", ("p", 1), 0.0)
+    assert got(machine, "c") == [] and got(machine, "a") == [4]
+    for number in (3, 4):
+        machine.acknowledge("a", ("p", number), 0.0)
+    assert got(machine, "c") == [6], "a holds no x any more"
+
+
+def test_what_a_worker_did_not_get_it_cannot_acknowledge() -> None:
+    machine = machine_of(None, None)
+    assert got(machine, "a") == [1, 2]
+    for event in (("p", 3), ("q", 1)):
+        assert not machine.acknowledge("a", event, 0.0) and machine.refuse("a", event, 0.0) is None
+    assert not machine.acknowledge("b", ("p", 1), 0.0)
+    assert machine.acknowledge("a", ("p", 1), 0.0) and not machine.acknowledge("a", ("p", 1), 0.0)
+
+
+def test_a_refused_event_comes_again_after_its_delay_and_before_what_is_behind_it() -> None:
+    machine = machine_of("x", "x", "y", "x")
+    assert got(machine, "a") == [1, 2, 4, 3]
+    assert machine.refuse("a", ("p", 2), 5.0, 3.0) == [("p", 2), ("p", 4)]
+    assert got(machine, "a", 7.9) == [] and got(machine, "b", 8.1) == [], "a holds the first of x"
+    machine.acknowledge("a", ("p", 1), 6.0)
+    machine.hear("b", 8.1)
+    assert machine.give("b", 8.1) == [Given("p", 2, 2), Given("p", 4, 1)]
+
+
+def test_an_event_that_is_refused_too_often_is_given_up_with_the_reason() -> None:
+    machine = machine_of("x", "x")
+    for _ in range(3):
+        assert got(machine, "a") == [1, 2]
+        machine.refuse("a", ("p", 1), 0.0)
+    (letter,) = machine.given_up
+    assert (letter.publisher, letter.sequence) == ("p", 1)
+    assert letter.reason == "deliveries: 3, and at the last one worker 'a' refused it"
+    assert got(machine, "b") == [2] and machine.position == {}
+    machine.acknowledge("b", ("p", 2), 0.0)
+    machine.buried(("p", 1))
+    assert machine.position == {"p": 2} and not len(machine)
+
+
+def test_who_is_silent_or_stands_still_loses_what_it_holds_and_is_told() -> None:
+    machine = machine_of(*[None] * 3)
+    assert got(machine, "dies") == [1, 2, 3]
+    machine.tick(30.0 - 20.1 + 0.05)
+    assert machine.workers == {"dies": 3}
+    machine.acknowledge("dies", ("p", 1), 8.0)
+    machine.tick(18.1)  # ten seconds after it acknowledged
+    assert machine.workers == {"dies": 0}
+    assert machine.hear("dies", 19.0, asks=False) == [("p", 2), ("p", 3)], "it stands still, and is told"
+    assert machine.give("dies", 19.0) == [] and not machine.acknowledge("dies", ("p", 2), 19.0)
+    assert got(machine, "dies", 20.0) == [2], "it asks for an event, and gets a suspect alone"
+    machine.tick(50.1)
+    assert machine.workers == {} and got(machine, "b", 50.1) == [2]
+
+
+def test_of_those_that_a_dead_worker_held_only_the_culprit_is_given_up() -> None:
+    machine = machine_of(*[None] * 8)
+    now, culprit, acknowledged = 0.0, 3, set[int]()
+    for life in range(40):
+        name = f"w{life}"
+        for number in got(machine, name, now):
+            if number == culprit:
+                break  # it dies of it
+            machine.acknowledge(name, ("p", number), now)
+            acknowledged.add(number)
+        now += 30.1
+        machine.tick(now)
+    assert [letter.sequence for letter in machine.given_up] == [culprit]
+    assert acknowledged == {1, 2, 4, 5, 6, 7, 8}
+
+
+def test_what_a_worker_gives_back_when_it_leaves_was_not_delivered() -> None:
+    machine = machine_of("x", "x")
+    for _ in range(5):
+        assert got(machine, "a") == [1, 2]
+        machine.leave("a")
+    machine.hear("b", 0.0)
+    assert machine.give("b", 0.0) == [Given("p", 1, 1), Given("p", 2, 1)] and not machine.given_up
+
+
+def test_a_later_process_gives_nothing_again_that_was_acknowledged_and_hears_what_workers_hold() -> None:
+    machine = machine_of(*"xyxyx")
+    assert got(machine, "a") == [1, 3, 5, 2]
+    machine.acknowledge("a", ("p", 3), 0.0)
+    machine.acknowledge("a", ("p", 1), 0.0)
+    machine.acknowledge("a", ("p", 2), 0.0)
+    kept = machine.progress()
+    assert (kept.position, kept.done, kept.tries) == ({"p": 3}, {}, {("p", 5): 1})
+    machine.refuse("a", ("p", 5), 0.0)
+    again = GroupMachine(CONFIG, kept.position, {"p": [5]}, kept.tries, opens_at=10.0)
+    assert again.claim("a", [("p", 4), ("p", 5), ("p", 2)], 1.0) == [("p", 5), ("p", 2)]
+    assert [again.take("p", number, "xyxyx"[number - 1]) for number in range(1, 6)] == [False] * 3 + [
+        True,
+        False,
+    ]
+    assert got(again, "b", 5.0) == [], "workers say first what they hold"
+    again.check()
+    assert got(again, "b", 10.0) == [] and again.claim("b", [("p", 4)], 10.0) == [("p", 4)]
+    assert again.acknowledge("a", ("p", 4), 11.0) and again.position == {"p": 5}
+
+
+def test_an_acknowledgement_of_what_has_not_come_again_yet_counts() -> None:
+    again = GroupMachine(CONFIG, {"p": 3}, {}, {}, opens_at=10.0)
+    assert again.claim("a", [("p", 4)], 1.0) == [] and again.acknowledge("a", ("p", 4), 2.0)
+    assert again.progress().done == {"p": [4]}
+    assert not again.take("p", 4) and again.position == {"p": 4} and again.progress().done == {}
+
+
+@dataclass
+class Dumb:
+    """The reference: the state of each event, in one list, looked through at each question."""
+
+    config: GroupConfig
+    events: list[tuple[tuple[str, int], Hashable | None]] = field(default_factory=list)
+    state: dict[tuple[str, int], str] = field(
+        default_factory=dict
+    )  # "waiting", "over", or the worker that holds it
+    until: dict[object, float] = field(default_factory=dict)
+
+    def may_get(self, name: str, now: float) -> list[tuple[str, int]]:
+        """Return every event that this worker may get next, in order."""
+        found = []
+        for place, (event, key) in enumerate(self.events):
+            if self.state[event] != "waiting" or self.until.get(event if key is None else key, 0.0) > now:
+                continue
+            earlier = [before for before, other in self.events[:place] if key is not None and other == key]
+            if all(self.state[before] in ("over", name) for before in earlier):
+                found.append(event)
+        return found
+
+
+STEP = st.one_of(
+    st.tuples(st.just("take"), st.sampled_from("pq"), st.sampled_from([None, "x", "y"])),
+    st.tuples(st.just("give"), st.sampled_from("abc"), st.booleans()),
+    st.tuples(st.just("acknowledge"), st.sampled_from("abc"), st.integers(0, 5)),
+    st.tuples(st.just("refuse"), st.sampled_from("abc"), st.integers(0, 5)),
+    st.tuples(st.just("leave"), st.sampled_from("abc"), st.sampled_from(["", "died"])),
+    st.tuples(st.just("wait"), st.sampled_from([1.0, 11.0, 31.0]), st.none()),
+    st.tuples(st.just("restart"), st.sampled_from(["abc", "a", ""]), st.none()),
+)
+
+
+class Run:
+    """A group, the reference beside it, and the record of both."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.machine, self.dumb, self.now = GroupMachine(config), Dumb(config), 0.0
+        self.records: list[Record] = []
+        self.last = dict.fromkeys("pq", 0)
+
+    def sync(self, name: str) -> None:
+        """Record what a worker has lost since."""
+        for event, holder in list(self.dumb.state.items()):
+            if holder == name and not self.machine.holds(name, event):
+                self.dumb.state[event] = "waiting"
+                self.records.append(LostIt(name, event))
+        while self.machine.given_up:
+            letter = self.machine.given_up.popleft()
+            event = letter.publisher, letter.sequence
+            self.dumb.state[event] = "over"
+            self.records.append(GaveUp(event))
+            self.machine.buried(event)
+
+    def give(self, name: str, asks: bool) -> None:
+        self.machine.hear(name, self.now, asks=asks)
+        for each in self.machine.give(name, self.now):
+            event = each.publisher, each.sequence
+            assert event in self.dumb.may_get(name, self.now), (name, event)
+            self.dumb.state[event] = name
+            self.records.append(Gave(name, event, each.deliveries))
+
+    def held(self, name: str) -> list[tuple[str, int]]:
+        return [event for event, holder in self.dumb.state.items() if holder == name]
+
+    def step(self, what: str, given: str | float, more: object) -> None:
+        machine = self.machine
+        if what == "take":
+            self.last[given] += 1
+            event = given, self.last[given]
+            key = None if more is None else (given, more)
+            self.dumb.events.append((event, key))
+            self.dumb.state[event] = "waiting"
+            assert machine.take(*event, key) and not machine.take(*event, key)
+        elif what == "give":
+            self.give(given, bool(more))
+        elif what in ("acknowledge", "refuse") and self.held(given):
+            held = self.held(given)
+            event = held[more % len(held)]
+            if what == "acknowledge":
+                assert machine.acknowledge(given, event, self.now)
+                self.dumb.state[event] = "over"
+                self.records.append(Acknowledged(given, event))
+            else:
+                key = dict(self.dumb.events)[event]
+                withdrawn = machine.refuse(given, event, self.now, 2.0)
+                assert withdrawn is not None and withdrawn[0] == event
+                self.dumb.until[event if key is None else key] = self.now + 2.0
+                self.sync(given)
+                assert all(self.dumb.state[each] != given for each in withdrawn)
+        elif what == "leave":
+            machine.leave(given, more)
+        elif what == "wait":
+            self.now += given
+            machine.tick(self.now)
+        elif what == "restart":
+            self.restart(given)
+        for name in "abc":
+            self.sync(name)
+        machine = self.machine
+        machine.check()
+        over = [event for event, state in self.dumb.state.items() if state == "over"]
+        assert len(machine) == len(self.dumb.events) - len(over)
+
+    def restart(self, who_returns: str) -> None:
+        kept = self.machine.progress()
+        opens = self.now + 5.0
+        self.machine = GroupMachine(self.dumb.config, kept.position, kept.done, kept.tries, opens)
+        self.dumb.until.clear()
+        half = len(self.dumb.events) // 2
+        for place, (event, key) in enumerate([*self.dumb.events, (("", 0), None)]):
+            if place == half:
+                for name in who_returns:
+                    self.machine.claim(name, self.held(name), self.now)
+            if event[1]:
+                self.machine.take(*event, key)
+        self.now = opens
+
+
+@settings(max_examples=300)
+@given(st.lists(STEP, max_size=60), st.sampled_from([1, 2, 4]))
+def test_it_gives_what_the_reference_allows_and_in_the_end_everything(
+    steps: list[tuple[str, str | float, object]], most: int
+) -> None:
+    run = Run(
+        GroupConfig("w", ack_seconds=10.0, deliveries_max=3, unacknowledged_max=most, silent_seconds=30.0)
+    )
+    for step in steps:
+        run.step(*step)
+    for _ in range(8 * len(run.dumb.events) + 8):
+        run.now += 3.0
+        for name in "ab":
+            run.give(name, True)
+            for event in run.held(name):
+                if run.machine.acknowledge(name, event, run.now):
+                    run.dumb.state[event] = "over"
+                    run.records.append(Acknowledged(name, event))
+        run.machine.tick(run.now)
+        for name in "abc":
+            run.sync(name)
+    keys = {event: key for event, key in run.dumb.events if key is not None}
+    events = [event for event, _ in run.dumb.events]
+    assert group_violations(run.records, events, keys, deliveries_max=3) == []
+    assert not len(run.machine) and run.machine.outstanding == 0
+    assert run.machine.position == {name: last for name, last in run.last.items() if last}
+    assert run.machine.progress().done == {} and run.machine.progress().tries == {}
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ([Gave("a", ("p", 1)), Gave("b", ("p", 1))], "one holder"),
+        ([Gave("a", ("p", 1)), Acknowledged("a", ("p", 1)), Gave("a", ("p", 1))], "never again"),
+        ([Gave("a", ("p", 1)), Gave("b", ("p", 2))], "in order"),
+        ([Gave("a", ("p", 1)), LostIt("a", ("p", 1)), Gave("a", ("p", 2))], "in order"),
+        ([Gave("a", ("p", 1)), GaveUp(("p", 1))], "given up late"),
+        ([Gave("a", ("p", 1)), Acknowledged("a", ("p", 1))], "complete: ('p', 2)"),
+    ],
+)
+def test_the_conditions_notice_what_is_against_them(records: list[Record], said: str) -> None:
+    events = [("p", 1), ("p", 2)]
+    found = group_violations(records, events, dict.fromkeys(events, "x"), deliveries_max=2)
+    assert any(said in each for each in found), found

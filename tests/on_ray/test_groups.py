@@ -1,0 +1,189 @@
+"""A consumer group on Ray: workers share a subscription, die at random moments, and lose and repeat nothing.
+
+Reference: docs/groups.md; the conditions of `faults/checker/groups.py`.
+"""
+
+import json
+import os
+import random
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import rayvous as rv
+from rayvous.actors.network.directory import NAMESPACE, group_name
+from rayvous.faults.checker.groups import Acknowledged, Acknowledging, Gave, Record, group_violations
+from rayvous.protocol.errors import ClientError, GroupEnded, InputError
+
+PATIENCE_SECONDS = 300.0
+"""As in `patience`, which is not on the path of the workers that import this file."""
+
+KILLS = 20
+
+
+@pytest.fixture(scope="module")
+def net(ray_started: None) -> Iterator[rv.Network]:
+    with rv.Network.launch(
+        rv.ClusterTree(2, 2), name="grouped", recovery=rv.Recovery.for_tests(), brokers_per_actor=4
+    ) as net:
+        yield net
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_workers_share_and_say_of_each_event_what_became_of_it(net: rv.Network) -> None:
+    one, two = (
+        net.subscriber("shared", group=True, deliveries_max=2, unacknowledged_max=50) for _ in range(2)
+    )
+    assert one.subscribe("n > 0") == two.subscribe("n > 0"), "it is one subscription"
+    with pytest.raises(InputError, match=r"has subscribed to n > 0, not to n > 1"):
+        two.subscribe("n > 1")
+    with pytest.raises(InputError, match="another group 'shared', with deliveries_max=2 instead of 5"):
+        net.subscriber("shared", group=True)
+    with pytest.raises(InputError, match="group: a group goes without broker"):
+        net.subscriber("shared", group=True, broker=0)
+    with pytest.raises(InputError, match="group_key: only a group has it"):
+        net.subscriber("shared", group_key="x")
+    net.publisher("p").publish_batch([{"n": n} for n in range(1, 41)])
+    got = {worker: [next(worker.notifications(PATIENCE_SECONDS))] for worker in (one, two)}
+    until(lambda: len(one._held) + len(two._held) == 40)
+    for worker in (one, two):
+        got[worker] += worker.notifications(0)
+        numbers = [note.sequence for note in got[worker]]
+        assert numbers == sorted(numbers) and len(numbers) >= 10, "each has its share, in order"
+    assert sorted(note.sequence for notes in got.values() for note in notes) == [*range(1, 41)]
+    with pytest.raises(ClientError, match=r"not given to this worker"):
+        two.ack(got[one][0])
+    assert net.durable()[0].name == "group:shared" and net.durable()[0].events == 40
+    first, *rest = got[one]
+    one.nack(first)
+    with pytest.raises(ClientError, match=r"not given to this worker, or taken from it since"):
+        one.ack(first)
+    (again,) = [note for note in (next(w.notifications(0.2), None) for w in (one, two) * 50) if note][:1]
+    assert (again.sequence, again.deliveries) == (first.sequence, 2)
+    (holder,) = [w for w in (one, two) if (again.publisher, again.sequence) in w._held]
+    holder.nack(again, seconds=0.1)
+    until(lambda: len(net.dead_letters()) == 1)
+    (letter,) = net.dead_letters()
+    assert (letter.subscriber, letter.sequence, letter.event) == ("group:shared", first.sequence, first.event)
+    assert letter.reason == f"deliveries: 2, and at the last one worker {holder.worker!r} refused it"
+    one.ack(rest[-1])
+    one.acknowledge()
+    two.acknowledge(got[two][-1])
+    until(lambda: net.durable()[0].events == 0)
+    one.end()
+    with pytest.raises(GroupEnded, match=r"group 'shared': the group has ended"):
+        next(two.notifications(PATIENCE_SECONDS))
+    assert net.durable() == []
+
+
+def test_the_example_of_the_page_runs_as_it_stands(
+    net: rv.Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = Path(rv.__file__).parent / "docs" / "groups.md"
+    code, said = re.findall(r"```(?:python|text)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)[:2]
+    exec(code, {})
+    assert capsys.readouterr().out == said
+
+
+class Worker:
+    """A worker in a process of its own, which writes down what it gets and says before and after it does."""
+
+    def __init__(self, network: str, folder: str) -> None:
+        name = f"{os.getpid()}-{time.monotonic_ns()}"
+        self._file = (Path(folder) / name).open("a", buffering=1)
+        self._net = rv.Network.attach(network)
+        self._worker = self._net.subscriber(
+            "killed",
+            group=True,
+            group_key="key",
+            silent_seconds=3.0,
+            unacknowledged_max=20,
+            deliveries_max=50,
+        )
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        for note in self._worker.notifications():
+            self._say("gave", note)
+            time.sleep(0.002)  # the work
+            self._say("acknowledging", note)
+            try:
+                self._worker.ack(note)
+            except ClientError:
+                continue  # another worker has it
+            self._say("acknowledged", note)
+
+    def _say(self, what: str, note: Any) -> None:
+        line = [
+            time.monotonic_ns(),
+            what,
+            self._worker.worker,
+            note.publisher,
+            note.sequence,
+            note.deliveries,
+        ]
+        self._file.write(json.dumps(line) + "\n")
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+def records_of(folder: Path) -> list[Record]:
+    lines = [json.loads(line) for each in folder.iterdir() for line in each.read_text().splitlines()]
+    found = list[Record]()
+    for _, what, worker, publisher, sequence, deliveries in sorted(lines):
+        event = publisher, sequence
+        match what:
+            case "gave":
+                found.append(Gave(worker, event, deliveries))
+            case "acknowledging":
+                found.append(Acknowledging(worker, event))
+            case "acknowledged":
+                found.append(Acknowledged(worker, event))
+    return found
+
+
+def test_workers_and_the_group_are_killed_at_random_moments(net: rv.Network, tmp_path: Path) -> None:
+    """Each event reaches a worker, none again that was acknowledged, and those of a key come in order."""
+    draw = random.Random(0)
+    with net.subscriber("killed", group=True, group_key="key", silent_seconds=3.0, unacknowledged_max=20,
+                        deliveries_max=50) as first:  # fmt: skip
+        first.subscribe("key >= 0")
+    kind = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Worker)
+    workers = [kind.remote(net.name, str(tmp_path)) for _ in range(4)]
+    ray.get([worker.pid.remote() for worker in workers], timeout=PATIENCE_SECONDS)
+    publisher, keys = net.publisher("killer"), {}
+    group = ray.get_actor(group_name(net.name, "killed"), namespace=NAMESPACE)
+    for kill in range(KILLS):
+        for _ in range(10):
+            events = [{"key": draw.randrange(7)} for _ in range(5)]
+            last = publisher.publish_batch(events)
+            keys |= {("killer", last - 4 + place): event["key"] for place, event in enumerate(events)}
+            time.sleep(draw.uniform(0, 0.05))  # the moment of the kill is anywhere in the work
+        dies = group if kill % 7 == 3 else draw.choice(workers)
+        os.kill(ray.get(dies.pid.remote(), timeout=PATIENCE_SECONDS), signal.SIGKILL)
+    until(lambda: all(each.events == 0 for each in net.durable() if each.name == "group:killed"))
+    ray.get([worker.pid.remote() for worker in workers], timeout=PATIENCE_SECONDS)
+    records = records_of(tmp_path)
+    # The process of a worker may die between the moment at which its acknowledgement is stored and its last line.
+    confirmed = {each.event for each in records if isinstance(each, Acknowledged)}
+    begun = {each.event for each in records if isinstance(each, Acknowledging)}
+    assert len(begun - confirmed) <= KILLS and begun == keys.keys()
+    records += [Acknowledged("", event) for event in sorted(begun - confirmed)]
+    assert group_violations(records, sorted(keys), keys, deliveries_max=50, strict=False) == []
+    assert net.dead_letters() == [] or all(one.subscriber != "group:killed" for one in net.dead_letters())
+    assert len({each.worker for each in records if isinstance(each, Gave)}) >= 4
+    for worker in workers:
+        ray.kill(worker)
