@@ -19,6 +19,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, Never, TypeAlias
 
 from ..clients.link import ClientLinks
@@ -43,6 +44,7 @@ from ..protocol.messages.admission import (
 from ..protocol.messages.pubsub import Answers, Detach, Events, Unanswered
 from ..protocol.queries import AcceptedOf, WaitingOf
 from ..protocol.traces.account import Account
+from .groups import SimulatedGroup, Witness
 from .hosts import FromClient, Host
 
 if TYPE_CHECKING:
@@ -145,6 +147,8 @@ class Sessions:
     ----------
     by_name
         The clients.
+    groups
+        The durable subscribers that share their events among workers.
     account
         The record of what clients did and received.
     places
@@ -165,6 +169,7 @@ class Sessions:
         self._network = network
         self.detect_seconds = detect_seconds
         self.by_name: dict[ClientId, ClientSession] = {}
+        self.groups: dict[ClientId, SimulatedGroup] = {}
         self.account = Account(network.features if keep else NONE)
         self.moves = self.notified = self.refused = 0
         self.flushed: list[tuple[float, ClientId, int]] = []
@@ -354,7 +359,9 @@ class Sessions:
             if self.keep:  # brokers should send no duplicates to a subscriber that is not durable
                 for row in (new if machine.durable else rows).tolist():
                     self.account.notified(now, client, *batch.identity(row))
-            if machine.durable:
+            if (group := self.groups.get(client)) is not None:
+                group.come(batch, new)
+            elif machine.durable:
                 self._network.at(
                     now + ACKNOWLEDGE_SECONDS, self._acknowledge_later, session, session.connection
                 )
@@ -362,6 +369,10 @@ class Sessions:
     def _acknowledge_later(self, session: ClientSession, connection: int) -> None:
         if session.connection == connection:
             self.acknowledge(session)
+
+    def share(self, session: ClientSession, key: str | None, dice: Random, witness: Witness) -> None:
+        """Make a durable subscriber a group of workers."""
+        self.groups[session.name] = SimulatedGroup(self._network, session, key, dice, witness, self.tell)
 
     def acknowledge(self, session: ClientSession) -> None:
         """Let a durable subscriber acknowledge everything that it was given."""

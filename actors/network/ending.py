@@ -2,9 +2,10 @@
 
 Rules
 -----
-* Telemetry is saved, gateways end, sinks write what they have and groups leave first. Then the rendezvous point ends: it writes what
-  it has to write, and answers no more calls. A client whose broker ends earlier is therefore not sent elsewhere, so a
-  network that later resumes from its stores finds the client at the broker that holds its notifications.
+* Telemetry is saved, gateways end, sinks write what they have, and groups leave. Then the rendezvous point ends: it
+  writes what it has to write, and answers no more calls. A client whose broker ends earlier is therefore not sent
+  elsewhere, so a network that later resumes from its stores finds the client at the broker that holds its
+  notifications.
 * All brokers that the rendezvous point knows are ended, including those that another process has started since.
 * The collector ends last: Ray prints a warning for each in-flight call to an actor that is killed.
 """

@@ -130,3 +130,39 @@ def group_violations(
                 holder.pop(event, None)
     found += [f"complete: {event} is left" for event in events if event not in over]
     return found
+
+
+class GroupRecord:
+    """What the workers of a group got and said, as it is recorded, for `group_violations`."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self._events: dict[Identity, None] = {}
+        self._keys: dict[Identity, object] = {}
+
+    def came(self, event: Identity, key: object) -> None:
+        """Record that an event came; only the first time counts. None is no key."""
+        self._events[event] = None
+        if key is not None:
+            self._keys[event] = key
+
+    def gave(self, worker: str, event: Identity, deliveries: int) -> None:
+        """Record that a worker was given an event."""
+        self.records.append(Gave(worker, event, deliveries))
+
+    def acknowledged(self, worker: str, event: Identity) -> None:
+        """Record that an acknowledgement was confirmed."""
+        self.records.append(Acknowledged(worker, event))
+
+    def lost(self, worker: str, event: Identity) -> None:
+        """Record that a worker holds an event no more."""
+        self.records.append(LostIt(worker, event))
+
+    def gave_up(self, event: Identity) -> None:
+        """Record that an event became a dead letter."""
+        self.records.append(GaveUp(event))
+
+    def violations(self, deliveries_max: int) -> list[str]:
+        """Return what the group did against its conditions."""
+        events = [*self._events]
+        return group_violations(self.records, events, self._keys, deliveries_max=deliveries_max)

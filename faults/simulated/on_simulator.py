@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from random import Random
 from typing import Any, Final
 
 from ...protocol.errors import ClientError
@@ -13,8 +14,10 @@ from ...routing.topologies.cluster_trees import topology_of
 from ...simulator.hosts import in_memory, in_memory_with_sums
 from ...simulator.operations import SimulatedOperations
 from ..chaos_run import CONVERGE_HEARTBEATS
+from ..checker.groups import GroupRecord
 from ..plans.cases import Action, Case, Operation, Rumour
 from ..plans.damage_cases import is_damaged
+from ..plans.group_cases import groups_of
 from ..report import ChaosReport
 from ..system import Bounds
 from .judging import (
@@ -58,6 +61,8 @@ class OnSimulator:
         )
         if case.known is not None and "dead_after_seconds" not in options:
             self.network.faults.tell_of_deaths(case.known.after_seconds, case.known.share)
+        self._groups = groups_of(case)
+        self.groups: dict[ClientId, GroupRecord] = {}
         self.timeline = Timeline(self.network)
         self._operations = SimulatedOperations(self.network, self._tell) if case.operations else None
         self._heartbeat = case.features.usual_times.heartbeat_seconds
@@ -132,6 +137,7 @@ class OnSimulator:
         if action.do == "subscribe":
             durable, priority = client in self._case.durable, self._case.priorities.get(client, 0)
             network.subscribe(client, broker, action.selector, action.number, priority, durable=durable)
+            self._share(client)
         elif action.do == "publish":
             if session is None and (advert := self._case.adverts.get(client)) is not None:
                 network.advertise(client, broker, advert.selector, advert.rate)
@@ -144,6 +150,14 @@ class OnSimulator:
                 network.move(client, broker)
         else:
             raise ClientError(f"{client} cannot {action.do!r}")
+
+    def _share(self, client: ClientId) -> None:
+        """Make a durable subscriber a group, if it is one and has only now come."""
+        clients = self.network.clients
+        if client in self._groups and client not in clients.groups:
+            self.groups[client] = GroupRecord()
+            dice = Random(f"chaos/groups/{self._case.seed}/{client}")
+            clients.share(clients.by_name[client], self._groups[client], dice, self.groups[client])
 
     def held_back(self) -> Collection[ClientId]:
         """Return the publishers whose events wait for their quota, or are in flight to their broker."""
@@ -173,6 +187,8 @@ class OnSimulator:
     def revive(self) -> None:
         """Restart every dead client process that can return; a publisher whose brokers are gone for good moves."""
         network = self.network
+        for group in network.clients.groups.values():
+            group.calm = True
         for client in network.stopped():
             if not network.start(client) and network.homeless(client):
                 network.start_elsewhere(client)
@@ -255,6 +271,9 @@ class OnSimulator:
     def count(self, report: ChaosReport) -> None:
         """Add the brokers, moves, messages and steps to a report, and what was admitted."""
         network = self.network
+        for name, record in self.groups.items():
+            for found in record.violations(network.clients.groups[name].config.deliveries_max):
+                report.problem(f"group {name}: {found}")
         if network.features.admits:
             books = clients_of(network)
             report.admission = {

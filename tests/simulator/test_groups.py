@@ -1,0 +1,123 @@
+"""Consumer groups in chaos: brokers, the group's process and its workers die, and the conditions of a group hold."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+from draws import slow, thorough
+from rayvous.clients.group import GroupMachine, GroupProgress
+from rayvous.faults.checker.groups import Acknowledged, Gave, GaveUp, GroupRecord, LostIt
+from rayvous.faults.plans.group_cases import groups_of
+from rayvous.faults.simulated.chaos import draw_sim_case, run_case
+from rayvous.protocol.groups import PUBLISHER_KEY
+from rayvous.protocol.messages.recovery import Recovery
+from rayvous.recovery.durability.durable_clients import DurableClients
+from rayvous.routing.topologies.cluster_trees import ClusterTree
+from rayvous.simulator.hosts import in_memory
+from rayvous.simulator.simulation import Simulation
+
+
+def group(key=None):
+    """Return a network with a group, and its record; the publisher is at another broker."""
+    net = Simulation(
+        ClusterTree(2, 2).positions(), "hybrid", recovery=Recovery.for_simulator(), seed=1, store=in_memory
+    )
+    net.subscribe("workers", 2, "n >= 0", 1, durable=True)
+    record = GroupRecord()
+    net.clients.share(net.sessions["workers"], key, Random(3), record)
+    net.advance(2.0)
+    return net, record
+
+
+def publish(net, count):
+    for number in range(count):
+        net.publish("p", 0, [{"n": number}])
+        net.advance(0.2)
+
+
+def made(record):
+    return Counter(type(each) for each in record.records)
+
+
+@pytest.mark.parametrize("key", [None, PUBLISHER_KEY])
+def test_workers_that_die_stand_still_and_refuse_do_all_of_it_once(key):
+    net, record = group(key)
+    publish(net, 60)
+    net.stop("workers")
+    publish(net, 10)
+    net.start("workers")
+    net.crash(2)
+    publish(net, 30)
+    net.restart(2)
+    net.clients.groups["workers"].calm = True
+    net.advance(60.0)
+    assert record.violations(4) == []
+    assert made(record)[Acknowledged] + made(record)[GaveUp] == 100
+    assert made(record)[Gave] > 100 and made(record)[LostIt] > 0, "some were given again"
+    (held,) = [
+        entry for host in net.hosts.values() for entry in host.machine.layer(DurableClients).entries.values()
+    ]
+    assert len(held) == held.outstanding == 0, "the broker has let everything go"
+
+
+def forgets_what_is_above(machine, progress=GroupMachine.progress):
+    kept = progress(machine)
+    return GroupProgress(kept.position, {}, kept.tries)
+
+
+def keeps_order_of_nothing(machine, publisher, sequence, key=None, take=GroupMachine.take):
+    return take(machine, publisher, sequence)
+
+
+def takes_nothing_back(machine, now):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "found"),
+    [
+        ("progress", forgets_what_is_above, "once acknowledged, never again"),
+        ("take", keeps_order_of_nothing, "in order"),
+        ("tick", takes_nothing_back, "complete"),
+    ],
+)
+def test_sabotage_is_caught(monkeypatch, method, change, found):
+    monkeypatch.setattr(GroupMachine, method, change)
+    net, record = group(PUBLISHER_KEY if method == "take" else None)
+    for _ in range(4):
+        net.stop("workers")
+        net.start("workers")
+        publish(net, 30)
+    for _ in range(30 if method == "tick" else 0):
+        net.publish("p", 0, [{"n": 1}] * 10)  # workers always hold something, also when they die
+        net.advance(0.3)
+    net.clients.groups["workers"].calm = True
+    net.advance(60.0)
+    assert any(found in each for each in record.violations(4))
+
+
+def test_a_case_has_groups_where_subscribers_are_durable_and_nothing_is_damaged():
+    drawn = [draw_sim_case(seed, stable=True) for seed in range(8)]
+    assert {key for case in drawn for key in groups_of(case).values()} == {None, PUBLISHER_KEY}
+    assert all(groups_of(case).keys() <= set(case.durable) for case in drawn)
+    assert not any(groups_of(draw_sim_case(seed)) for seed in range(8))
+    assert not any(groups_of(draw_sim_case(seed, stable=True, damage=True)) for seed in range(8))
+
+
+def test_a_run_of_chaos_is_not_sound_if_a_group_is_not(monkeypatch):
+    monkeypatch.setattr(GroupRecord, "violations", lambda record, most: [f"given {most} times"])
+    case = draw_sim_case(4, stable=True, brokers_max=4)
+    report = run_case(case)
+    assert not report.holds
+    assert report.problems == [f"group {name}: given 4 times" for name in groups_of(case)] != []
+
+
+@pytest.mark.parametrize(
+    ("seed", "brokers_max"),
+    [(4, 4), *(slow(seed, 12) for seed in range(12)), *(thorough(seed, 12) for seed in range(12, 500))],
+)
+def test_chaos_with_everything_and_groups(seed, brokers_max):
+    case = draw_sim_case(seed, stable=True, admission=True, operations=True, brokers_max=brokers_max)
+    assert groups_of(case) or seed != 4
+    report = run_case(case)
+    assert report.holds, (report.replay, report.problems, report.verdict.examples)
