@@ -15,21 +15,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from ..clients.group import GroupMachine, GroupProgress, Identity
+from ..clients.subscriber import SubscriberMachine
 from ..protocol.batch import EventBatch, Rows
 from ..protocol.groups import PUBLISHER_KEY, GroupConfig
+from ..protocol.ids import ClientId
 from ..protocol.messages.pubsub import Undeliverable
-
-if TYPE_CHECKING:
-    from .network import SimulatedNetwork
-    from .sessions import ClientSession
 
 WORKERS: Final = 3
 TURN_SECONDS: Final = 0.1
 SILENT_SECONDS: Final = 2.0
 ACK_SECONDS: Final = 3.0
+
+
+class Time(Protocol):
+    """Virtual time."""
+
+    @property
+    def now(self) -> float: ...  # noqa: D102
+    def at(self, when: float, action: Callable[..., object], *values: object) -> None: ...  # noqa: D102
+
+
+class Member(Protocol):
+    """The durable subscriber of a group: its name, whether its process runs, and its state."""
+
+    name: ClientId
+    alive: bool
+    subscriber: SubscriberMachine | None
 
 
 class Witness(Protocol):
@@ -56,7 +70,7 @@ class SimulatedGroup:
     Parameters
     ----------
     network, session
-        The network, and its durable subscriber.
+        The time, and the durable subscriber.
     key
         Its `group_key`: the publisher, or None.
     dice
@@ -69,12 +83,12 @@ class SimulatedGroup:
 
     def __init__(
         self,
-        network: SimulatedNetwork,
-        session: ClientSession,
+        network: Time,
+        session: Member,
         key: str | None,
         dice: Random,
         witness: Witness,
-        tell: Callable[[ClientSession, list[object]], None],
+        tell: Callable[[list[object]], None],
     ) -> None:
         self._network, self._session, self._dice, self._witness = network, session, dice, witness
         self._tell = tell
@@ -122,7 +136,7 @@ class SimulatedGroup:
         """Store what is done, and let the broker forget what the position has passed."""
         self._stored = self._machine.progress()
         assert self._session.subscriber is not None
-        self._tell(self._session, [*self._session.subscriber.acknowledge(self._stored.position)])
+        self._tell([*self._session.subscriber.acknowledge(self._stored.position)])
 
     # Its workers.
 
@@ -142,8 +156,8 @@ class SimulatedGroup:
         while machine.given_up:
             letter = machine.given_up.popleft()
             assert self._session.subscriber is not None
-            life = self._session.subscriber.incarnation
-            self._tell(self._session, [Undeliverable(letter.publisher, letter.sequence, letter.reason, life)])
+            incarnation = self._session.subscriber.incarnation
+            self._tell([Undeliverable(letter.publisher, letter.sequence, letter.reason, incarnation)])
             machine.buried((letter.publisher, letter.sequence))
             self._witness.gave_up((letter.publisher, letter.sequence))
             self._store()

@@ -19,6 +19,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Never, TypeAlias
 
@@ -372,7 +373,9 @@ class Sessions:
 
     def share(self, session: ClientSession, key: str | None, dice: Random, witness: Witness) -> None:
         """Make a durable subscriber a group of workers."""
-        self.groups[session.name] = SimulatedGroup(self._network, session, key, dice, witness, self.tell)
+        self.groups[session.name] = SimulatedGroup(
+            self._network, session, key, dice, witness, partial(self.tell, session)
+        )
 
     def acknowledge(self, session: ClientSession) -> None:
         """Let a durable subscriber acknowledge everything that it was given."""

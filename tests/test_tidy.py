@@ -82,6 +82,7 @@ MAY_USE_RANDOM = {
     "faults/plans/stable_cases.py",
     "faults/plans/known_cases.py",
     "faults/plans/late_cases.py",
+    "faults/plans/group_cases.py",
     "routing/topologies/cluster_trees.py",
     "routing/topologies/random_graph.py",
     "routing/topologies/transit_stub.py",

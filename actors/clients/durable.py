@@ -44,7 +44,7 @@ class FoundRecord(SubscriberRecord):
     """The record of a durable subscriber as the rendezvous point hands it out."""
 
     seen: float  # when it was last heard of, in seconds since 1970
-    beside: NotRequired[Any]  # what a process of this name has stored beside its position
+    beside: NotRequired[object]  # what a process of this name has stored beside its position
 
 
 class DurableSubscriber(Subscriber):
@@ -164,7 +164,7 @@ class DurableSubscriber(Subscriber):
         checks.optional("note", note, Notification, "a Notification")
         self.acknowledge_up_to(dict(self._handed) if note is None else {note.publisher: note.sequence})
 
-    def acknowledge_up_to(self, marks: Mapping[ClientId, int], beside: Any = None) -> None:
+    def acknowledge_up_to(self, marks: Mapping[ClientId, int], beside: object = None) -> None:
         """Advance the position to these sequences, by publisher; see `acknowledge`.
 
         `beside` is stored with it: plain data, which `found_beside` is in the next process of this name.
@@ -172,11 +172,11 @@ class DurableSubscriber(Subscriber):
         in_thread(self._acknowledge(marks, beside))
 
     @property
-    def found_beside(self) -> Any:
+    def found_beside(self) -> object:
         """What the last process of this name has stored beside its position; None if it stored nothing."""
         return self._record_found.get("beside")
 
-    async def _acknowledge(self, marks: Mapping[ClientId, int], beside: Any = None) -> None:
+    async def _acknowledge(self, marks: Mapping[ClientId, int], beside: object = None) -> None:
         self._open()
         before, machine = dict(self._machine.position), self._machine
         messages = machine.acknowledge(marks)

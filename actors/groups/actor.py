@@ -222,7 +222,8 @@ class GroupActor:
             self._beginning = None  # the next call tries again
             raise
         self._restarted = ray.get_runtime_context().was_current_actor_reconstructed
-        beside: dict[str, Any] = self._subscriber.found_beside or {"done": {}, "tries": {}}
+        found: Any = self._subscriber.found_beside
+        beside = found or {"done": {}, "tries": {}}
         tries = {(name, number): n for name, some in beside["tries"].items() for number, n in some.items()}
         opens_at = time.monotonic() + self._config.silent_seconds if self._restarted else 0.0
         self._machine = GroupMachine(self._config, self._subscriber.position, beside["done"], tries, opens_at)

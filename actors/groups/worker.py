@@ -16,13 +16,14 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import ray
+from ray.actor import ActorHandle
 from ray.exceptions import GetTimeoutError, RayError
 
 from ...clients.group import Identity
@@ -50,7 +51,7 @@ class GroupWorker:
         The group, and the worker in it.
     """
 
-    def __init__(self, config: GroupConfig, actor: Any, left: Callable[[GroupWorker], None]) -> None:
+    def __init__(self, config: GroupConfig, actor: ActorHandle, left: Callable[[GroupWorker], None]) -> None:
         self.name, self.worker = config.name, uuid4().hex[:12]
         self._actor, self._left = actor, left
         self._held: dict[Identity, None] = {}  # given and not settled, in order
@@ -191,7 +192,7 @@ class GroupWorker:
         if meant:
             self._settle(meant, ())
 
-    def _settle(self, acknowledged: Any, refused: Any) -> None:
+    def _settle(self, acknowledged: Sequence[Identity], refused: Sequence[tuple[Identity, float]]) -> None:
         if self._closed:
             raise ClientError(f"{self} is closed")
         settled: Settled = self._ask(lambda: self._actor.settle.remote(self.worker, acknowledged, refused))
@@ -203,7 +204,7 @@ class GroupWorker:
                 "have it"
             )
 
-    def _drop(self, events: Any) -> None:
+    def _drop(self, events: Iterable[Identity]) -> None:
         """Forget events that this worker holds no more."""
         gone = set(events)
         with self._changed:

@@ -113,7 +113,7 @@ class LastingNames:
         return incarnation + 1
 
     def acknowledge(
-        self, name: ClientId, incarnation: int, position: dict[ClientId, int], beside: Any = None
+        self, name: ClientId, incarnation: int, position: dict[ClientId, int], beside: object = None
     ) -> None:
         """Store a subscriber's position, and `beside` it what its next process shall find; None keeps that."""
         news = {"position": position} | ({} if beside is None else {"beside": beside})

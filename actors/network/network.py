@@ -165,7 +165,7 @@ class Network:
         durable: bool = False,
         take_over: bool = False,
         group: bool = False,
-        **shared: Any,
+        **shared: object,
     ) -> Subscriber | GroupWorker:
         """Attach a subscriber, by default at the broker with the fewest clients.
 
