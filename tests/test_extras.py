@@ -67,22 +67,27 @@ NAMED = """
         said(work)
 """
 
-COMMANDS = """
-    import json, os, tempfile, traceback
+COMMAND = """
+    sys.argv = ["rayvous", *WORDS]
+    main()
+"""
 
-    from rayvous.cli import app, main
+CHILDREN = """
+    import json, os, tempfile, textwrap, traceback
 
-    def run(words):
-        '''Run a command in a process of its own, which has imported what every command imports.'''
+    from rayvous.cli import main
+
+    def run(words, code):
+        '''Run code in a process of its own, which has imported what every command imports.'''
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             child = os.fork()
             if child == 0:
                 os.dup2(out.fileno(), 1)
                 os.dup2(err.fileno(), 2)
-                sys.argv = ["rayvous", *words]
                 status = 1
                 try:
-                    main()
+                    exec(textwrap.dedent(code), {"WORDS": words, "main": main, "sys": sys})
+                    status = 0
                 except SystemExit as end:
                     status = end.code
                 except BaseException:
@@ -92,42 +97,18 @@ COMMANDS = """
                     sys.stderr.flush()
                     os._exit(status)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            out.seek(0)
             err.seek(0)
-            return status, err.read().decode()
+            return status, out.read().decode(), err.read().decode()
 
-    print(json.dumps([run(words) for words in WORDS]))
+    print(json.dumps([run(words, code) for words, code in PIECES]))
 """
 
-
-def without(names: set[str], code: str, words: object = ()) -> subprocess.CompletedProcess[str]:
-    """Run code in a process in which these modules cannot be imported."""
-    script = f"NAMES, WORDS = {names!r}, {words!r}\n" + textwrap.dedent(BLOCK) + textwrap.dedent(code)
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-
-
 ALL = {module for modules in extras.EXTRAS.values() for module in modules}
-
-
-def test_the_base_does_without_its_extras() -> None:
-    done = without(ALL, BASE)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "[('bob', 1)]\n"
-
-
-def test_what_needs_an_extra_names_it() -> None:
-    done = without(ALL, NAMED)
-    assert done.returncode == 0, done.stderr
-    report, figures, session, flights = done.stdout.splitlines()
-    assert report.endswith("is not installed: pip install 'rayvous[spark]'")
-    assert figures == "matplotlib is not installed: pip install 'rayvous[plots]'"
-    assert session == "pyspark is not installed: pip install 'rayvous[spark]'"
-    assert flights.endswith("is not installed: pip install 'rayvous[demo]'; or give --events FILE")
-
-
 SCENARIO = Path(__file__).resolve().parent.parent / "examples/scenarios/small.json"
 COMMAND_LINES: dict[str, tuple[int, str]] = {
     "selector a>1": (0, ""),
-    f"run {SCENARIO}": (0, ""),
+    "run SCENARIO": (0, ""),
     "demo": (2, "rayvous: pyspark is not installed: pip install 'rayvous[spark]'; or give --no-spark\n"),
     "gateway flights": (2, "rayvous[gateway]"),
     "demo --no-spark": (2, "rayvous[demo]"),
@@ -136,17 +117,43 @@ COMMAND_LINES: dict[str, tuple[int, str]] = {
 
 
 @pytest.fixture(scope="module")
-def answered() -> dict[str, tuple[int, str]]:
-    """Return the status and the standard error of each command; importing takes a second, so they share that."""
-    done = without(ALL, COMMANDS, words=[line.split() for line in COMMAND_LINES])
+def answered() -> dict[str, tuple[int, str, str]]:
+    """Return (status, standard output, standard error) of each; importing takes a second, so they share that.
+
+    The modules of extras cannot be imported there.
+    """
+    pieces = {"base": ([], BASE), "named": ([], NAMED)}
+    pieces |= {
+        line: ([word.replace("SCENARIO", str(SCENARIO)) for word in line.split()], COMMAND)
+        for line in COMMAND_LINES
+    }
+    script = f"NAMES, PIECES = {ALL!r}, {[*pieces.values()]!r}\n"
+    script += textwrap.dedent(BLOCK) + textwrap.dedent(CHILDREN)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return dict(zip(COMMAND_LINES, json.loads(done.stdout), strict=True))
+    return dict(zip(pieces, json.loads(done.stdout), strict=True))
 
 
-@pytest.mark.parametrize("line", COMMAND_LINES, ids=lambda line: line.replace(str(SCENARIO), "SCENARIO"))
-def test_the_command_line_without_extras(answered: dict[str, tuple[int, str]], line: str) -> None:
+def test_the_base_does_without_its_extras(answered: dict[str, tuple[int, str, str]]) -> None:
+    status, out, err = answered["base"]
+    assert status == 0, err
+    assert out == "[('bob', 1)]\n"
+
+
+def test_what_needs_an_extra_names_it(answered: dict[str, tuple[int, str, str]]) -> None:
+    status, out, err = answered["named"]
+    assert status == 0, err
+    report, figures, session, flights = out.splitlines()
+    assert report.endswith("is not installed: pip install 'rayvous[spark]'")
+    assert figures == "matplotlib is not installed: pip install 'rayvous[plots]'"
+    assert session == "pyspark is not installed: pip install 'rayvous[spark]'"
+    assert flights.endswith("is not installed: pip install 'rayvous[demo]'; or give --events FILE")
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES)
+def test_the_command_line_without_extras(answered: dict[str, tuple[int, str, str]], line: str) -> None:
     wanted, said = COMMAND_LINES[line]
-    status, err = answered[line]
+    status, _, err = answered[line]
     assert status == wanted, err
     assert said in err
     assert err.count("\n") == (wanted != 0)
