@@ -81,7 +81,7 @@ class Host:
         The number of the connection of each client that it has heard.
     links
         The links whose messages are lost when it dies.
-    ways, group_ways, group
+    connections, group_connections, group
         Its links to others, and those of its group; None before the first use.
     free_at
         When it has finished sending what it is busy with.
@@ -101,12 +101,13 @@ class Host:
         "boot",
         "cleared",
         "cluster",
+        "connections",
         "factor",
         "free_at",
         "fuse",
         "gone",
         "group",
-        "group_ways",
+        "group_connections",
         "handle",
         "id",
         "incarnation",
@@ -120,7 +121,6 @@ class Host:
         "store",
         "ticked_at",
         "waiting",
-        "ways",
     )
 
     def __init__(
@@ -141,8 +141,8 @@ class Host:
         self.factor = 1.0
         self.attached: dict[ClientId, int] = {}
         self.links: list[Connection] = []
-        self.ways: dict[BrokerId, Connection] = {}
-        self.group_ways: dict[BrokerId, Connection] = {}
+        self.connections: dict[BrokerId, Connection] = {}
+        self.group_connections: dict[BrokerId, Connection] = {}
         self.group: list[Connection] | None = None
         self.fuse: int | None = None
         self.ticked_at = self.free_at = 0.0
@@ -165,9 +165,9 @@ class Host:
             self.machine = self.boot(self.incarnation)
         self.handle = self.machine.handle
 
-    def ways_of(self, over_group: bool) -> dict[BrokerId, Connection]:
+    def connections_of(self, over_group: bool) -> dict[BrokerId, Connection]:
         """Return its links to others: those for multicasts, or those for single messages."""
-        return self.group_ways if over_group else self.ways
+        return self.group_connections if over_group else self.connections
 
     def die(self) -> None:
         """End this incarnation; the machine stays for inspection until the next one."""

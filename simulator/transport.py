@@ -84,8 +84,8 @@ class SimulatedTransport:
         net = self._network
         for host in (*net.hosts.values(), net.rendezvous):
             if host is not None:
-                yield from host.ways.values()
-                yield from host.group_ways.values()
+                yield from host.connections.values()
+                yield from host.group_connections.values()
 
     def traffic(self) -> dict[str, Traffic]:
         """Return how many messages over each kind of link carried events, and how many did not."""
@@ -105,7 +105,7 @@ class SimulatedTransport:
         self.sent["up" if to == host.parent else "down"][kind] += 1
         if net.watchers and (watcher := net.watchers.get(kind)) is not None:
             watcher(leaves, host.id, to, message)  # type: ignore[arg-type]
-        connection = host.ways.get(to) or self._connect(host, to, False)
+        connection = host.connections.get(to) or self._connect(host, to, False)
         self.transmit(connection, Received(host.id, message), leaves)
 
     def _multicast(self, host: Host, effect: Multicast) -> None:
@@ -150,7 +150,7 @@ class SimulatedTransport:
         host.group = self._links_to(host, effect.members)
 
     def _links_to(self, host: Host, members: Iterable[BrokerId]) -> list[Connection]:
-        return [host.group_ways.get(other) or self._connect(host, other, True) for other in members]
+        return [host.group_connections.get(other) or self._connect(host, other, True) for other in members]
 
     def transmit(self, connection: Connection, received: Received, leaves: float) -> None:
         """Send a message over one link at time `leaves`."""
@@ -208,7 +208,7 @@ class SimulatedTransport:
         """Lose what one broker sends another over one link; the sender learns of the loss `after` seconds later."""
         net = self._network
         host = net.hosts[source]
-        connection = host.ways_of(over_group).get(to) or self._connect(host, to, over_group)
+        connection = host.connections_of(over_group).get(to) or self._connect(host, to, over_group)
         if not connection.broken:
             connection.break_off()
             event = Missed(to, over_group, after)
@@ -228,7 +228,7 @@ class SimulatedTransport:
     def _hear(self, here: Host, other: Host) -> None:
         """Note that a process hears another one: report what was lost since the other one restarted."""
         for over_group in (False, True):
-            connection = here.ways_of(over_group).get(other.id)
+            connection = here.connections_of(over_group).get(other.id)
             if connection is None or connection.knows_target:
                 continue
             lost_at = connection.lost_at if connection.source_incarnation == here.incarnation else None
@@ -243,7 +243,7 @@ class SimulatedTransport:
             self._network.take_in(connection.source, event)
 
     def _renew(self, host: Host, effect: Renew) -> None:
-        host.ways_of(effect.over_group)[effect.broker].broken_incarnation = -1
+        host.connections_of(effect.over_group)[effect.broker].broken_incarnation = -1
 
     def _connect(self, host: Host, to: BrokerId, group: bool) -> Connection:
         net = self._network
@@ -258,7 +258,7 @@ class SimulatedTransport:
             delay = GROUP_SECONDS if near else LINK_SECONDS
         connection = Connection(host, target, delay, net.links, self._arrive, self._names[group])
         connection.plain = connection.plain and net.plain and self._datagrams is None
-        host.ways_of(group)[to] = connection
+        host.connections_of(group)[to] = connection
         target.links.append(connection)
         if not self._last_words:
             host.links.append(connection)

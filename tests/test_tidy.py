@@ -110,6 +110,7 @@ FORMER_WORDS = {
     "Wish|(.*_)?wish(es)?(_.*)?": "request",
     "(.*_)?(come|coming)_back": "reattach",
     "Again|_on_again|AGAIN_(KIND|EVENTS_MAX)|SENT_AGAIN": "Resend, retransmitted",
+    "group_ways|_ways_back|_forget_ways": "connections of a host, next hops of a route, links",
     "told_(at|first|to|lost)|_to_be_told|_Told": "ticked, announced, reported; a broadcast",
     "(Core|Session)(Session|Limits)": "Session of a gateway, StompSession, ProcessSession of a host, ClientSession",
     "Standing|_?standings?(_by|_of)?": "guarantee, current position, survey; a standing heartbeat",

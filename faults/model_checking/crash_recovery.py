@@ -253,10 +253,10 @@ class CrashRecovery:
         self._names = tuple(self._scripts)
         self._brokers = [Process(partial(_boot, broker, place, setting.scheme)) for place in places]
         self._clients = [Process(partial(_start, name)) for name in self._names]
-        ways: list[tuple[Node, Node]] = [(place.broker, to) for place in places for to in place.neighbours]
+        links: list[tuple[Node, Node]] = [(place.broker, to) for place in places for to in place.neighbours]
         for name, home in self._homes.items():
-            ways += [(name, home), (home, name)]
-        self.links = tuple(sorted(ways, key=repr))
+            links += [(name, home), (home, name)]
+        self.links = tuple(sorted(links, key=repr))
         self._at = {way: number for number, way in enumerate(self.links)}
         self._messages: Numbering[Said] = Numbering()
         self._queues: Numbering[tuple[int, ...]] = Numbering()

@@ -165,14 +165,14 @@ class Election:
         self._messages: Numbering[Said] = Numbering()
         self._claims: Numbering[Claims] = Numbering()
         self._none = self._queues.number((), ())
-        ways = [(source, to, False) for source in self._names for to in self._names if source != to]
-        ways += [(place.broker, to, True) for place in places for to in place.members if to != place.broker]
-        self.links = tuple(ways)
-        self._at = {way: number for number, way in enumerate(ways)}
+        links = [(source, to, False) for source in self._names for to in self._names if source != to]
+        links += [(place.broker, to, True) for place in places for to in place.members if to != place.broker]
+        self.links = tuple(links)
+        self._at = {way: number for number, way in enumerate(links)}
         self._routes: dict[int, tuple[tuple[tuple[int, int], ...], ...]] = {}
         self._surveys: dict[tuple[int, int], Said] = {}
         self._sound: dict[tuple[int, int], tuple[str, ...]] = {}
-        self._packed = Struct(f"{len(self._names) + len(ways) + 6}i").pack
+        self._packed = Struct(f"{len(self._names) + len(links) + 6}i").pack
 
     # The system.
 
@@ -337,12 +337,12 @@ class Election:
         known = self._routes.get(id(outcome))  # a process keeps its outcomes
         if known is None:
             known = self._routes[id(outcome)] = tuple(
-                tuple((link, self._messages.number(each.message)) for link in self._ways(place, each))
+                tuple((link, self._messages.number(each.message)) for link in self._links_of(place, each))
                 for each in outcome.effects
             )
         return known
 
-    def _ways(self, place: int, effect: Said) -> Sequence[int]:
+    def _links_of(self, place: int, effect: Said) -> Sequence[int]:
         source = self._names[place]
         if isinstance(effect, Send):
             return [self._at[source, effect.to, False]]

@@ -105,7 +105,7 @@ class Process:
     def __init__(self, make: Callable[[MemoryStore], Machine]) -> None:
         self._make = make
         self._stores: Numbering[Tables] = Numbering()
-        self._ways: Numbering[tuple[int, tuple[Said, ...], int]] = (
+        self._runs: Numbering[tuple[int, tuple[Said, ...], int]] = (
             Numbering()
         )  # store at start, inputs, store now
         self._begun: dict[int, int] = {}
@@ -118,7 +118,7 @@ class Process:
         if store not in self._begun:
             machine = self._make(store_of(self._stores[store]))
             key = digest((machine.state(), store))
-            self._begun[store] = self._ways.number((store, (), store), key)
+            self._begun[store] = self._runs.number((store, (), store), key)
         return self._begun[store]
 
     def stored(self, tables: Tables) -> int:
@@ -127,15 +127,15 @@ class Process:
 
     def read(self, state: int, table: str) -> Said:
         """Return the only value of a table of the store in a state; 0 if there is none."""
-        return next(iter(self._stores[self._ways[state][2]].get(table, {}).values()), 0)
+        return next(iter(self._stores[self._runs[state][2]].get(table, {}).values()), 0)
 
     def store(self, state: int) -> int:
         """Return the number of what is stable in a state."""
-        return self._ways[state][2]
+        return self._runs[state][2]
 
     def inputs(self, state: int) -> tuple[Said, ...]:
         """Return the inputs of this incarnation on one way to a state."""
-        return self._ways[state][1]
+        return self._runs[state][1]
 
     def after(self, state: int, given: object, name: Hashable) -> Outcome:
         """Return what happens when a machine in this state handles an input; `name` stands for the input."""
@@ -146,7 +146,7 @@ class Process:
 
     def machine(self, state: int) -> Machine:
         """Return a machine in this state, for inspection."""
-        start, inputs, _ = self._ways[state]
+        start, inputs, _ = self._runs[state]
         return self.made(start, inputs)
 
     def made(self, store: int, inputs: Iterable[Said]) -> Machine:
@@ -157,14 +157,14 @@ class Process:
         return machine
 
     def _step(self, state: int, given: object) -> Outcome:
-        start, inputs, now = self._ways[state]
+        start, inputs, now = self._runs[state]
         machine = self.machine(state)
         effects: list[Said] = []
         crashes: list[tuple[int, int]] = []
         try:
             handled = machine.handle(given)
         except Exception as error:  # whatever a broken machine raises is a finding
-            failed = self._ways.number((start, inputs, now), (state, repr(error)))
+            failed = self._runs.number((start, inputs, now), (state, repr(error)))
             self.errors[failed] = f"{type(error).__name__}: {error}"
             return Outcome(failed, (), ())
         for effect in handled:
@@ -174,13 +174,13 @@ class Process:
                 effects.append(effect)
             crashes.append((now, len(effects)))
         key = digest((machine.state(), now))
-        after = self._ways.number((start, (*inputs, given), now), key)
+        after = self._runs.number((start, (*inputs, given), now), key)
         return Outcome(after, tuple(effects), tuple(dict.fromkeys(crashes)))
 
     @property
     def found(self) -> tuple[int, int]:
         """The number of its states, and of its steps."""
-        return len(self._ways.values), len(self._steps)
+        return len(self._runs.values), len(self._steps)
 
 
 def replaced(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ from .claims import Claims
 from .router import LayerOf
 from .viewed import ViewedRouter
 
-WAYS_MAX: Final = 100_000
+NEXT_HOPS_MAX: Final = 100_000
 """How many next hops on return paths a broker caches; past this limit the cache is cleared."""
 
 
@@ -58,7 +58,7 @@ class Hypercube(ViewedRouter):
 
     def __init__(self, position: Position) -> None:
         self.cube: Cube | None = None
-        self._ways: dict[BrokerId, dict[BrokerId, BrokerId]] = {}
+        self._next_hops: dict[BrokerId, dict[BrokerId, BrokerId]] = {}
         self._origins = 0
         super().__init__(position)
 
@@ -107,7 +107,7 @@ class Hypercube(ViewedRouter):
         """Make another view the current one, with its routes."""
         super().enter(view)
         self.cube = cube_of(view)
-        self._forget_ways()
+        self._forget_next_hops()
 
     def onwards(self, source: BrokerId | None) -> Sequence[BrokerId]:
         """Return the brokers to which this one passes on a broadcast."""
@@ -121,7 +121,7 @@ class Hypercube(ViewedRouter):
         """Return the next hops of the events of `origin` to all others."""
         if self.cube is None or origin not in self.cube.labels:
             return []
-        return list(dict.fromkeys(self._ways_back(origin).values()))
+        return list(dict.fromkeys(self._next_hops_of(origin).values()))
 
     def placed(self) -> Placed:
         """Return the brokers that it sends to or receives from, and where their events go from here."""
@@ -143,28 +143,28 @@ class Hypercube(ViewedRouter):
         if here.clients:
             effects.append(Deliver(batch, here.clients, here.starts, here.rows))
         wanted: dict[BrokerId, list[Rows | None]] = {}
-        ways = self._ways_back(entry)
-        for origin, rows in self.others.route(batch).links if ways else ():
-            if origin in ways:
-                wanted.setdefault(ways[origin], []).append(rows)
+        next_hops = self._next_hops_of(entry)
+        for origin, rows in self.others.route(batch).links if next_hops else ():
+            if origin in next_hops:
+                wanted.setdefault(next_hops[origin], []).append(rows)
         for way, parts in wanted.items():
             rows = _union(parts, len(batch))
             part = batch if rows is None else batch.take(rows)
             effects.append(Send(way, replace(message, batch=part, ballot=None, entry=entry)))
         return effects
 
-    def _ways_back(self, entry: BrokerId) -> dict[BrokerId, BrokerId]:
+    def _next_hops_of(self, entry: BrokerId) -> dict[BrokerId, BrokerId]:
         assert self.cube is not None
-        if entry not in self._ways:
-            ways = self.cube.back(self.me, entry)
-            if len(self._ways) + self._origins + len(ways) >= WAYS_MAX:
-                self._forget_ways()
-            self._ways[entry] = ways
-            self._origins += len(ways)
-        return self._ways[entry]
+        if entry not in self._next_hops:
+            next_hops = self.cube.back(self.me, entry)
+            if len(self._next_hops) + self._origins + len(next_hops) >= NEXT_HOPS_MAX:
+                self._forget_next_hops()
+            self._next_hops[entry] = next_hops
+            self._origins += len(next_hops)
+        return self._next_hops[entry]
 
-    def _forget_ways(self) -> None:
-        self._ways.clear()
+    def _forget_next_hops(self) -> None:
+        self._next_hops.clear()
         self._origins = 0
 
 

@@ -195,7 +195,7 @@ def test_states_that_count_as_one_go_on_equally(seed, monkeypatch):
 
     def step(self, state, given):
         outcome = right(self, state, given)
-        start, inputs, _ = self._ways[state]
+        start, inputs, _ = self._runs[state]
         if self.inputs(outcome.state) != (*inputs, given):
             other_ways.append((self, outcome.state, start, (*inputs, given)))
         return outcome

@@ -90,7 +90,7 @@ def test_a_subscription_is_not_confirmed_before_everybody_has_it():
 
 def test_next_hops_are_kept_within_a_bound(monkeypatch):
     """Promise 9; each subscriber is still notified exactly once, whoever publishes."""
-    monkeypatch.setattr(hypercube, "WAYS_MAX", 20)
+    monkeypatch.setattr(hypercube, "NEXT_HOPS_MAX", 20)
     net = Net(13)
     for broker in net.brokers:
         net.tell(broker, f"s{broker}", Register(1, to_filter("n > 1")))
@@ -101,7 +101,7 @@ def test_next_hops_are_kept_within_a_bound(monkeypatch):
         net.settle()
         assert sorted(client for client, *_ in net.heard) == sorted(f"s{each}" for each in net.brokers)
         for each in net.brokers.values():
-            assert len(each._ways) + sum(map(len, each._ways.values())) <= 20
+            assert len(each._next_hops) + sum(map(len, each._next_hops.values())) <= 20
 
 
 def test_what_is_published_locally_is_delivered_before_the_broadcast_has_begun_to_travel():
